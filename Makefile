@@ -1,0 +1,112 @@
+# `make` lists the targets. Each one first sets up what it needs and is quick when that is there.
+#
+#   make test PYTHON=python3.12    use another interpreter (3.11 or newer); .venv is made anew
+#   make test ARGS="-k heartbeat"  hand arguments on: to pytest, or to the benchmarks
+
+PYTHON ?= python3
+WORKERS ?= auto
+ARGS ?=
+UPGRADE ?=
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv --quiet
+# Without the theme's announcement of what comes after it, which is no fault of a page.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+SOURCES := protocol server client testing pipeline cli tests bench tools
+
+# uv does not read pip's settings; an index that pip is told to use by environment serves uv too.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+
+# Stamps: each stands for a state of .venv and is older than what that state was made from
+# when it has to be made again. A stamp named after the interpreter makes a change of PYTHON show.
+MADE := $(VENV)/.made-with-$(subst /,-,$(PYTHON))
+TOOLS := $(VENV)/.has-tools
+RUN := $(VENV)/.has-run
+DEV := $(VENV)/.has-dev
+FUZZ := $(VENV)/.has-fuzz
+
+.PHONY: help run test lint format bench interop fuzz docs lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(RUN) ## Start the daemon (not built yet: says so)
+	@echo "make run: the daemon does not exist yet; the README's status section says what does." >&2
+	@exit 1
+
+test: $(DEV) ## Run the tests (those that need no Java and no Kafka)
+	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -ra -n $(WORKERS) --maxprocesses=4 --dist=loadgroup $(ARGS)
+
+lint: $(DEV) ## Check format, rules, types, layers, sizes, the wheel and the docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(foreach folder,$(SOURCES),$(if $(wildcard $(folder)/*.py $(folder)/*/*.py),$(folder)))
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_sizes.py
+	$(BIN)/python tools/check_wheel.py
+	$(MKDOCS) --quiet build --strict
+
+format: $(DEV) ## Format the code and mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(DEV) ## Run the benchmarks
+	@test -e bench/run.py || { echo "make bench: there are no benchmarks yet." >&2; exit 1; }
+	$(BIN)/python bench/run.py $(ARGS)
+
+interop: $(DEV) ## Run the tests that need Java and a real Kafka
+	$(BIN)/python -m pytest -ra -m interop tests/interop $(ARGS)
+
+fuzz: $(FUZZ) ## Fuzz the decoders, guided by coverage (Linux on x86-64)
+	@test -e tests/fuzz/run.py || { echo "make fuzz: there are no fuzz targets yet." >&2; exit 1; }
+	$(BIN)/python tests/fuzz/run.py $(ARGS)
+
+docs: $(DEV) ## Build the documentation into build/docs
+	$(MKDOCS) build --strict
+
+COMPILE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command "make lock" $(UPGRADE)
+
+lock: $(TOOLS) ## Pin the requirements again (UPGRADE=--upgrade takes the newest)
+	$(COMPILE) --group tools -o requirements/tools.txt
+	$(COMPILE) pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra server --group build-backend -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
+
+clean: ## Remove everything that make made (.venv, build, caches); data stays
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find $(wildcard $(SOURCES)) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE):
+	@$(PYTHON) -c 'import sys; sys.exit("Coterie needs Python 3.11 or newer; try: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(TOOLS): $(MADE) requirements/tools.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/tools.txt
+	@touch $@
+
+INSTALL_TREE = $(UV) pip install --python $(BIN)/python --no-deps --no-build-isolation -e .
+
+# Adds to .venv rather than syncing it, so that a developer's tools survive `make run`;
+# both locks hold the same versions.
+$(RUN): $(TOOLS) requirements/run.txt pyproject.toml
+	$(UV) pip install --python $(BIN)/python --require-hashes -r requirements/run.txt
+	$(INSTALL_TREE)
+	@touch $@
+
+$(DEV): $(TOOLS) requirements/dev.txt requirements/run.txt pyproject.toml
+	$(UV) pip sync --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(INSTALL_TREE)
+	@touch $(RUN) $@
+
+$(FUZZ): $(DEV) requirements/fuzz.txt
+	$(UV) pip install --python $(BIN)/python --require-hashes -r requirements/fuzz.txt
+	@touch $@

@@ -1,0 +1,1 @@
+"""The asyncio client: group membership, assignors and hand-over of partitions."""

@@ -1,0 +1,1 @@
+"""The pipeline that turns journals into tables, a report and what-if answers."""

@@ -1,0 +1,285 @@
+"""Messages to bytes and back: whole frames of requests and responses, and structures alone.
+
+A *frame* is what travels: a length of four bytes, a header, a message.  Encoding gives frames,
+ready to send; decoding takes a *payload*, what is in a frame without its length, as
+`framing.FrameReader` delivers it.
+
+The header is peeled off by hand, because it decides which format the rest has.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, cast
+
+from coterie_protocol import messages as _messages  # noqa: F401  # declares all the messages
+from coterie_protocol._compile import BUILD_FAILURES, PARSE_FAILURES, Codec, codec_of
+from coterie_protocol._emit_parse import skip_tagged, twin_of
+from coterie_protocol._format import TEXT_LIMIT, Malformed
+from coterie_protocol._memo import remember
+from coterie_protocol.api_keys import ApiKey
+from coterie_protocol.exceptions import EncodeError, ProtocolError, UnsupportedRequest
+from coterie_protocol.schema import Kind, VersionRange, declaration_of, declarations
+
+__all__ = [
+    "API_VERSIONS",
+    "Request",
+    "RequestHeader",
+    "correlation_id_of",
+    "decode",
+    "decode_request",
+    "decode_request_header",
+    "decode_response",
+    "encode",
+    "encode_request",
+    "encode_response",
+    "request_class",
+    "response_class",
+]
+
+M = TypeVar("M")
+
+_CLASSES: Final = {(d.api, d.kind): d.cls for d in declarations() if d.api is not None}
+
+#: Every API that Coterie speaks and the versions that it reads and writes.
+API_VERSIONS: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
+    {
+        api: declaration_of(cls).versions
+        for (api, kind), cls in sorted(_CLASSES.items(), key=lambda item: item[0][0])
+        if kind is Kind.REQUEST
+    }
+)
+
+_HEADER: Final = struct.Struct(">hhih")
+_REQUEST_FRAME: Final = struct.Struct(">ihhih")
+_RESPONSE_FRAME: Final = struct.Struct(">ii")
+_FLEXIBLE_RESPONSE_FRAME: Final = struct.Struct(">iiB")
+_CORRELATION_ID: Final = struct.Struct(">i")
+_LENGTH_SIZE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """What precedes every request."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it came: its header and its message."""
+
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    message: Any
+
+
+def request_class(api: ApiKey) -> type[Any]:
+    """The class of an API's requests."""
+    return _CLASSES[api, Kind.REQUEST]
+
+
+def response_class(api: ApiKey) -> type[Any]:
+    """The class of an API's responses."""
+    return _CLASSES[api, Kind.RESPONSE]
+
+
+def decode(cls: type[M], version: int, data: bytes) -> M:
+    """Read a message or structure that fills `data` exactly."""
+    codec = codec_of(cls, version)
+    message, pos = codec.decode(data)
+    if pos != len(data):
+        raise _left_over(codec, pos, data)
+    return cast(M, message)
+
+
+def encode(message: Any, version: int) -> bytes:
+    """Write a message or structure without any header."""
+    return b"".join(_codec_for(message, version).encode(message, []))
+
+
+def decode_request_header(payload: bytes) -> RequestHeader:
+    """Read the header alone; it can be read for APIs and versions that are not known, too."""
+    try:
+        api_key, version, correlation_id, size = _HEADER.unpack_from(payload)
+        client_id = _client_id(payload, size)
+    except (struct.error, UnicodeDecodeError, Malformed) as error:
+        raise _bad_header(error, payload) from error
+    return RequestHeader(api_key, version, correlation_id, client_id)
+
+
+def decode_request(payload: bytes) -> Request:
+    """Read a request.
+
+    Raises `UnsupportedRequest`, which has the header, for an API or version that Coterie does not
+    speak, and `ProtocolError` for bytes that are no such request.
+    """
+    try:
+        api_key, version, correlation_id, size = _HEADER.unpack_from(payload)
+        client_id = _client_id(payload, size)
+        codec, api, flexible = _request_codec(api_key, version)
+        pos = _HEADER.size + size if size > 0 else _HEADER.size
+        if flexible:
+            pos = pos + 1 if payload[pos] == 0 else skip_tagged(payload, pos, len(payload))
+    except KeyError:
+        raise _unsupported(payload) from None
+    except (struct.error, IndexError, UnicodeDecodeError, Malformed) as error:
+        raise _bad_header(error, payload) from error
+    try:
+        message, pos = codec.parse(payload, pos)
+    except PARSE_FAILURES as error:
+        raise codec.explain_parse(error, payload) from error
+    if pos != len(payload):
+        raise _left_over(codec, pos, payload)
+    # Filled as its twin, as the generated parsers do it.
+    request = _RequestTwin()
+    request.api_key = api
+    request.api_version = version
+    request.correlation_id = correlation_id
+    request.client_id = client_id
+    request.message = message
+    request.__class__ = Request
+    return cast(Request, request)
+
+
+def encode_request(
+    message: Any, version: int, correlation_id: int, client_id: str | None = None
+) -> bytes:
+    """Write a request as a frame ready to send."""
+    codec = _codec_for(message, version)
+    api, flexible = _request_header_of(type(message), version)
+    name = b"" if client_id is None else client_id.encode()
+    if len(name) > TEXT_LIMIT:
+        reason = f"{len(name)} bytes, {TEXT_LIMIT} at most"
+        raise EncodeError(reason, subject="request header", field="client_id")
+    try:
+        body = b"".join(codec.build(message, [name, b"\0"] if flexible else [name]))
+    except BUILD_FAILURES as error:
+        raise codec.explain_build(error, message) from error
+    size = _REQUEST_FRAME.size - _LENGTH_SIZE + len(body)
+    name_size = -1 if client_id is None else len(name)
+    return _REQUEST_FRAME.pack(size, api, version, correlation_id, name_size) + body
+
+
+def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
+    """Write a response as a frame ready to send."""
+    codec, flexible = _response_codec(type(message), version)
+    try:
+        body = b"".join(codec.build(message, []))
+    except BUILD_FAILURES as error:
+        raise codec.explain_build(error, message) from error
+    if flexible:
+        return _FLEXIBLE_RESPONSE_FRAME.pack(len(body) + 5, correlation_id, 0) + body
+    return _RESPONSE_FRAME.pack(len(body) + 4, correlation_id) + body
+
+
+def correlation_id_of(payload: bytes) -> int:
+    """The number that says which request a response answers."""
+    if len(payload) < _CORRELATION_ID.size:
+        raise ProtocolError("cut off", subject="response header", field="correlation_id")
+    return cast(int, _CORRELATION_ID.unpack_from(payload)[0])
+
+
+def decode_response(cls: type[M], version: int, payload: bytes) -> tuple[int, M]:
+    """Read a response of a class; answer its correlation id and message."""
+    correlation_id = correlation_id_of(payload)
+    codec, flexible = _response_codec(cls, version)
+    pos = _CORRELATION_ID.size
+    if flexible:
+        try:
+            pos = skip_tagged(payload, pos, len(payload))
+        except Malformed as error:
+            raise ProtocolError(
+                error.reason,
+                subject="response header",
+                field="tagged fields",
+                offset=error.offset or pos,
+            ) from error
+    message, pos = codec.decode(payload, pos)
+    if pos != len(payload):
+        raise _left_over(codec, pos, payload)
+    return correlation_id, message
+
+
+@remember
+def _request_codec(api_key: int, version: int) -> tuple[Codec, ApiKey, bool]:
+    cls = _CLASSES.get((cast(ApiKey, api_key), Kind.REQUEST))
+    if cls is None:
+        raise KeyError(api_key)
+    return codec_of(cls, version), ApiKey(api_key), version in declaration_of(cls).flexible
+
+
+@remember
+def _request_header_of(cls: type[Any], version: int) -> tuple[int, bool]:
+    declaration = declaration_of(cls)
+    if declaration.kind is not Kind.REQUEST or declaration.api is None:
+        raise EncodeError("not a request", subject=declaration.subject)
+    return int(declaration.api), version in declaration.flexible
+
+
+@remember
+def _response_codec(cls: type[Any], version: int) -> tuple[Codec, bool]:
+    """The codec, and whether the header before the message has room for tagged fields.
+
+    The answer to ApiVersions never has: a client that asks with a version that the server does
+    not know must be able to read the answer (KIP-511).
+    """
+    declaration = declaration_of(cls)
+    flexible = version in declaration.flexible and declaration.api is not ApiKey.API_VERSIONS
+    try:
+        return codec_of(cls, version), flexible
+    except KeyError:
+        raise EncodeError("no such version", subject=declaration.subject, version=version) from None
+
+
+def _codec_for(message: Any, version: int) -> Codec:
+    try:
+        return codec_of(type(message), version)
+    except KeyError:
+        subject = type(message).__name__
+        raise EncodeError("no such version", subject=subject, version=version) from None
+
+
+def _client_id(payload: bytes, size: int) -> str | None:
+    if size == -1:
+        return None
+    stop = _HEADER.size + size
+    if size < 0 or stop > len(payload):
+        raise Malformed(f"{size} bytes announced, {len(payload) - _HEADER.size} left")
+    return payload[_HEADER.size : stop].decode()
+
+
+_RequestTwin: Final = cast(Any, twin_of(Request))
+
+
+def _bad_header(error: Exception, payload: bytes) -> ProtocolError:
+    reason = error.reason if isinstance(error, Malformed | UnicodeDecodeError) else "cut off"
+    in_client_id = len(payload) >= _HEADER.size
+    return ProtocolError(
+        reason,
+        subject="request header",
+        field="client_id" if in_client_id else None,
+        offset=_HEADER.size - 2 if in_client_id else 0,
+    )
+
+
+def _unsupported(payload: bytes) -> UnsupportedRequest:
+    header = decode_request_header(payload)
+    return UnsupportedRequest(header.api_key, header.api_version, header.correlation_id)
+
+
+def _left_over(codec: Codec, pos: int, data: bytes) -> ProtocolError:
+    return ProtocolError(
+        f"{len(data) - pos} bytes left over",
+        subject=declaration_of(codec.record.cls).subject,
+        version=codec.version,
+        offset=pos,
+    )

@@ -1,0 +1,77 @@
+"""What can go wrong between bytes and messages.
+
+CoterieError            everything that Coterie raises on purpose
+├── ProtocolError       the bytes are not what they claim to be: the peer's fault
+│   └── UnsupportedRequest      a header that asks for an API or version not spoken here
+├── EncodeError         the message does not fit the version asked for: the caller's fault
+└── KafkaError          an error code of Kafka's, received or about to be sent (see `errors`)
+"""
+
+from __future__ import annotations
+
+__all__ = ["CoterieError", "EncodeError", "ProtocolError", "UnsupportedRequest"]
+
+
+class CoterieError(Exception):
+    """Base of every exception that Coterie raises on purpose."""
+
+
+class ProtocolError(CoterieError):
+    """Bytes that cannot be what they claim to be.
+
+    `subject` is the message that was being read ("JoinGroup request"), `field` the path of the
+    field that could not be read ("protocols[2].metadata") and `offset` where that field, or what
+    is wrong with it, starts in the bytes handed in.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        subject: str,
+        version: int | None = None,
+        field: str | None = None,
+        offset: int = 0,
+    ) -> None:
+        super().__init__(reason, subject, version, field, offset)
+        self.reason = reason
+        self.subject = subject
+        self.version = version
+        self.field = field
+        self.offset = offset
+
+    def __str__(self) -> str:
+        where = f", field {self.field}" if self.field else ""
+        return f"{_name(self.subject, self.version)}{where}, offset {self.offset}: {self.reason}"
+
+
+class UnsupportedRequest(ProtocolError):  # noqa: N818  # not an error of the bytes as such
+    """A well-formed request header for an API, or a version of it, that Coterie does not speak."""
+
+    def __init__(self, api_key: int, api_version: int, correlation_id: int) -> None:
+        super().__init__("not spoken here", subject=f"API {api_key} request", version=api_version)
+        self.args = (api_key, api_version, correlation_id)
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+
+
+class EncodeError(CoterieError, ValueError):
+    """A message that the version asked for cannot carry; `field` says which part of it."""
+
+    def __init__(
+        self, reason: str, *, subject: str, version: int | None = None, field: str | None = None
+    ) -> None:
+        super().__init__(reason, subject, version, field)
+        self.reason = reason
+        self.subject = subject
+        self.version = version
+        self.field = field
+
+    def __str__(self) -> str:
+        where = f", field {self.field}" if self.field else ""
+        return f"{_name(self.subject, self.version)}{where}: {self.reason}"
+
+
+def _name(subject: str, version: int | None) -> str:
+    return subject if version is None else f"{subject} v{version}"

@@ -1,0 +1,68 @@
+"""DescribeGroups (15): the state and the members of groups."""
+
+from __future__ import annotations
+
+from coterie_protocol.api_keys import ApiKey
+from coterie_protocol.schema import (
+    BOOL,
+    BYTES,
+    INT16,
+    INT32,
+    STRING,
+    Array,
+    field,
+    request,
+    response,
+    struct,
+)
+
+__all__ = [
+    "DescribeGroupsRequest",
+    "DescribeGroupsResponse",
+    "DescribedGroup",
+    "DescribedGroupMember",
+]
+
+
+@request(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
+class DescribeGroupsRequest:
+    """Ask for groups by their ids."""
+
+    groups: tuple[str, ...] = field(Array(STRING))
+    include_authorized_operations: bool = field(BOOL, versions="3+", default=False)
+
+
+@struct()
+class DescribedGroupMember:
+    """A member with its subscription and assignment."""
+
+    member_id: str = field(STRING)
+    group_instance_id: str | None = field(
+        STRING, versions="4+", nullable="4+", ignorable=True, default=None
+    )
+    client_id: str = field(STRING)
+    client_host: str = field(STRING)
+    member_metadata: bytes = field(BYTES)
+    member_assignment: bytes = field(BYTES)
+
+
+@struct()
+class DescribedGroup:
+    """A group, or why it cannot be told."""
+
+    error_code: int = field(INT16, default=0)
+    error_message: str | None = field(STRING, versions="6+", nullable="6+", default=None)
+    group_id: str = field(STRING)
+    group_state: str = field(STRING)
+    protocol_type: str = field(STRING)
+    protocol_data: str = field(STRING)
+    members: tuple[DescribedGroupMember, ...] = field(Array(DescribedGroupMember))
+    authorized_operations: int = field(INT32, versions="3+", default=-2147483648)
+
+
+@response(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
+class DescribeGroupsResponse:
+    """The groups asked for; one that does not exist is Dead."""
+
+    throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
+    groups: tuple[DescribedGroup, ...] = field(Array(DescribedGroup))

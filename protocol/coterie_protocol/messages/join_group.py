@@ -1,0 +1,74 @@
+"""JoinGroup (11): become or stay a member; the first phase of a rebalance."""
+
+from __future__ import annotations
+
+from coterie_protocol.api_keys import ApiKey
+from coterie_protocol.schema import (
+    BOOL,
+    BYTES,
+    INT16,
+    INT32,
+    STRING,
+    Array,
+    field,
+    request,
+    response,
+    struct,
+)
+
+__all__ = [
+    "JoinGroupRequest",
+    "JoinGroupRequestProtocol",
+    "JoinGroupResponse",
+    "JoinGroupResponseMember",
+]
+
+
+@struct()
+class JoinGroupRequestProtocol:
+    """A protocol that the member can follow, and its subscription in that protocol."""
+
+    name: str = field(STRING)
+    metadata: bytes = field(BYTES)
+
+
+@request(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")
+class JoinGroupRequest:
+    """Ask to take part in the next generation, with the protocols that the member can follow."""
+
+    group_id: str = field(STRING)
+    session_timeout_ms: int = field(INT32)
+    rebalance_timeout_ms: int = field(INT32, versions="1+", ignorable=True, default=-1)
+    member_id: str = field(STRING)
+    group_instance_id: str | None = field(STRING, versions="5+", nullable="5+", default=None)
+    protocol_type: str = field(STRING)
+    protocols: tuple[JoinGroupRequestProtocol, ...] = field(Array(JoinGroupRequestProtocol))
+    reason: str | None = field(STRING, versions="8+", nullable="8+", ignorable=True, default=None)
+
+
+@struct()
+class JoinGroupResponseMember:
+    """A member, as the leader is told of it."""
+
+    member_id: str = field(STRING)
+    group_instance_id: str | None = field(
+        STRING, versions="5+", nullable="5+", ignorable=True, default=None
+    )
+    metadata: bytes = field(BYTES)
+
+
+@response(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")
+class JoinGroupResponse:
+    """The new generation; the leader also gets every member with its metadata."""
+
+    throttle_time_ms: int = field(INT32, versions="2+", ignorable=True, default=0)
+    error_code: int = field(INT16, default=0)
+    generation_id: int = field(INT32, default=-1)
+    protocol_type: str | None = field(
+        STRING, versions="7+", nullable="7+", ignorable=True, default=None
+    )
+    protocol_name: str | None = field(STRING, nullable="7+")
+    leader: str = field(STRING)
+    skip_assignment: bool = field(BOOL, versions="9+", default=False)
+    member_id: str = field(STRING)
+    members: tuple[JoinGroupResponseMember, ...] = field(Array(JoinGroupResponseMember))

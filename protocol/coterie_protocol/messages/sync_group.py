@@ -1,0 +1,62 @@
+"""SyncGroup (14): hand out the assignment; the second phase of a rebalance."""
+
+from __future__ import annotations
+
+from coterie_protocol.api_keys import ApiKey
+from coterie_protocol.schema import (
+    BYTES,
+    INT16,
+    INT32,
+    STRING,
+    Array,
+    field,
+    request,
+    response,
+    struct,
+)
+
+__all__ = [
+    "SyncGroupRequest",
+    "SyncGroupRequestAssignment",
+    "SyncGroupResponse",
+]
+
+
+@struct()
+class SyncGroupRequestAssignment:
+    """What one member is given."""
+
+    member_id: str = field(STRING)
+    assignment: bytes = field(BYTES)
+
+
+@request(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
+class SyncGroupRequest:
+    """The leader brings everybody's assignment; the others ask for theirs."""
+
+    group_id: str = field(STRING)
+    generation_id: int = field(INT32)
+    member_id: str = field(STRING)
+    group_instance_id: str | None = field(STRING, versions="3+", nullable="3+", default=None)
+    protocol_type: str | None = field(
+        STRING, versions="5+", nullable="5+", ignorable=True, default=None
+    )
+    protocol_name: str | None = field(
+        STRING, versions="5+", nullable="5+", ignorable=True, default=None
+    )
+    assignments: tuple[SyncGroupRequestAssignment, ...] = field(Array(SyncGroupRequestAssignment))
+
+
+@response(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
+class SyncGroupResponse:
+    """What the member is assigned."""
+
+    throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
+    error_code: int = field(INT16, default=0)
+    protocol_type: str | None = field(
+        STRING, versions="5+", nullable="5+", ignorable=True, default=None
+    )
+    protocol_name: str | None = field(
+        STRING, versions="5+", nullable="5+", ignorable=True, default=None
+    )
+    assignment: bytes = field(BYTES)

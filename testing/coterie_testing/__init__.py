@@ -1,0 +1,1 @@
+"""Tools for testing consumer code: simulator, virtual clock and network, pytest plugin."""
