@@ -1,0 +1,100 @@
+"""What one setting is: its key, what it may be, and how its value is read from text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import KW_ONLY, dataclass
+
+from coterie_protocol.exceptions import CoterieError
+
+__all__ = ["VARIABLE_PREFIX", "Setting", "SettingsError", "Value"]
+
+Value = int | bool | str
+
+VARIABLE_PREFIX = "COTERIE_"
+
+# int() itself would also take "1_000", other scripts' digits and numbers of any length; nineteen
+# digits hold every 64-bit number, and the bounds say the rest.
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class SettingsError(CoterieError):
+    """A setting that cannot be used; the text is a sentence for whoever wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as declared.
+
+    `exception` is a number outside the bounds that has a meaning of its own, and `meaning` says
+    which. `from_kafka` tells whether Kafka's brokers have a setting of that name.
+    """
+
+    key: str
+    default: Value
+    help: str
+    _: KW_ONLY
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+    unit: str = ""
+    at_least: int = 0
+    at_most: int = 0
+    exception: int | None = None
+    meaning: str = ""
+    from_kafka: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """The name of the attribute of `Settings` that holds the value."""
+        return self.key.replace(".", "_")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return VARIABLE_PREFIX + self.attribute.upper()
+
+    @property
+    def expected(self) -> str:
+        """What a value has to be, as the end of the sentence "expected ..."."""
+        if isinstance(self.default, bool):
+            return "true or false"
+        if self.choices:
+            return " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
+        if isinstance(self.default, str):
+            return f"text that matches {self.pattern}"
+        unit = f" of {self.unit}" if self.unit else ""
+        bounds = f"a whole number{unit} from {self.at_least} to {self.at_most}"
+        return (
+            bounds if self.exception is None else f"{bounds}, or {self.exception}: {self.meaning}"
+        )
+
+    def read(self, raw: object, source: str) -> Value:
+        """Return the value that a source gives, as text or already typed."""
+        value = self._from_text(raw.strip()) if isinstance(raw, str) else raw
+        return self.check(value, raw, source)
+
+    def check(self, value: object, raw: object, source: str = "") -> Value:
+        """Return the value if it is one that the setting may have.
+
+        The error shows `raw`, what was written, and names the source unless that is empty.
+        """
+        if type(value) is type(self.default) and self._allows(value):
+            return value
+        where = f" ({source})" if source else ""
+        raise SettingsError(f"{self.key} = {raw!r}{where}: expected {self.expected}")
+
+    def _from_text(self, text: str) -> Value | None:
+        if isinstance(self.default, bool):
+            return {"true": True, "false": False}.get(text.lower())
+        if isinstance(self.default, int):
+            return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
+        return text.lower() if self.choices else text
+
+    def _allows(self, value: Value) -> bool:
+        if isinstance(value, bool):
+            return True
+        if isinstance(value, int):
+            return self.at_least <= value <= self.at_most or value == self.exception
+        if self.choices:
+            return value in self.choices
+        return re.fullmatch(self.pattern, value) is not None

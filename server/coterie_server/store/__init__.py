@@ -1,0 +1,56 @@
+"""Where groups are kept: one contract, several stores."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from coterie_server.store.abc import (
+    FencedError,
+    KeptRecord,
+    Lease,
+    Record,
+    Store,
+    StoreError,
+)
+from coterie_server.store.memory import MemoryStore
+from coterie_server.store.sqlite import SqliteStore
+
+__all__ = [
+    "FencedError",
+    "KeptRecord",
+    "Lease",
+    "MemoryStore",
+    "Record",
+    "SqliteStore",
+    "Store",
+    "StoreError",
+    "open_store",
+]
+
+FILE_NAME = "coterie.db"
+
+# At least two letters: one and a colon is a drive.
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.DOTALL)
+
+
+def open_store(url: str) -> Store:
+    """Return the store that a URL names, to be opened by its user.
+
+    `memory:` is a new one in the process, `sqlite:PATH` a file. Anything without such a beginning
+    is a path: of a file if it is one or ends in `.db`, else of a data directory, in which the store
+    is `coterie.db`.
+    """
+    named = _SCHEME.fullmatch(url)
+    if named is None:
+        path = Path(url)
+        is_file = path.suffix == ".db" or path.is_file()
+        return SqliteStore(path if is_file else path / FILE_NAME)
+    scheme, rest = named.groups()
+    if scheme == "memory" and rest in ("", "//"):
+        return MemoryStore()
+    if scheme == "sqlite" and rest not in ("", ":memory:"):
+        return SqliteStore(rest)
+    raise StoreError(
+        f"{url} names no store: expected memory:, sqlite:PATH or the path of a data directory"
+    )

@@ -1,0 +1,126 @@
+"""What one transaction of the SQLite store may hold: the work of many calls, one after another."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from coterie_server.store.abc import FencedError, KeptRecord, Lease, Record, StoreError
+
+__all__ = ["Transaction", "read_leases", "read_records"]
+
+_LEASE = "SELECT shard, epoch, owner, address, expires_ms FROM leases"
+_KEEP = (
+    "INSERT INTO records (shard, key, value) VALUES (?, ?, ?)"
+    " ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value"
+)
+_DROP = "DELETE FROM records WHERE shard = ? AND key = ?"
+_SET_LEASE = (
+    "INSERT OR REPLACE INTO leases (shard, epoch, owner, address, expires_ms)"
+    " VALUES (?, ?, ?, ?, ?)"
+)
+
+
+class Transaction:
+    """One transaction in the making.
+
+    Appended records are gathered, and written when it ends: of a key that many calls wrote, only
+    the last value is. Leases are written as they come. `broken` has the shards that take no
+    appends until they are loaded again, each with the reason.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, broken: Mapping[int, str]) -> None:
+        self._connection = connection
+        self._broken = broken
+        self._held_epochs: dict[int, int | None] = {}
+        self._changes: dict[int, dict[bytes, bytes | None]] = {}
+        # Takes the right to write at once, so that the epochs read here hold until the end.
+        connection.execute("BEGIN IMMEDIATE")
+
+    def end(self) -> None:
+        """Write what was gathered and make all of it durable."""
+        for shard, changes in self._changes.items():
+            # In key order, neighbours are written while their page is at hand.
+            kept = [(shard, key, value) for key, value in changes.items() if value is not None]
+            self._connection.executemany(_KEEP, sorted(kept))
+            if len(kept) < len(changes):
+                dropped = [(shard, key) for key, value in changes.items() if value is None]
+                self._connection.executemany(_DROP, sorted(dropped))
+        self._connection.execute("COMMIT")
+
+    def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+        """Gather the records of one append, or refuse all of them."""
+        if shard in self._broken:
+            raise StoreError(
+                f"shard {shard} takes no appends until it is loaded again, because an earlier one "
+                f"failed: {self._broken[shard]}"
+            )
+        if self._held_epoch(shard) != epoch:
+            latest = self._latest(shard)
+            raise FencedError(shard, epoch, latest if latest and latest.owner else None)
+        self._changes.setdefault(shard, {}).update(records)
+
+    def claim(self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int) -> Lease | None:
+        """Write a lease with the next epoch, unless somebody else's is valid."""
+        latest = self._latest(shard)
+        if latest and latest.owner not in ("", owner) and now_ms < latest.expires_ms:
+            return None
+        epoch = latest.epoch + 1 if latest else 1
+        return self._set(Lease(shard, epoch, owner, address, now_ms + ttl_ms))
+
+    def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
+        """Write a new end for those of the leases that are still held."""
+        return [
+            self._set(replace(lease, expires_ms=now_ms + ttl_ms))
+            for lease in leases
+            if self._held_epoch(lease.shard) == lease.epoch
+        ]
+
+    def release(self, lease: Lease) -> None:
+        """Take the owner from a shard, if the lease is still held."""
+        if self._held_epoch(lease.shard) == lease.epoch:
+            self._set(replace(lease, owner=""))
+
+    def agree(self, name: str, value: str) -> str:
+        """Return what is remembered under a name, which is the value if nothing was."""
+        self._connection.execute("INSERT OR IGNORE INTO agreed VALUES (?, ?)", (name, value))
+        query = self._connection.execute("SELECT value FROM agreed WHERE name = ?", (name,))
+        (agreed,) = query.fetchone()
+        assert isinstance(agreed, str)
+        return agreed
+
+    def _held_epoch(self, shard: int) -> int | None:
+        if shard not in self._held_epochs:
+            latest = self._latest(shard)
+            self._held_epochs[shard] = latest.epoch if latest and latest.owner else None
+        return self._held_epochs[shard]
+
+    def _latest(self, shard: int) -> Lease | None:
+        row = self._connection.execute(f"{_LEASE} WHERE shard = ?", (shard,)).fetchone()
+        return Lease(*row) if row else None
+
+    def _set(self, lease: Lease) -> Lease:
+        row = (lease.shard, lease.epoch, lease.owner, lease.address, lease.expires_ms)
+        self._connection.execute(_SET_LEASE, row)
+        self._held_epochs[lease.shard] = lease.epoch if lease.owner else None
+        return lease
+
+
+def read_leases(connection: sqlite3.Connection) -> list[Lease]:
+    """Return the lease of each shard that has an owner, by shard."""
+    return [Lease(*row) for row in connection.execute(f"{_LEASE} WHERE owner <> '' ORDER BY shard")]
+
+
+def read_records(
+    connection: sqlite3.Connection, shard: int, after: bytes | None, limit: int
+) -> list[KeptRecord]:
+    """Return the next records of a shard in key order, after a key or from the first one on."""
+    if after is None:
+        return connection.execute(
+            "SELECT key, value FROM records WHERE shard = ? ORDER BY key LIMIT ?", (shard, limit)
+        ).fetchall()
+    return connection.execute(
+        "SELECT key, value FROM records WHERE shard = ? AND key > ? ORDER BY key LIMIT ?",
+        (shard, after, limit),
+    ).fetchall()

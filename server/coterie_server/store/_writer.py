@@ -1,0 +1,209 @@
+"""The thread that alone touches the SQLite connection, and commits many calls at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+from coterie_server.store._transaction import Transaction
+from coterie_server.store.abc import FencedError, StoreError
+from coterie_server.store.schema import Connect, explain, open_database
+
+__all__ = ["Writer"]
+
+T = TypeVar("T")
+
+GROUP_JOBS_MAX: Final = 1000
+"""How many calls share a transaction at most: it bounds how long the first of them waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A call that looks at what is committed; `mends` is the shard that may take appends again."""
+
+    future: asyncio.Future[Any]
+    work: Callable[[sqlite3.Connection], object]
+    mends: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A call that changes something; `appends_to` is the shard that must not get a gap."""
+
+    future: asyncio.Future[Any]
+    work: Callable[[Transaction], object]
+    appends_to: int | None
+
+
+_Job = _Read | _Write
+_Outcomes = list[tuple[asyncio.Future[Any], object]]
+
+
+class Writer:
+    """Does the calls of an event loop in a thread, in their order.
+
+    Everything that waits when the thread looks becomes one transaction, so while one commit is on
+    its way to the disk, the next one gathers. Results go back to the loop once for each
+    transaction, not once for each call.
+    """
+
+    def __init__(self, path: Path, connect: Connect) -> None:
+        self._path = path
+        self._connect = connect
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None is the end
+        self._broken: dict[int, str] = {}
+        self._started: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        # A daemon: a process that forgot to close its store should still be able to end.
+        self._thread = threading.Thread(target=self._run, name="coterie-store", daemon=True)
+
+    async def start(self) -> None:
+        """Open the file; a writer that could not has ended already."""
+        self._thread.start()
+        try:
+            await self._started
+        except StoreError:
+            self._thread.join()
+            raise
+        except asyncio.CancelledError:
+            self._jobs.put(None)  # nobody is going to stop it
+            raise
+
+    async def stop(self) -> None:
+        """Finish what was asked for before, close the file and end the thread."""
+        self._jobs.put(None)
+        await self._ended
+        self._thread.join()  # it has nothing left to do, so this does not hold the loop up
+
+    def read(
+        self, work: Callable[[sqlite3.Connection], T], *, mends: int | None = None
+    ) -> asyncio.Future[T]:
+        """Have something read, behind all that was asked for before."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put(_Read(future, work, mends))
+        return future
+
+    def write(
+        self, work: Callable[[Transaction], T], *, appends_to: int | None = None
+    ) -> asyncio.Future[T]:
+        """Have something written; the result is durable."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put(_Write(future, work, appends_to))
+        return future
+
+    def _run(self) -> None:
+        try:
+            connection = open_database(self._path, self._connect)
+        except StoreError as error:
+            self._post([(self._started, error)])
+            return
+        except Exception as error:  # noqa: BLE001  # a bug; whoever opens must not wait for ever
+            self._post([(self._started, self._store_error(error))])
+            return
+        self._post([(self._started, None)])
+        try:
+            while self._do(connection, self._wait()):
+                pass
+        finally:
+            connection.close()
+            self._post([(self._ended, None)])
+
+    def _wait(self) -> list[_Job | None]:
+        """Return all that waits to be done, once there is something."""
+        jobs = [self._jobs.get()]
+        try:
+            while len(jobs) < GROUP_JOBS_MAX:
+                jobs.append(self._jobs.get_nowait())
+        except Empty:
+            pass
+        return jobs
+
+    def _do(self, connection: sqlite3.Connection, jobs: Sequence[_Job | None]) -> bool:
+        """Do a group of jobs; return False at the end.
+
+        Reads divide a group, because they see only what is committed.
+        """
+        for kind, run in groupby(jobs, type):
+            if kind is _Write:
+                self._post(self._commit(connection, [job for job in run if type(job) is _Write]))
+            elif kind is _Read:
+                self._post(self._answer(connection, [job for job in run if type(job) is _Read]))
+            else:
+                return False
+        return True
+
+    def _commit(self, connection: sqlite3.Connection, jobs: Sequence[_Write]) -> _Outcomes:
+        """Do a group of writes in one transaction: all of them, or none but for those refused."""
+        try:
+            if connection.in_transaction:  # the last rollback failed as well
+                connection.execute("ROLLBACK")
+            transaction = Transaction(connection, self._broken)
+            outcomes: _Outcomes = []
+            for job in jobs:
+                try:
+                    outcomes.append((job.future, job.work(transaction)))
+                except (FencedError, StoreError) as refusal:
+                    outcomes.append((job.future, refusal))
+            transaction.end()
+        except Exception as error:  # noqa: BLE001  # a bug must fail its callers, not hang them
+            self._roll_back(connection)
+            return self._fail(jobs, error)
+        return outcomes
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        # SQLite itself rolls back after some errors, and after others it is up to us. Where that
+        # fails as well, the next group tries again before it begins.
+        with contextlib.suppress(sqlite3.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def _fail(self, jobs: Sequence[_Write], error: Exception) -> _Outcomes:
+        for job in jobs:
+            if job.appends_to is not None:
+                self._broken.setdefault(job.appends_to, str(self._store_error(error)))
+        # Each caller gets an error of its own, as raising one changes it.
+        return [(job.future, self._store_error(error)) for job in jobs]
+
+    def _answer(self, connection: sqlite3.Connection, jobs: Iterable[_Read]) -> _Outcomes:
+        outcomes: _Outcomes = []
+        for job in jobs:
+            try:
+                outcomes.append((job.future, job.work(connection)))
+            except Exception as error:  # noqa: BLE001  # a bug must fail its caller, not hang it
+                outcomes.append((job.future, self._store_error(error)))
+            else:
+                if job.mends is not None:
+                    self._broken.pop(job.mends, None)
+        return outcomes
+
+    def _store_error(self, error: Exception) -> StoreError:
+        if isinstance(error, sqlite3.Error):
+            explained = explain(self._path, error)
+        else:
+            explained = StoreError(f"{self._path}: the store failed: {error!r}")
+        explained.__cause__ = error
+        return explained
+
+    def _post(self, outcomes: _Outcomes) -> None:
+        # Once the loop is closed, nobody waits for results any more.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(_deliver, outcomes)
+
+
+def _deliver(outcomes: _Outcomes) -> None:
+    for future, outcome in outcomes:
+        if future.done():
+            continue  # its caller was cancelled
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

@@ -1,0 +1,166 @@
+"""The SQLite file: how it is opened, checked and brought up to date."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from coterie_server.store.abc import StoreError
+
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "Connect", "Migration", "explain", "open_database"]
+
+Connect = Callable[..., sqlite3.Connection]
+"""`sqlite3.connect`, or something that can be called like it."""
+
+Migration = Callable[[sqlite3.Connection], None]
+"""Takes the schema from the version of its place in the list to the next one."""
+
+APPLICATION_ID: Final = 0x436F5465  # "CoTe": tells our files from other programs'
+
+BUSY_TIMEOUT_S: Final = 5.0  # other processes write for milliseconds; this long is a hang
+
+CACHE_KIB: Final = 16_384
+# SQLite copies the log into the file at every 4 MB of it, and then begins it again from the front:
+# overwriting a file is cheaper to make durable than making it grow. More often or less often was
+# no better, measured at groups of 1 to 1000 records. Only what a stalled reader made of the log
+# beyond this limit is cut off.
+LOG_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+def _version_1(connection: sqlite3.Connection) -> None:
+    # Rows are found by shard and key only, so they are kept in that order and nothing else is.
+    connection.execute(
+        "CREATE TABLE records ("
+        " shard INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,"
+        " PRIMARY KEY (shard, key)) WITHOUT ROWID"
+    )
+    # A shard that was given up keeps its row, with the owner empty, because epochs never go back.
+    connection.execute(
+        "CREATE TABLE leases ("
+        " shard INTEGER NOT NULL PRIMARY KEY, epoch INTEGER NOT NULL,"
+        " owner TEXT NOT NULL, address TEXT NOT NULL, expires_ms INTEGER NOT NULL)"
+    )
+    connection.execute(
+        "CREATE TABLE agreed (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+    )
+
+
+MIGRATIONS: Final[Sequence[Migration]] = (_version_1,)
+
+
+def open_database(
+    path: Path, connect: Connect = sqlite3.connect, migrations: Sequence[Migration] = MIGRATIONS
+) -> sqlite3.Connection:
+    """Return a connection to the file, which is made or migrated if need be.
+
+    Raises `StoreError`, and leaves the file as it is, when the file is another program's, was
+    written by a newer Coterie, or is damaged.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+    except OSError as error:
+        raise StoreError(f"cannot make the folder {path.parent}: {error.strerror}") from error
+    except sqlite3.Error as error:
+        raise explain(path, error) from error
+    try:
+        _refuse_strangers(path, connection, newest=len(migrations))
+        _refuse_damage(path, connection)
+        _configure(path, connection)
+        _migrate(connection, migrations)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise explain(path, error) from error
+        raise
+    return connection
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {pragma}").fetchone()
+    assert isinstance(value, int)
+    return value
+
+
+def _refuse_strangers(path: Path, connection: sqlite3.Connection, newest: int) -> None:
+    if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
+        return
+    if _number(connection, "application_id") != APPLICATION_ID:
+        raise StoreError(
+            f"{path} is a database of another program, which Coterie leaves alone: name another "
+            f"file for the store"
+        )
+    version = _number(connection, "user_version")
+    if version > newest:
+        raise StoreError(
+            f"{path} was written by a newer Coterie (schema {version}; this one knows them up to "
+            f"{newest}): start that Coterie, or name another file for the store"
+        )
+
+
+def _refuse_damage(path: Path, connection: sqlite3.Connection) -> None:
+    # Reads the whole file: about a millisecond for each megabyte.
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise StoreError(_damaged(path, found.splitlines()[-1]))
+
+
+def _configure(path: Path, connection: sqlite3.Connection) -> None:
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StoreError(
+            f"{path} cannot be given a write-ahead log: put the store on a local disk, as network "
+            f"file systems do not support one"
+        )
+    connection.execute("PRAGMA synchronous = FULL")
+    # On macOS, only this makes the disk itself write; elsewhere it means nothing.
+    connection.execute("PRAGMA fullfsync = ON")
+    connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_MAX}")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+
+
+def _migrate(connection: sqlite3.Connection, migrations: Sequence[Migration]) -> None:
+    # Looked at once without a lock, because an up-to-date file need not wait for its writers.
+    if _number(connection, "user_version") == len(migrations):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for migration in migrations[_number(connection, "user_version") :]:
+            migration(connection)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def explain(path: Path, error: sqlite3.Error) -> StoreError:
+    """Return the error that tells a person what SQLite's error means for the file."""
+    code = getattr(error, "sqlite_errorcode", None)
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    match None if code is None else code & 0xFF:  # the rest of the code says where it happened
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreError(_damaged(path, str(error)))
+        case sqlite3.SQLITE_FULL:
+            why = "the disk is full; make room on it"
+        case sqlite3.SQLITE_IOERR:
+            why = "the disk reports an error; check it, and the system's log"
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_CANTOPEN:
+            why = "it cannot be written; check the rights on it and on its folder"
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            why = f"another program has kept it locked for {BUSY_TIMEOUT_S:.0f} seconds; end that"
+        case _:
+            why = "SQLite refused"
+    return StoreError(f"{path}: {why} ({error}, {name})")
+
+
+def _damaged(path: Path, found: str) -> str:
+    return (
+        f"{path} is damaged ({found}): keep a copy of it and of its -wal file, then restore a "
+        f"backup, rescue what is left with `sqlite3 {path.name} .recover`, or move it away to "
+        f"start with an empty store"
+    )
