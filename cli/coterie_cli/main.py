@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from coterie_cli.serve import serve
+
 __all__ = ["main"]
 
 app = typer.Typer(name="coterie", no_args_is_help=True, add_completion=False)
@@ -27,6 +29,9 @@ def _options(
     ] = False,
 ) -> None:
     """Kafka's consumer groups as a small service of their own."""
+
+
+app.command()(serve)
 
 
 def main() -> None:

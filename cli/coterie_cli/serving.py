@@ -1,0 +1,59 @@
+"""From the words of `coterie serve` to a running server."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import typer
+
+from coterie_server.daemon import run
+from coterie_server.server import Address, ServerOptions
+from coterie_server.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["options_of", "run"]
+
+
+def options_of(
+    *,
+    listen: str,
+    advertise: str | None,
+    http: str,
+    store: str | None,
+    data_dir: Path,
+    topics: list[str],
+    config: Path | None,
+    overrides: list[str],
+) -> ServerOptions:
+    """The server that the words ask for; exits with a sentence if they make no sense."""
+    try:
+        settings = Settings.load(config, os.environ, overrides)
+    except SettingsError as error:
+        typer.echo(f"coterie: {error}", err=True)
+        raise typer.Exit(2) from None
+    return ServerOptions(
+        settings=settings,
+        listen=_address("--listen", listen),
+        advertise=_address("--advertise", advertise) if advertise else None,
+        http=None if http == "off" else _address("--http", http),
+        store=store,
+        data_dir=data_dir,
+        topics=dict(_topic(text) for text in topics),
+    )
+
+
+def _address(option: str, text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}", param_hint=option) from None
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, colon, partitions = text.rpartition(":")
+    if not colon or not partitions.isdigit():
+        raise typer.BadParameter(f"{text!r} is no NAME:PARTITIONS", param_hint="--topic")
+    return name, int(partitions)

@@ -1,0 +1,209 @@
+"""Journals as they are found: lines in the order of a file, some of which may not be readable.
+
+A node that is killed leaves half a line behind, a disk that was full leaves a gap, a newer Coterie
+writes kinds that this one does not know.  None of that stops a reader: it goes on, and what it met
+is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from coterie_protocol.journal import JournalError, Line, NodeStarted, NodeStopped, read_line
+
+__all__ = ["Audit", "BadLine", "Gap", "JournalReport", "NodeReport", "read_lines"]
+
+#: How much of a line that can't be read is shown.
+_EXCERPT_CHARACTERS: Final = 120
+
+#: How many gaps and unreadable lines a report names; it counts all of them.
+_EXAMPLES_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that can't be read, and where it is."""
+
+    source: str
+    #: Counted from 1.
+    number: int
+    why: str
+    excerpt: str
+    #: It is the last one and does not end: its writer was killed, or is writing it just now.
+    torn: bool = False
+    #: Whose line it is, and which, if that much could be read.
+    node: str | None = None
+    seq: int | None = None
+
+
+def read_lines(texts: Iterable[str], source: str = "") -> Iterator[Line | BadLine]:
+    """Read lines, each with its line break, as files yield them.
+
+    Only a line break makes a line whole: a node that starts again after a crash goes on from its
+    last whole line, so the number of a torn one is used once more.
+    """
+    for number, text in enumerate(texts, start=1):
+        excerpt = text.rstrip("\n")[:_EXCERPT_CHARACTERS]
+        if not text.endswith("\n"):
+            yield BadLine(source, number, "it does not end", excerpt, torn=True)
+            continue
+        try:
+            yield read_line(text)
+        except JournalError as error:
+            yield BadLine(source, number, str(error), excerpt, node=error.node, seq=error.seq)
+
+
+# -- whether a journal is whole ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Numbers of a node that are missing between two lines."""
+
+    node: str
+    after: int
+    before: int
+
+    @property
+    def missing(self) -> int:
+        """How many lines are missing."""
+        return self.before - self.after - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReport:
+    """What was found of one node."""
+
+    node: str
+    lines: int
+    first_seq: int
+    last_seq: int
+    first_ts: int
+    last_ts: int
+    #: How many lines are missing between the first and the last, and where.
+    missing: int
+    gaps: tuple[Gap, ...]
+    #: Lines whose number is not above the one before: files given twice or out of order.
+    repeated: int
+    starts: int
+    #: Starts with no stop in good order between them and the start before.
+    crashes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalReport:
+    """What was found in a journal."""
+
+    lines: int
+    nodes: Mapping[str, NodeReport]
+    torn: int
+    #: Unreadable lines that are not torn ones.
+    bad: int
+    examples: tuple[BadLine, ...]
+
+    @property
+    def missing(self) -> int:
+        """How many lines are missing, over all nodes."""
+        return sum(node.missing for node in self.nodes.values())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing, repeated or unreadable; a crash's torn line is no fault."""
+        repeated = sum(node.repeated for node in self.nodes.values())
+        return not (self.missing or self.bad or repeated)
+
+
+@dataclass(slots=True)
+class _Node:
+    first: Line
+    last_seq: int
+    last_ts: int
+    lines: int = 0
+    missing: int = 0
+    gaps: list[Gap] = field(default_factory=list)
+    repeated: int = 0
+    starts: int = 0
+    crashes: int = 0
+    is_running: bool = False  # by the last start or stop; what is read back comes before a start
+
+
+class Audit:
+    """Looks at lines as they go by, and reports whether the journal is whole."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+        self._nodes: dict[str, _Node] = {}
+        self._torn = 0
+        self._bad = 0
+        self._examples: list[BadLine] = []
+
+    def note(self, entry: Line | BadLine) -> None:
+        """Look at the next line."""
+        if isinstance(entry, Line):
+            self._note_line(entry)
+        else:
+            self._note_bad(entry)
+
+    def report(self) -> JournalReport:
+        """What was found so far."""
+        return JournalReport(
+            lines=self._lines,
+            nodes={name: _report(name, node) for name, node in self._nodes.items()},
+            torn=self._torn,
+            bad=self._bad,
+            examples=tuple(self._examples),
+        )
+
+    def _note_line(self, line: Line) -> None:
+        self._lines += 1
+        node = self._nodes.get(line.node)
+        if node is None:
+            node = self._nodes[line.node] = _Node(line, line.seq - 1, line.ts)
+        node.lines += 1
+        node.last_ts = line.ts
+        _count_on(node, line.node, line.seq)
+        if isinstance(line.event, NodeStarted):
+            node.starts += 1
+            node.crashes += node.is_running
+            node.is_running = True
+        elif isinstance(line.event, NodeStopped):
+            node.is_running = False
+
+    def _note_bad(self, bad: BadLine) -> None:
+        self._torn += bad.torn
+        self._bad += not bad.torn
+        if len(self._examples) < _EXAMPLES_MAX:
+            self._examples.append(bad)
+        if bad.node in self._nodes and bad.seq is not None:
+            # It can't be read, but it is not missing.
+            _count_on(self._nodes[bad.node], bad.node, bad.seq)
+
+
+def _count_on(node: _Node, name: str, seq: int) -> None:
+    if seq <= node.last_seq:
+        node.repeated += 1
+        return
+    if seq > node.last_seq + 1:
+        gap = Gap(name, node.last_seq, seq)
+        node.missing += gap.missing
+        if len(node.gaps) < _EXAMPLES_MAX:
+            node.gaps.append(gap)
+    node.last_seq = seq
+
+
+def _report(name: str, node: _Node) -> NodeReport:
+    return NodeReport(
+        node=name,
+        lines=node.lines,
+        first_seq=node.first.seq,
+        last_seq=node.last_seq,
+        first_ts=node.first.ts,
+        last_ts=node.last_ts,
+        missing=node.missing,
+        gaps=tuple(node.gaps),
+        repeated=node.repeated,
+        starts=node.starts,
+        crashes=node.crashes,
+    )

@@ -1,0 +1,149 @@
+"""How each request is told that the node can't serve it, where its answer has room for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
+from coterie_server.group import replies
+
+__all__ = ["failure"]
+
+#: OffsetFetch says what is wrong on each partition, then at the top, then on each group.
+_FETCH_TOP_FROM = 2
+_FETCH_GROUPS_FROM = 8
+
+
+def failure(message: Any, version: int, error: ErrorCode) -> Any:  # noqa: ANN401  # any request
+    """The answer to a request that says no more than an error."""
+    return _SHAPES[type(message)](message, version, error)
+
+
+def _heartbeat(message: Any, version: int, error: ErrorCode) -> m.HeartbeatResponse:
+    """While groups are being read, a heartbeat is taken on trust, so that nobody starts over."""
+    del message, version
+    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return m.HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
+
+
+def _leave(message: Any, version: int, error: ErrorCode) -> m.LeaveGroupResponse:
+    del message, version
+    return m.LeaveGroupResponse(error_code=error)
+
+
+def _commit(message: m.OffsetCommitRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    return m.OffsetCommitResponse(
+        topics=tuple(
+            m.OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    m.OffsetCommitResponsePartition(
+                        partition_index=p.partition_index, error_code=error
+                    )
+                    for p in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def _fetch_offsets(message: m.OffsetFetchRequest, version: int, error: ErrorCode) -> Any:
+    if version >= _FETCH_GROUPS_FROM:
+        groups = tuple(
+            m.OffsetFetchResponseGroup(group_id=g.group_id, topics=(), error_code=error)
+            for g in message.groups
+        )
+        return m.OffsetFetchResponse(groups=groups)
+    if version >= _FETCH_TOP_FROM:
+        return m.OffsetFetchResponse(error_code=error)
+    return m.OffsetFetchResponse(
+        topics=tuple(
+            m.OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    m.OffsetFetchResponsePartition(
+                        partition_index=index, committed_offset=-1, metadata="", error_code=error
+                    )
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in message.topics or ()
+        )
+    )
+
+
+def _describe(message: m.DescribeGroupsRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    return m.DescribeGroupsResponse(
+        groups=tuple(
+            m.DescribedGroup(
+                error_code=error,
+                group_id=group_id,
+                group_state="",
+                protocol_type="",
+                protocol_data="",
+                members=(),
+            )
+            for group_id in message.groups
+        )
+    )
+
+
+def _delete(message: m.DeleteGroupsRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    return m.DeleteGroupsResponse(
+        results=tuple(
+            m.DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id in dict.fromkeys(message.groups_names)
+        )
+    )
+
+
+def _create_topics(message: m.CreateTopicsRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    results = (m.CreatableTopicResult(name=t.name, error_code=error) for t in message.topics)
+    return m.CreateTopicsResponse(topics=tuple(results))
+
+
+def _create_partitions(message: m.CreatePartitionsRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    results = (m.CreatePartitionsTopicResult(name=t.name, error_code=error) for t in message.topics)
+    return m.CreatePartitionsResponse(results=tuple(results))
+
+
+def _delete_topics(message: m.DeleteTopicsRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    names = (*message.topic_names, *(t.name for t in message.topics))
+    results = (m.DeletableTopicResult(name=name, error_code=error) for name in names)
+    return m.DeleteTopicsResponse(responses=tuple(results))
+
+
+def _metadata(message: m.MetadataRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    topics = tuple(
+        m.MetadataResponseTopic(error_code=error, name=t.name, topic_id=t.topic_id, partitions=())
+        for t in message.topics or ()
+    )
+    return m.MetadataResponse(brokers=(), topics=topics)
+
+
+_SHAPES: Final[dict[type[Any], Callable[[Any, int, ErrorCode], Any]]] = {
+    m.CreatePartitionsRequest: _create_partitions,
+    m.CreateTopicsRequest: _create_topics,
+    m.DeleteGroupsRequest: _delete,
+    m.DeleteTopicsRequest: _delete_topics,
+    m.DescribeGroupsRequest: _describe,
+    m.HeartbeatRequest: _heartbeat,
+    m.JoinGroupRequest: lambda q, v, e: replies.join_error(v, e, q.member_id),
+    m.LeaveGroupRequest: _leave,
+    m.ListGroupsRequest: lambda _q, _v, e: m.ListGroupsResponse(error_code=e, groups=()),
+    m.MetadataRequest: _metadata,
+    m.OffsetCommitRequest: _commit,
+    m.OffsetDeleteRequest: lambda _q, _v, e: m.OffsetDeleteResponse(error_code=e, topics=()),
+    m.OffsetFetchRequest: _fetch_offsets,
+    m.SyncGroupRequest: lambda _q, _v, e: replies.sync_error(e),
+}

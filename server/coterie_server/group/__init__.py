@@ -1,0 +1,25 @@
+"""The core of the coordinator, without I/O: groups, their members and their offsets."""
+
+from coterie_server.group.administration import Refusal
+from coterie_server.group.coordinator import Coordinator
+from coterie_server.group.group import Group
+from coterie_server.group.records import Gone, Record, Row, from_stored, to_stored
+from coterie_server.group.states import TRANSITIONS, GroupState
+from coterie_server.group.turn import Call, Config, IdSource, Outcome
+
+__all__ = [
+    "TRANSITIONS",
+    "Call",
+    "Config",
+    "Coordinator",
+    "Gone",
+    "Group",
+    "GroupState",
+    "IdSource",
+    "Outcome",
+    "Record",
+    "Refusal",
+    "Row",
+    "from_stored",
+    "to_stored",
+]

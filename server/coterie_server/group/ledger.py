@@ -1,0 +1,220 @@
+"""Who holds which partition, as far as the coordinator can read what members tell each other.
+
+When a leader brings an assignment, it is held against what the members say that they hold.  A
+partition that somebody is given while another member has not let go of it would have two owners;
+the ledger finds these conflicts, and the guard can withhold such partitions until they are free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from coterie_protocol.consumer import (
+    NEEDS_REJOIN,
+    Assignment,
+    decode_assignment,
+    encode_assignment,
+    flatten,
+    group_by_topic,
+)
+from coterie_protocol.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coterie_protocol.journal import Partitions
+    from coterie_server.group.member import Member
+
+__all__ = ["Conflict", "Holding", "Ledger", "Partition", "Review", "by_topic"]
+
+#: A topic and the number of one of its partitions.
+Partition = tuple[str, int]
+
+#: The generation in claims of clients too old to say which one they mean.
+_UNSAID: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Who was given a partition, in which generation, and when."""
+
+    member_id: str
+    generation: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A partition given to one member while another holds it."""
+
+    partition: Partition
+    holder: str
+    given_to: str
+
+
+@dataclass(slots=True)
+class Review:
+    """What came of looking at an assignment."""
+
+    #: The bytes for each member, without what the guard withheld.
+    assignments: dict[str, bytes]
+    #: What each member is given; None if that can't be read.
+    given: dict[str, frozenset[Partition]] | None = None
+    conflicts: list[Conflict] = field(default_factory=list)
+    moved: int = 0
+    revoked: int = 0
+    needs_rejoin: bool = False
+    #: The members that have to join once more before the assignment is whole.
+    follow_up: frozenset[str] = frozenset()
+
+
+class Ledger:
+    """The holdings of one group."""
+
+    __slots__ = ("_generation", "follow_up", "holdings")
+
+    def __init__(self) -> None:
+        self.holdings: dict[Partition, Holding] = {}
+        #: The generation whose assignment the holdings are.
+        self._generation = _UNSAID
+        #: Members that the present generation has asked to join once more.
+        self.follow_up: frozenset[str] = frozenset()
+
+    def owned_by(self, member_id: str) -> frozenset[Partition]:
+        """What a member was given last and nobody else since."""
+        return frozenset(p for p, h in self.holdings.items() if h.member_id == member_id)
+
+    def rename(self, old_id: str, new_id: str) -> None:
+        """Hand the holdings of a static member on to its new member id."""
+        for partition, holding in self.holdings.items():
+            if holding.member_id == old_id:
+                self.holdings[partition] = replace(holding, member_id=new_id)
+        if old_id in self.follow_up:
+            self.follow_up = self.follow_up - {old_id} | {new_id}
+
+    def recover(self, members: Iterable[Member], generation: int, now_ms: int) -> None:
+        """Read the holdings from assignments that were stored."""
+        self._generation = generation
+        for member in members:
+            assignment = _parse(member.row.assignment)
+            if assignment is not None:
+                for partition in flatten(assignment.assigned_partitions):
+                    self.holdings[partition] = Holding(member.id, generation, now_ms)
+
+    def review(
+        self,
+        assignments: Mapping[str, bytes],
+        members: Mapping[str, Member],
+        protocol: str | None,
+        *,
+        enforce: bool,
+    ) -> Review:
+        """Hold an assignment against what the members hold."""
+        review = Review(dict(assignments))
+        parsed = {member_id: _parse(data) for member_id, data in assignments.items()}
+        known = {member_id: a for member_id, a in parsed.items() if a is not None}
+        if len(known) < len(parsed):
+            return review
+        review.given = {m: flatten(a.assigned_partitions) for m, a in known.items()}
+        held = self._holders(members, protocol)
+        review.conflicts = _conflicts(review.given, held)
+        if review.conflicts and enforce:
+            _withhold(review, known)
+        review.needs_rejoin |= any(a.error_code == NEEDS_REJOIN for a in known.values())
+        review.follow_up = _follow_up(review, held)
+        self._compare(review)
+        return review
+
+    def take_over(self, review: Review, generation: int, now_ms: int) -> None:
+        """Enter a reviewed assignment."""
+        self._generation = generation
+        self.follow_up = review.follow_up
+        before, self.holdings = self.holdings, {}
+        for member_id, partitions in (review.given or {}).items():
+            for partition in partitions:
+                holding = before.get(partition)
+                if holding is None or holding.member_id != member_id:
+                    holding = Holding(member_id, generation, now_ms)
+                self.holdings[partition] = holding
+
+    def _holders(self, members: Mapping[str, Member], protocol: str | None) -> dict[Partition, str]:
+        """Who holds each partition by the members' own word.
+
+        A member that joined says so in its subscription.  One that did not, as static members
+        may, has given nothing back: it holds what it was given last.  If two claim a partition,
+        the one that had it in the later generation is right: the other missed that it lost it.
+        """
+        claims = {
+            partition: (self._generation, holding.member_id)
+            for partition, holding in self.holdings.items()
+            if holding.member_id in members and members[holding.member_id].is_away
+        }
+        for member in members.values():
+            subscription = None if member.is_away else member.subscription(protocol)
+            if subscription is None:
+                continue
+            for partition in flatten(subscription.owned_partitions):
+                claim = (subscription.generation_id, member.id)
+                if partition not in claims or claims[partition][0] < claim[0]:
+                    claims[partition] = claim
+        return {partition: member_id for partition, (_, member_id) in claims.items()}
+
+    def _compare(self, review: Review) -> None:
+        owner = {p: m for m, partitions in (review.given or {}).items() for p in partitions}
+        for partition, holding in self.holdings.items():
+            now = owner.get(partition)
+            review.moved += now is not None and now != holding.member_id
+            review.revoked += now != holding.member_id
+
+
+def by_topic(partitions: Iterable[Partition]) -> Partitions:
+    """Partitions in the shape in which the journal has them."""
+    return {entry.topic: entry.partitions for entry in group_by_topic(partitions)}
+
+
+def _parse(data: bytes) -> Assignment | None:
+    if not data:  # nothing for this member: what the coordinator puts for one left out
+        return Assignment(assigned_partitions=())
+    try:
+        return decode_assignment(data)
+    except ProtocolError:
+        return None
+
+
+def _conflicts(
+    given: Mapping[str, frozenset[Partition]], held: Mapping[Partition, str]
+) -> list[Conflict]:
+    conflicts = []
+    owner: dict[Partition, str] = {}
+    for member_id, partitions in given.items():
+        for partition in sorted(partitions):
+            holder = held.get(partition, owner.setdefault(partition, member_id))
+            if holder != member_id:
+                conflicts.append(Conflict(partition, holder, member_id))
+    return conflicts
+
+
+def _withhold(review: Review, known: dict[str, Assignment]) -> None:
+    """Take conflicting partitions from those who were to get them, and ask all to rejoin."""
+    given = review.given or {}
+    for conflict in review.conflicts:
+        given[conflict.given_to] -= {conflict.partition}
+    for member_id, assignment in known.items():
+        known[member_id] = replace(
+            assignment,
+            assigned_partitions=group_by_topic(given[member_id]),
+            error_code=NEEDS_REJOIN,
+        )
+        review.assignments[member_id] = encode_assignment(known[member_id])
+    review.needs_rejoin = True
+
+
+def _follow_up(review: Review, held: Mapping[Partition, str]) -> frozenset[str]:
+    """Members that hold something they are not given, so that they revoke it and join again."""
+    given = review.given or {}
+    if review.needs_rejoin:
+        return frozenset(given)
+    return frozenset(
+        holder for partition, holder in held.items() if partition not in given.get(holder, ())
+    )

@@ -1,0 +1,112 @@
+"""One member of a group: what is on disk of it, and what lives only as long as the node does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from coterie_protocol.consumer import Subscription, decode_subscription
+from coterie_protocol.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from coterie_server.group.records import MemberRow, SupportedProtocol
+
+__all__ = ["Member", "Parked", "Ticket"]
+
+#: Whoever awaits a reply, as the caller of the coordinator knows it.  The core only hands it back.
+Ticket = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A request whose reply has to wait."""
+
+    ticket: Ticket
+    version: int
+    since_ms: int
+
+
+@dataclass(slots=True)
+class Member:
+    """A member; `row` is replaced whole when anything in it changes."""
+
+    row: MemberRow
+    #: The row as it is on disk; None while the member has not been part of a generation.
+    saved: MemberRow | None = None
+    #: Not yet part of a generation, so it may not know its id and can't send heartbeats.
+    is_new: bool = False
+    join: Parked | None = None
+    sync: Parked | None = None
+    alive_until_ms: int = 0
+    last_seen_ms: int = 0
+    #: Why it says that it joined (KIP-800).
+    reason: str = ""
+    #: A static member that did not join this generation; it has not let go of anything.
+    is_away: bool = False
+    _parsed: dict[bytes, Subscription | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def id(self) -> str:
+        """The member id."""
+        return self.row.member_id
+
+    @property
+    def instance_id(self) -> str | None:
+        """The name a static member has given itself; None for a dynamic one."""
+        return self.row.instance_id
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it keeps its place while it is away."""
+        return self.row.instance_id is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request of it is parked, which is as good as a heartbeat."""
+        return self.join is not None or self.sync is not None
+
+    def change(self, **values: Any) -> None:  # noqa: ANN401  # as `dataclasses.replace` has it
+        """Put a changed row in place."""
+        self.row = replace(self.row, **values)
+
+    def supports(self, name: str) -> bool:
+        """Whether the member can follow a protocol."""
+        return any(protocol.name == name for protocol in self.row.protocols)
+
+    def matches(self, protocols: tuple[SupportedProtocol, ...]) -> bool:
+        """Whether a join with these protocols says nothing new."""
+        return self.row.protocols == protocols
+
+    def wants_the_topics_of(self, protocols: tuple[SupportedProtocol, ...]) -> bool:
+        """Whether a consumer's join asks for what it had before.
+
+        Its bytes may differ all the same: a cooperative member tells each time what it owns.
+        """
+        if self.matches(protocols):
+            return True
+        if [p.name for p in protocols] != [p.name for p in self.row.protocols]:
+            return False
+        before, now = _parse(self.row.protocols[0].metadata), _parse(protocols[0].metadata)
+        return before is not None and now is not None and set(before.topics) == set(now.topics)
+
+    def vote(self, candidates: set[str]) -> str:
+        """The candidate that the member likes best: it names its protocols in that order."""
+        return next(p.name for p in self.row.protocols if p.name in candidates)
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """Its subscription in a protocol."""
+        return next((p.metadata for p in self.row.protocols if p.name == protocol), b"")
+
+    def subscription(self, protocol: str | None) -> Subscription | None:
+        """Its subscription as consumers write it; None if it is written otherwise."""
+        data = self.metadata(protocol)
+        if data not in self._parsed:
+            self._parsed = {data: _parse(data)}
+        return self._parsed[data]
+
+
+def _parse(data: bytes) -> Subscription | None:
+    try:
+        return decode_subscription(data)
+    except ProtocolError:
+        return None

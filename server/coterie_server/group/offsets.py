@@ -1,0 +1,284 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete, and when offsets are forgotten by themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import GroupDeleted, OffsetsCommitted, OffsetsDeleted, OffsetsExpired
+from coterie_protocol.messages import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from coterie_server.group.checks import check_generation
+from coterie_server.group.group import CONSUMER
+from coterie_server.group.ledger import by_topic
+from coterie_server.group.records import Gone, OffsetRow
+from coterie_server.group.states import GroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coterie_protocol.messages import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetDeleteRequest,
+        OffsetDeleteRequestTopic,
+    )
+    from coterie_server.group.group import Group
+    from coterie_server.group.member import Ticket
+    from coterie_server.group.turn import Call, Turn
+
+__all__ = ["commit", "delete", "expire", "forget_topic"]
+
+#: From this version on a commit for a group that is not there says so.
+_GROUP_ID_NOT_FOUND_FROM = 9
+
+
+# -- commit ------------------------------------------------------------------------------------
+
+
+def commit(turn: Turn, ticket: Ticket, call: Call) -> None:
+    """Store offsets."""
+    message: OffsetCommitRequest = call.message
+    known = {
+        (topic.name, partition.partition_index): partition
+        for topic in message.topics
+        for partition in topic.partitions
+        if 0 <= partition.partition_index < turn.shard.topics.get(topic.name, 0)
+    }
+    results = dict.fromkeys(known, ErrorCode.NONE)
+    if known:
+        group = _group_for_commit(turn, call)
+        error = group if isinstance(group, ErrorCode) else _check_commit(turn, group, call)
+        if isinstance(group, ErrorCode) or error is not None:
+            results = dict.fromkeys(known, error or ErrorCode.NONE)
+        else:
+            results = _store(turn, group, call, known)
+    turn.reply(ticket, _commit_answer(message, results))
+
+
+def _commit_answer(
+    message: OffsetCommitRequest, results: dict[tuple[str, int], ErrorCode]
+) -> OffsetCommitResponse:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(
+                        partition_index=p.partition_index,
+                        error_code=results.get((topic.name, p.partition_index), unknown),
+                    )
+                    for p in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def _group_for_commit(turn: Turn, call: Call) -> Group | ErrorCode:
+    """The group; a commit by somebody who is in no generation makes one just for its offsets."""
+    message: OffsetCommitRequest = call.message
+    group = turn.group(message.group_id)
+    if group is not None:
+        return group
+    if message.generation_id_or_member_epoch < 0:
+        return turn.create(message.group_id)
+    if call.version >= _GROUP_ID_NOT_FOUND_FROM:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION
+
+
+def _check_commit(turn: Turn, group: Group, call: Call) -> ErrorCode | None:
+    message: OffsetCommitRequest = call.message
+    generation = message.generation_id_or_member_epoch
+    is_empty = group.is_in(GroupState.EMPTY)
+    if generation < 0 and is_empty:
+        return None
+    instance_id = message.group_instance_id
+    if generation < 0 and not message.member_id and instance_id is None:
+        # A consumer that manages its partitions itself must not write over a group at work.
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = check_generation(turn, group, message.member_id, instance_id, generation, call)
+    if error is None and group.is_in(GroupState.COMPLETING):
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return error
+
+
+def _store(
+    turn: Turn,
+    group: Group,
+    call: Call,
+    known: dict[tuple[str, int], OffsetCommitRequestPartition],
+) -> dict[tuple[str, int], ErrorCode]:
+    message: OffsetCommitRequest = call.message
+    member = group.members.get(message.member_id)
+    if member is not None:
+        member.last_seen_ms = turn.now_ms
+        turn.keep_alive(group, member)
+    expires_at_ms = -1
+    if message.retention_time_ms >= 0:
+        expires_at_ms = turn.now_ms + message.retention_time_ms
+    results = {}
+    for (topic, index), partition in known.items():
+        if _length(partition.committed_metadata or "") > turn.config.offset_metadata_max:
+            results[topic, index] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            continue
+        results[topic, index] = ErrorCode.NONE
+        turn.save(group, _row(turn, group, topic, partition, expires_at_ms))
+    _note_commit(turn, group, message, results)
+    return results
+
+
+def _length(text: str) -> int:
+    """The length of a text in units of UTF-16, as Kafka measures it."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _row(
+    turn: Turn,
+    group: Group,
+    topic: str,
+    partition: OffsetCommitRequestPartition,
+    expires_at_ms: int,
+) -> OffsetRow:
+    return OffsetRow(
+        group_id=group.id,
+        topic=topic,
+        partition=partition.partition_index,
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        committed_at_ms=turn.now_ms,
+        expires_at_ms=expires_at_ms,
+    )
+
+
+def _note_commit(
+    turn: Turn,
+    group: Group,
+    message: OffsetCommitRequest,
+    results: dict[tuple[str, int], ErrorCode],
+) -> None:
+    offsets: dict[str, dict[str, int]] = {}
+    for (topic, index), error in results.items():
+        if error is ErrorCode.NONE:
+            row = group.offsets[topic, index]
+            offsets.setdefault(topic, {})[str(index)] = row.offset
+    if offsets:
+        turn.event(
+            OffsetsCommitted(
+                group=group.id,
+                member=message.member_id,
+                generation=message.generation_id_or_member_epoch,
+                offsets=offsets,
+            )
+        )
+
+
+# -- delete ------------------------------------------------------------------------------------
+
+
+def delete(turn: Turn, ticket: Ticket, call: Call) -> None:
+    """Forget offsets of topics that the group does not use."""
+    message: OffsetDeleteRequest = call.message
+    group = turn.group(message.group_id)
+    error = _check_delete(group, message.group_id)
+    if error is not None or group is None:
+        answer = OffsetDeleteResponse(error_code=error or ErrorCode.NONE, topics=())
+        turn.reply(ticket, answer)
+        return
+    gone: list[tuple[str, int]] = []
+    topics = tuple(_delete_topic(turn, group, topic, gone) for topic in message.topics)
+    if gone:
+        event = OffsetsDeleted(group=group.id, partitions=by_topic(gone), how="requested")
+        turn.event(event)
+    turn.reply(ticket, OffsetDeleteResponse(topics=topics))
+
+
+def _check_delete(group: Group | None, group_id: str) -> ErrorCode | None:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if not group.is_in(GroupState.EMPTY) and group.row.protocol_type != CONSUMER:
+        return ErrorCode.NON_EMPTY_GROUP
+    return None
+
+
+def _delete_topic(
+    turn: Turn, group: Group, topic: OffsetDeleteRequestTopic, gone: list[tuple[str, int]]
+) -> OffsetDeleteResponseTopic:
+    count = turn.shard.topics.get(topic.name, 0)
+    subscribed = group.may_be_subscribed(topic.name)
+    results = []
+    for entry in topic.partitions:
+        index = entry.partition_index
+        error = ErrorCode.NONE
+        if not 0 <= index < count:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif subscribed:
+            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        elif group.offsets.pop((topic.name, index), None) is not None:
+            turn.record(Gone(OffsetRow, group.id, topic.name, index))
+            gone.append((topic.name, index))
+        results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(results))
+
+
+def forget_topic(turn: Turn, group: Group, topic: str) -> None:
+    """Forget the offsets of a topic that is gone."""
+    partitions = [key for key in group.offsets if key[0] == topic]
+    _drop(turn, group, partitions)
+    if partitions:
+        turn.event(
+            OffsetsDeleted(group=group.id, partitions=by_topic(partitions), how="topic_deleted")
+        )
+
+
+def _drop(turn: Turn, group: Group, partitions: Iterable[tuple[str, int]]) -> None:
+    for topic, partition in partitions:
+        del group.offsets[topic, partition]
+        turn.record(Gone(OffsetRow, group.id, topic, partition))
+
+
+# -- expiry ------------------------------------------------------------------------------------
+
+
+def expire(turn: Turn, group: Group) -> None:
+    """Forget offsets that were not used for too long, and an empty group with its last offset."""
+    partitions = [key for key, row in group.offsets.items() if _has_expired(turn, group, row)]
+    _drop(turn, group, partitions)
+    if partitions:
+        turn.event(OffsetsExpired(group=group.id, partitions=by_topic(partitions)))
+    if not group.offsets and group.is_in(GroupState.EMPTY) and not group.pending_joins:
+        turn.event(GroupDeleted(group=group.id, generation=group.generation, how="expired"))
+        turn.bury(group)
+
+
+def _has_expired(turn: Turn, group: Group, row: OffsetRow) -> bool:
+    """Whether an offset is to go.
+
+    A group that was never more than offsets counts from each commit; an empty one from when it
+    got empty; a consumer group at work loses only what none of its members subscribes to.
+    """
+    if group.row.protocol_type is None:
+        counted_from_ms = row.committed_at_ms
+    elif group.is_in(GroupState.EMPTY):
+        counted_from_ms = group.row.changed_at_ms
+    elif group.is_in(GroupState.STABLE) and not group.may_be_subscribed(row.topic):
+        if group.topics() is None:
+            return False
+        counted_from_ms = row.committed_at_ms
+    else:
+        return False
+    if row.expires_at_ms >= 0:
+        return turn.now_ms >= row.expires_at_ms
+    return turn.now_ms - counted_from_ms >= turn.config.offsets_retention_ms

@@ -1,0 +1,83 @@
+"""Taking up groups where their stored rows leave off.
+
+The rows go through the same `Group.apply` as when they were made.  What is not stored, the parked
+requests and the time that ran, starts anew: every member gets a fresh session to come back in, a
+rebalance that was going on gets its full time again.  The generation stays, so that nobody who
+comes back in time has to rebalance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from coterie_protocol.journal import GroupRecovered
+from coterie_server.group.checks import keeps_ledger
+from coterie_server.group.group import Group, Rebalance
+from coterie_server.group.rebalancing import prepare
+from coterie_server.group.records import GroupRow
+from coterie_server.group.states import GroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coterie_server.group.records import Row
+    from coterie_server.group.turn import Turn
+
+__all__ = ["recover"]
+
+
+def recover(turn: Turn, rows: Iterable[Row]) -> None:
+    """Apply stored rows, groups before their members, and set the groups going again."""
+    shard = turn.shard
+    for row in rows:
+        if isinstance(row, GroupRow) and row.state == GroupState.DEAD.value:
+            shard.graves[row.group_id] = row
+            continue
+        group = shard.groups.get(row.group_id)
+        if group is None:
+            group = shard.groups[row.group_id] = Group(row.group_id)
+        group.apply(row)
+    for group_id in list(shard.groups):
+        group = turn.group(group_id)
+        if group is not None:
+            _resume(turn, group)
+
+
+def _resume(turn: Turn, group: Group) -> None:
+    if group.leader not in group.members:
+        # Whoever led was new when the node stopped, and is not stored.
+        group.row = replace(group.row, leader=next(iter(group.members), None))
+    if not group.members:
+        _empty(turn, group)
+        return
+    for member in group.members.values():
+        member.last_seen_ms = turn.now_ms
+        turn.keep_alive(group, member)
+    if keeps_ledger(turn, group):
+        group.ledger.recover(group.members.values(), group.generation, turn.now_ms)
+    if group.is_in(GroupState.PREPARING, GroupState.COMPLETING):
+        group.rebalance = Rebalance(group.row.cause, "", turn.now_ms, joined_at_ms=turn.now_ms)
+    if group.is_in(GroupState.PREPARING):
+        turn.arm(group, "join", group.rebalance_timeout_ms)
+    elif group.is_in(GroupState.COMPLETING):
+        group.pending_syncs.update(group.members)
+        turn.arm(group, "sync", group.rebalance_timeout_ms)
+    members = tuple(group.members)
+    turn.event(
+        GroupRecovered(
+            group=group.id, state=group.state.value, generation=group.generation, members=members
+        )
+    )
+    is_settled = group.is_in(GroupState.STABLE, GroupState.COMPLETING)
+    if is_settled and len(members) > turn.config.max_size:
+        prepare(turn, group, "over_capacity", f"{len(members)} members, {turn.config.max_size}")
+
+
+def _empty(turn: Turn, group: Group) -> None:
+    """A group whose members were all new when the node stopped has nobody to go on with."""
+    if group.is_in(GroupState.STABLE, GroupState.COMPLETING):
+        turn.enter(group, GroupState.PREPARING)
+    if group.is_in(GroupState.PREPARING):
+        group.row = replace(group.row, protocol_name=None)
+        turn.enter(group, GroupState.EMPTY)

@@ -1,0 +1,81 @@
+"""Answers in the exact shapes that Kafka gives them, error or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    SyncGroupResponse,
+)
+
+if TYPE_CHECKING:
+    from coterie_server.group.group import Group
+    from coterie_server.group.member import Member
+
+__all__ = ["join_answer", "join_error", "sync_answer", "sync_error"]
+
+#: The first version of JoinGroup in which the protocol's name may be null.
+_NULLABLE_NAME_FROM = 7
+
+
+def join_error(version: int, error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    """A join that failed."""
+    return JoinGroupResponse(
+        error_code=error,
+        protocol_name=None if version >= _NULLABLE_NAME_FROM else "",
+        leader="",
+        member_id=member_id,
+        members=(),
+    )
+
+
+def join_answer(
+    group: Group,
+    member: Member,
+    version: int,
+    *,
+    leader: str | None = None,
+    as_leader: bool | None = None,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """A join into the current generation; the leader is told of everybody."""
+    if as_leader is None:
+        as_leader = group.is_leader(member.id)
+    name = group.row.protocol_name
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.row.protocol_type if version >= _NULLABLE_NAME_FROM else None,
+        protocol_name=name or (None if version >= _NULLABLE_NAME_FROM else ""),
+        leader=(group.leader or "") if leader is None else leader,
+        skip_assignment=skip_assignment,
+        member_id=member.id,
+        members=_everybody(group) if as_leader else (),
+    )
+
+
+def _everybody(group: Group) -> tuple[JoinGroupResponseMember, ...]:
+    return tuple(
+        JoinGroupResponseMember(
+            member_id=member.id,
+            group_instance_id=member.instance_id,
+            metadata=member.metadata(group.row.protocol_name),
+        )
+        for member in group.members.values()
+    )
+
+
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
+    """A sync that failed."""
+    return SyncGroupResponse(error_code=error, assignment=b"")
+
+
+def sync_answer(group: Group, member: Member) -> SyncGroupResponse:
+    """A member's assignment."""
+    return SyncGroupResponse(
+        protocol_type=group.row.protocol_type,
+        protocol_name=group.row.protocol_name,
+        assignment=member.row.assignment,
+    )

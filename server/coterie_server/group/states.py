@@ -1,0 +1,74 @@
+"""The five states of a group, and every way from one to another.
+
+All that decides which state may follow which is in `TRANSITIONS`; `Group.enter` looks it up and
+nothing else changes a state.  The diagram in the documentation and the test of every request in
+every state are made from the same table.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+__all__ = ["TRANSITIONS", "GroupState"]
+
+
+class GroupState(Enum):
+    """What a group is doing; the values are the names that Kafka's clients print."""
+
+    EMPTY = "Empty"
+    """Nobody is in it; it exists for its offsets, or since a member was told its id.
+
+    A join by an unknown member starts the first rebalance.  Heartbeats and syncs find no member.
+    Offsets can be committed without a member id, deleted, and in time expire with the group.
+    """
+
+    PREPARING = "PreparingRebalance"
+    """The first phase: joins are parked until all members have joined or their time is up.
+
+    Heartbeats keep a member alive and answer REBALANCE_IN_PROGRESS, as does a sync.  Offsets can
+    be committed, so that a member can save its work before it gives up its partitions.
+    """
+
+    COMPLETING = "CompletingRebalance"
+    """The second phase: everybody knows the new generation, and the leader works out who gets what.
+
+    Syncs are parked until the leader's brings the assignment.  A join that changes nothing gets
+    the current generation again; any other join sends the group back to the first phase.  Commits
+    get REBALANCE_IN_PROGRESS, heartbeats are fine.
+    """
+
+    STABLE = "Stable"
+    """Everybody has, or can ask for, its assignment.
+
+    A sync is answered at once.  The leader's join, a join with a changed subscription, a new
+    member and a lost one start a rebalance.
+    """
+
+    DEAD = "Dead"
+    """Deleted.  Only its generation is remembered, so that the number is never used again."""
+
+
+_S = GroupState
+
+#: From each state, the states that may follow and what leads there.
+TRANSITIONS: Final[dict[GroupState, dict[GroupState, str]]] = {
+    _S.EMPTY: {
+        _S.PREPARING: "a member joins",
+        _S.DEAD: "deleted, or expired with its last offset",
+    },
+    _S.PREPARING: {
+        _S.COMPLETING: "all have joined, or their time is up",
+        _S.EMPTY: "the last member is gone",
+    },
+    _S.COMPLETING: {
+        _S.STABLE: "the leader brings the assignment",
+        _S.PREPARING: "a member joins, leaves, changes or is lost",
+    },
+    _S.STABLE: {
+        _S.PREPARING: "a member joins, leaves, changes or is lost",
+    },
+    _S.DEAD: {
+        _S.EMPTY: "somebody uses the name again",
+    },
+}

@@ -1,0 +1,27 @@
+"""Clients' addresses, as Kafka prints them and as our log does."""
+
+from __future__ import annotations
+
+import ipaddress
+
+__all__ = ["kafka_host", "printable"]
+
+
+def kafka_host(address: str) -> str:
+    """An address in the form of Kafka's `client_host`: a slash, and IPv6 without short cuts."""
+    if ":" not in address:
+        return f"/{address}"
+    numbers, percent, zone = address.partition("%")
+    try:
+        parsed = ipaddress.IPv6Address(numbers)
+    except ValueError:
+        return f"/{address}"
+    if parsed.ipv4_mapped is not None:
+        return f"/{parsed.ipv4_mapped}"
+    groups = (f"{int(group, 16):x}" for group in parsed.exploded.split(":"))
+    return f"/{':'.join(groups)}{percent}{zone}"
+
+
+def printable(address: str, port: int) -> str:
+    """An address and a port in one piece, such as `127.0.0.1:9092` or `[::1]:9092`."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

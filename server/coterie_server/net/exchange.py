@@ -1,0 +1,101 @@
+"""One request and its answer, as the rest of the server sees them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, final
+
+from coterie_protocol import Request, encode_response
+
+__all__ = ["Exchange", "Handler", "ReplyPath", "Turn"]
+
+
+class ReplyPath(Protocol):
+    """What an exchange needs of its connection."""
+
+    @property
+    def peer_host(self) -> str:
+        """The client's address as Kafka prints it."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing can be sent any more."""
+
+    def flush(self) -> None:
+        """Send the answers whose turn has come."""
+
+    def close_for_handler(self, why: str) -> None:
+        """Close the connection because the handler says so."""
+
+    def close_for_unencodable(self, request: Request, error: Exception) -> None:
+        """Close the connection because an answer does not fit its request."""
+
+
+class Turn:
+    """A place in the row of a connection's answers: empty until the frame to be sent is there."""
+
+    __slots__ = ("frame",)
+
+    def __init__(self, frame: bytes | None = None) -> None:
+        self.frame = frame
+
+
+@final
+class Exchange(Turn):
+    """One request on one connection, awaiting its reply.
+
+    Replies leave a connection in the order of its requests, whatever order they are made in.
+    """
+
+    __slots__ = ("_path", "received_ms", "request")
+
+    def __init__(self, path: ReplyPath, request: Request, received_ms: int) -> None:
+        # Instead of the base's __init__: this runs for every request.
+        self.frame = None
+        self._path = path
+        self.request = request
+        self.received_ms = received_ms
+
+    @property
+    def peer_host(self) -> str:
+        """The client's address as Kafka prints it: `/127.0.0.1`."""
+        return self._path.peer_host
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the connection is gone, so that nobody waits for the reply."""
+        return self._path.gone
+
+    def reply(self, message: Any) -> None:  # noqa: ANN401  # any of the response dataclasses
+        """Answer with a response dataclass, exactly once; nothing happens if the client is gone.
+
+        The message is encoded at once, in the version of the request. One that cannot be encoded
+        is a bug of ours: it is logged, and the connection closes, because a client that waits for
+        an answer is better off with a new connection than with silence.
+        """
+        path = self._path
+        if path.gone:
+            return
+        if self.frame is not None:
+            raise AssertionError(f"a second reply to {self.request.api_key.title}")
+        request = self.request
+        try:
+            self.frame = encode_response(message, request.api_version, request.correlation_id)
+        except Exception as error:  # noqa: BLE001  # whatever it is, this client must not wait
+            path.close_for_unencodable(request, error)
+            return
+        path.flush()
+
+    def close(self, why: str) -> None:
+        """Close the whole connection instead of answering."""
+        self._path.close_for_handler(why)
+
+
+class Handler(Protocol):
+    """Who answers the requests of a listener's connections."""
+
+    def handle(self, exchange: Exchange) -> None:
+        """Take a request; its reply may be made now or at any later time.
+
+        It never blocks and never raises, and it is never called from within `Exchange.reply`:
+        a handler may release replies in the middle of its work.
+        """

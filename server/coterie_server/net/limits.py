@@ -1,0 +1,61 @@
+"""What a connection may take: bytes, time and company."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from coterie_protocol import FRAME_SIZE_LIMIT
+
+__all__ = ["UNLIMITED", "Limits"]
+
+#: Kafka's way to say that connections are not counted.
+UNLIMITED: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of a listener; each is named as it is in the log line of whoever ran into it.
+
+    What one connection can make the server hold is bounded by
+    `socket_request_max_bytes` for the frame that is arriving,
+    `max_requests_in_flight` requests that wait for their answer, one read of requests behind them,
+    and `write_buffer_max_bytes` plus the replies of one flush that the client has not read.
+    """
+
+    #: The largest request, as it is announced by its first four bytes.
+    socket_request_max_bytes: int = FRAME_SIZE_LIMIT
+    #: Connections in all, and from one address.
+    max_connections: int = UNLIMITED
+    max_connections_per_ip: int = UNLIMITED
+    #: How long a client may neither send anything nor wait for an answer. Unlike Kafka's, this
+    #: clock stands still during a long rebalance: who waits in a JoinGroup is not idle.
+    connections_max_idle_ms: int = 600_000
+    #: How long a new client may take until its first byte.
+    first_byte_timeout_ms: int = 30_000
+    #: How long a frame may take from its first byte to its last.
+    frame_timeout_ms: int = 60_000
+    #: Requests of one connection that wait for their answers. At the limit nothing more is read.
+    max_requests_in_flight: int = 100
+    #: Frames that have begun to arrive, over all connections. Beyond it the largest one is cut off.
+    unfinished_frames_max_bytes: int = 4 * FRAME_SIZE_LIMIT
+    #: Unsent bytes of one connection above which nothing more is read from it.
+    write_buffer_high_bytes: int = 65_536
+    #: Unsent bytes of one connection that are too many to add another reply to. The first reply
+    #: may be larger than this: how large an answer gets is not the client's doing.
+    write_buffer_max_bytes: int = 1_048_576
+    #: How long a client may stay above `write_buffer_high_bytes`.
+    drain_timeout_ms: int = 60_000
+    #: How long a connection that the server closes may take to send what it still holds.
+    close_timeout_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value < 1:
+                raise ValueError(f"{each.name} is {value}; it must be at least 1")
+        if self.write_buffer_max_bytes < self.write_buffer_high_bytes:
+            raise ValueError(
+                f"write_buffer_max_bytes is {self.write_buffer_max_bytes}; it must be at least"
+                f" write_buffer_high_bytes, which is {self.write_buffer_high_bytes}"
+            )

@@ -1,0 +1,177 @@
+"""The listening sockets, and the life of all that comes in through them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from coterie_server.net.addresses import printable
+from coterie_server.net.connection import Connection
+from coterie_server.net.exchange import Handler
+from coterie_server.net.limits import Limits
+from coterie_server.net.registry import Registry
+from coterie_server.net.stats import NetStats
+
+__all__ = ["Listener"]
+
+_log = structlog.stdlib.get_logger(__name__)
+
+#: Room for a thousand members that come at once, with some to spare; the kernel may allow less.
+_BACKLOG: Final = 2048
+
+_SWEEP_INTERVAL_S: Final = 1.0
+
+#: How long to wait for what cannot take long: the end of connections that were dropped.
+_ABORT_TIMEOUT_S: Final = 1.0
+
+#: Set on the listening sockets, from which accepted ones inherit them: that spares each connection
+#: the system calls. Keep-alive finds out within two minutes that the host behind a parked request
+#: has gone; the default would be two hours.
+_SOCKET_OPTIONS: Final = (
+    (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 60),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 10),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 6),
+)
+
+
+class Listener:
+    """Accepts connections, under one set of limits, and hands their requests to one handler.
+
+    It is made on the event loop that it belongs to. `start` it once for each address, then
+    `close` it; in between `stop_accepting` gives the handler time to answer what is parked.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        limits: Limits | None = None,
+        *,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._registry = Registry(
+            handler,
+            limits or Limits(),
+            now=now or self._loop.time,
+            call_soon=self._loop.call_soon,
+        )
+        self._servers: list[asyncio.Server] = []
+        self._addresses: list[tuple[str, int]] = []
+        self._timer = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep_again)
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """The addresses listened on, with the ports that port 0 became."""
+        return tuple(self._addresses)
+
+    async def start(
+        self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Listen on all addresses of a host; None stands for every address of this machine.
+
+        Raises `OSError` if one of them cannot be had, and then listens on none.
+        """
+        # A client that does not shake hands has not said its first byte either.
+        handshake_s = self._registry.limits.first_byte_timeout_ms / 1000 if tls else None
+        for listening in await _listening_sockets(self._loop, host, port):
+            server = await self._loop.create_server(
+                lambda: Connection(self._registry),
+                sock=listening,
+                backlog=_BACKLOG,
+                ssl=tls,
+                ssl_handshake_timeout=handshake_s,
+            )
+            self._servers.append(server)
+            address = listening.getsockname()[:2]
+            self._addresses.append(address)
+            _log.info("listening", address=printable(*address), tls=tls is not None)
+
+    def stop_accepting(self) -> None:
+        """Listen no more; connections at hand carry on."""
+        for server in self._servers:
+            server.close()
+        self._registry.refuse_all()
+
+    async def close(self, grace_s: float) -> None:
+        """Stop accepting, let the answers that are due go out for so long, then drop the rest.
+
+        Nothing more is read. A connection closes as soon as its requests are answered and sent.
+        """
+        self.stop_accepting()
+        self._registry.stop()
+        await self._until_empty(grace_s)
+        self._timer.cancel()
+        if len(self._registry):
+            _log.warning("dropping connections", connections=len(self._registry), grace_s=grace_s)
+            self._registry.abort()
+            await self._until_empty(_ABORT_TIMEOUT_S)
+        with contextlib.suppress(TimeoutError):
+            # Newer Pythons wait here for clients that are still shaking hands, too.
+            async with asyncio.timeout(_ABORT_TIMEOUT_S):
+                await asyncio.gather(*(server.wait_closed() for server in self._servers))
+
+    def sweep(self) -> None:
+        """Look after all limits of time now, as happens each second."""
+        self._registry.sweep()
+
+    def stats(self) -> NetStats:
+        """The counts as they are now."""
+        return self._registry.stats()
+
+    def _sweep_again(self) -> None:
+        self._timer = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep_again)
+        self._registry.sweep()
+
+    async def _until_empty(self, timeout_s: float) -> None:
+        if not len(self._registry):
+            return
+        empty = asyncio.Event()
+        self._registry.on_empty = empty.set
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await empty.wait()
+
+
+async def _listening_sockets(
+    loop: asyncio.AbstractEventLoop, host: str | None, port: int
+) -> list[socket.socket]:
+    """A listening socket for each address of a host, or none at all."""
+    found = await loop.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    with contextlib.ExitStack() as undo:
+        opened = [
+            undo.enter_context(_listening_socket(family, proto, address))
+            for family, _, proto, _, address in dict.fromkeys(found)
+        ]
+        undo.pop_all()
+    return opened
+
+
+def _listening_socket(family: int, proto: int, address: tuple[object, ...]) -> socket.socket:
+    with contextlib.ExitStack() as undo:
+        # With its protocol named: asyncio sets TCP_NODELAY only on sockets known to be TCP.
+        opened = undo.enter_context(socket.socket(family, socket.SOCK_STREAM, proto))
+        if os.name == "posix":
+            # Elsewhere this would let two servers share an address.
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # An address of IPv4 has a socket of its own.
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        for level, name, value in _SOCKET_OPTIONS:
+            if hasattr(socket, name):
+                opened.setsockopt(level, getattr(socket, name), value)
+        opened.settimeout(0)
+        opened.bind(address)
+        opened.listen(_BACKLOG)
+        undo.pop_all()
+    return opened

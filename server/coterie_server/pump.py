@@ -1,0 +1,93 @@
+"""Durable before anybody hears of it: what a shard stores, and what waits until it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from coterie_server.store import Store
+
+__all__ = ["Pump"]
+
+_log = structlog.get_logger(__name__)
+
+
+class Pump:
+    """Appends records of one shard in order, and runs actions once all before them are durable.
+
+    While one append is under way the next one gathers, so that a slow disk makes appends larger
+    and not more numerous.  An action with nothing before it runs at once.  After a failure
+    nothing that waited runs any more; `on_failure` is told, once.
+    """
+
+    def __init__(
+        self, store: Store, shard: int, epoch: int, on_failure: Callable[[Exception], None]
+    ) -> None:
+        self._store = store
+        self._shard = shard
+        self._epoch = epoch
+        self._on_failure = on_failure
+        self._batch: list[tuple[bytes, bytes | None]] = []
+        #: Appends handed in, and how many of them are durable.
+        self._handed_in = 0
+        self._durable = 0
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._failed = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything handed in is durable."""
+        return self._durable == self._handed_in
+
+    def put(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Hand in records."""
+        if self._failed:
+            return
+        self._batch.extend(records)
+        self._handed_in += 1
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+
+    def when_durable(self, action: Callable[[], None]) -> None:
+        """Run an action as soon as all that was handed in before is durable."""
+        if self._failed:
+            return
+        if self._durable == self._handed_in:
+            action()
+        else:
+            self._waiting.append((self._handed_in, action))
+
+    async def settle(self) -> None:
+        """Wait until everything handed in is durable, or has failed."""
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
+
+    async def _write(self) -> None:
+        try:
+            while self._batch:
+                batch, upto = self._batch, self._handed_in
+                self._batch = []
+                await self._store.append(self._shard, self._epoch, batch)
+                self._durable = upto
+                self._run_ready()
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._writer = None
+
+    def _run_ready(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._durable:
+            self._waiting.popleft()[1]()
+
+    def _fail(self, error: Exception) -> None:
+        self._failed = True
+        self._batch.clear()
+        self._waiting.clear()
+        self._on_failure(error)

@@ -1,0 +1,203 @@
+"""One shard being served: its coordinator, its place in the store, and who awaits an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_server.failures import failure
+from coterie_server.group import Call, Coordinator, Refusal, from_stored, to_stored
+from coterie_server.pump import Pump
+from coterie_server.store import FencedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie_protocol.journal import Event
+    from coterie_server.clock import Clock
+    from coterie_server.gathering import Replies
+    from coterie_server.group import Outcome
+    from coterie_server.store import Lease, Store
+
+__all__ = ["ShardRunner"]
+
+_log = structlog.get_logger(__name__)
+
+#: How long to wait before a shard that could not be read is tried again, at first and at most.
+_RETRY_FIRST_S = 0.2
+_RETRY_MAX_S = 5.0
+
+
+class ShardRunner:
+    """Runs the coordinator of one shard.
+
+    Without a coordinator, because the shard is being read or the store has failed, it answers
+    with an error that clients retry.
+    """
+
+    def __init__(
+        self,
+        lease: Lease,
+        store: Store,
+        make: Callable[[], Coordinator],
+        clock: Clock,
+        *,
+        observe: Callable[[int, Event], None],
+        arm: Callable[[int], None],
+    ) -> None:
+        self._lease = lease
+        self._store = store
+        self._make = make
+        self._clock = clock
+        self._observe = observe
+        self._arm = arm
+        self._coordinator: Coordinator | None = None
+        self._pump: Pump | None = None
+        self._trouble = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        #: Everybody who awaits an answer, parked or held back until something is durable.
+        self._open: dict[Replies, Call] = {}
+        self._reload: asyncio.Task[None] | None = None
+
+    @property
+    def shard(self) -> int:
+        """The shard's number."""
+        return self._lease.shard
+
+    @property
+    def coordinator(self) -> Coordinator | None:
+        """The coordinator, while there is one."""
+        return self._coordinator
+
+    @property
+    def open_requests(self) -> int:
+        """How many requests await their answers."""
+        return len(self._open)
+
+    # -- life ----------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Read the shard and serve it from then on."""
+        stored = await self._store.load(self.shard)
+        coordinator = self._make()
+        now_ms = self._clock.now_ms()
+        outcome = coordinator.recover((from_stored(k, v) for k, v in stored), now_ms)
+        self._pump = Pump(self._store, self.shard, self._lease.epoch, self._fail)
+        self._coordinator = coordinator
+        self._release(outcome, now_ms)
+
+    async def close(self) -> None:
+        """Answer everybody who waits, and wait until what was begun is durable."""
+        if self._reload is not None:
+            self._reload.cancel()
+        if self._pump is not None:
+            await self._pump.settle()
+        self._coordinator = None
+        self._trouble = ErrorCode.NOT_COORDINATOR
+        self._answer_everybody()
+
+    def _answer_everybody(self) -> None:
+        waiting, self._open = self._open, {}
+        for ticket, call in waiting.items():
+            ticket.reply(failure(call.message, call.version, self._trouble))
+
+    # -- requests and time ---------------------------------------------------------------------
+
+    def submit(self, ticket: Replies, call: Call) -> None:
+        """Take a request; the ticket gets its reply now or later, exactly once."""
+        coordinator = self._coordinator
+        if coordinator is None:
+            ticket.reply(failure(call.message, call.version, self._trouble))
+            return
+        self._open[ticket] = call
+        self.run(lambda now_ms: coordinator.handle(ticket, call, now_ms))
+
+    def fire_due(self, now_ms: int) -> None:
+        """Do what is due by now."""
+        due_ms = self.next_deadline()
+        if self._coordinator is not None and due_ms is not None and due_ms <= now_ms:
+            self.run(self._coordinator.fire)
+
+    def topic_changed(self, topic: str, change: str) -> None:
+        """Let the shard's groups know about a topic."""
+        coordinator = self._coordinator
+        if coordinator is not None:
+            self.run(lambda now_ms: coordinator.topic_changed(topic, change, now_ms))
+
+    def force_rebalance(self, group_id: str) -> None:
+        """Start one rebalance of a group of static members, or raise `Refusal`."""
+        if self._coordinator is None:
+            raise Refusal("not_available", "The group can't be served just now; try again.")
+        now_ms = self._clock.now_ms()
+        outcome = self._coordinator.force_rebalance(group_id, now_ms)
+        self.run(lambda _now_ms: outcome)
+
+    def next_deadline(self) -> int | None:
+        """When something is due next."""
+        return None if self._coordinator is None else self._coordinator.next_deadline()
+
+    def run(self, step: Callable[[int], Outcome]) -> None:
+        """Take a step of the coordinator and see to what comes of it.
+
+        A step that raises is a bug, and it may have left a group half changed.  What is stored is
+        sound, so the shard is read again.
+        """
+        now_ms = self._clock.now_ms()
+        try:
+            outcome = step(now_ms)
+        except Exception as error:
+            _log.exception("the coordinator failed; its shard is read again", shard=self.shard)
+            self._fail(error)
+            return
+        self._release(outcome, now_ms)
+        if (due_ms := self.next_deadline()) is not None:
+            self._arm(due_ms)
+
+    def _release(self, outcome: Outcome, now_ms: int) -> None:
+        pump = self._pump
+        if pump is None:
+            raise AssertionError("a coordinator without a pump")
+        if outcome.records:
+            pump.put([to_stored(record) for record in outcome.records])
+        if outcome.replies or outcome.events:
+            pump.when_durable(partial(self._send, outcome, now_ms))
+
+    def _send(self, outcome: Outcome, now_ms: int) -> None:
+        for ticket, message in outcome.replies:
+            if self._open.pop(ticket, None) is not None:
+                ticket.reply(message)
+        for event in outcome.events:
+            self._observe(now_ms, event)
+
+    # -- trouble -------------------------------------------------------------------------------
+
+    def _fail(self, error: Exception) -> None:
+        """Forget what is in memory, for some of it may never be stored, and read the shard again.
+
+        To its clients this is what a crash of the node would be: what they were promised holds,
+        what they were not told did not happen.
+        """
+        self._coordinator = None
+        fenced = isinstance(error, FencedError)
+        self._trouble = ErrorCode.NOT_COORDINATOR if fenced else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        _log.error("a shard can't be served", shard=self.shard, error=str(error), fenced=fenced)
+        self._answer_everybody()
+        if not fenced and self._reload is None:
+            self._reload = asyncio.get_running_loop().create_task(self._load_again())
+
+    async def _load_again(self) -> None:
+        delay_s = _RETRY_FIRST_S
+        try:
+            while self._coordinator is None:
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 2, _RETRY_MAX_S)
+                try:
+                    await self.load()
+                except Exception as error:  # noqa: BLE001  # whatever it is, try again
+                    _log.error("a shard can't be read", shard=self.shard, error=str(error))
+        finally:
+            self._reload = None
+        _log.warning("a shard is served again", shard=self.shard)

@@ -1,0 +1,236 @@
+"""A whole server: store, node, listener, journal and HTTP, started and stopped in good order."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
+
+from coterie_protocol.journal import NodeStarted, NodeStopped
+from coterie_server.assembly import catalogue_maker, connection_limits, group_config, id_maker
+from coterie_server.clock import Clock
+from coterie_server.journal import JournalWriter
+from coterie_server.net import Listener
+from coterie_server.node import Node, NodeOptions
+from coterie_server.process import hold_directory
+from coterie_server.settings import Settings
+from coterie_server.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coterie_protocol.journal import Event
+    from coterie_server.net import Exchange
+    from coterie_server.store import Store
+
+__all__ = ["Address", "Observer", "Server", "ServerError", "ServerOptions"]
+
+_NEEDS_ADVERTISING = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
+
+
+class ServerError(Exception):
+    """A server that can't be started as it was asked for; the sentence says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read HOST:PORT, with an IPv6 host in brackets."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isdigit():
+            raise ValueError(f"{text!r} is no HOST:PORT")
+        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Where a server listens, where it keeps things, and what it goes by."""
+
+    settings: Settings = field(default_factory=Settings)
+    listen: Address = Address("127.0.0.1", 9092)  # frozen
+    #: Where clients are told to find it; where it listens if None.
+    advertise: Address | None = None
+    #: Where it answers HTTP; not at all if None.
+    http: Address | None = None
+    #: Where groups are kept: `memory:`, `sqlite:PATH`, or a data directory if None.
+    store: str | None = None
+    #: Where the journal goes, and the store if nothing else is said; no journal if None.
+    data_dir: Path | None = None
+    #: Topics to be there, with so many partitions, before anybody is served.
+    topics: Mapping[str, int] = field(default_factory=dict)
+
+
+class Observer(Protocol):
+    """Whoever wants to know what happens; it may neither block nor raise."""
+
+    def observe(self, ts_ms: int, event: Event) -> None:
+        """Take note of an event that is durable by now."""
+        ...
+
+
+class _Door:
+    """Stands in for the node until it is ready, so that early clients wait instead of failing."""
+
+    def __init__(self) -> None:
+        self._node: Node | None = None
+        self._waiting: list[Exchange] = []
+
+    def handle(self, exchange: Exchange) -> None:
+        if self._node is None:
+            self._waiting.append(exchange)
+        else:
+            self._node.handle(exchange)
+
+    def open(self, node: Node) -> None:
+        self._node = node
+        waiting, self._waiting = self._waiting, []
+        for exchange in waiting:
+            node.handle(exchange)
+
+
+class Server:
+    """A server in this process.
+
+    ``async with Server(options) as server:`` serves until the block ends; `server.address` is
+    where, with the port that port 0 became.
+    """
+
+    def __init__(self, options: ServerOptions | None = None) -> None:
+        self.options = options or ServerOptions()
+        self.clock = Clock()
+        self._observers: list[Observer] = []
+        self._parts = AsyncExitStack()
+        self._node: Node | None = None
+        self._address: Address | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where clients are served."""
+        if self._address is None:
+            raise AssertionError("the server was not started")
+        return self._address
+
+    @property
+    def node(self) -> Node:
+        """The node, while it serves."""
+        if self._node is None:
+            raise AssertionError("the server was not started")
+        return self._node
+
+    def observe(self, ts_ms: int, event: Event) -> None:
+        """Tell everybody who wants to know what has happened."""
+        for observer in self._observers:
+            observer.observe(ts_ms, event)
+
+    # -- starting ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start all parts; if one can't, stop those that have started and raise."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._parts.aclose()
+            raise
+
+    async def _start(self) -> None:
+        began = time.monotonic()
+        settings = self.options.settings
+        store = await self._parts.enter_async_context(self._open_store())
+        self._start_journal()
+        door = _Door()
+        listener = Listener(door, connection_limits(settings))
+        self._parts.push_async_callback(listener.close, settings.shutdown_timeout_ms / 1000)
+        node_options = await self._listen(listener)
+        self._node = node = Node(
+            node_options,
+            group_config(settings),
+            store,
+            self.clock,
+            make_ids=id_maker(settings),
+            make_catalogue=catalogue_maker(settings, node_options),
+            observe=self.observe,
+        )
+        self._parts.push_async_callback(node.stop)
+        self._parts.callback(listener.stop_accepting)
+        await node.start(dict(self.options.topics))
+        door.open(node)
+        self._note_started(node, int((time.monotonic() - began) * 1000))
+
+    def _open_store(self) -> Store:
+        options = self.options
+        if options.data_dir is not None:
+            self._parts.enter_context(hold_directory(options.data_dir))
+        return open_store(options.store or str(options.data_dir or "memory:"))
+
+    def _start_journal(self) -> None:
+        if self.options.data_dir is None:
+            return
+        settings = self.options.settings
+        writer = JournalWriter(
+            self.options.data_dir / "journal",
+            str(settings.node_id),
+            segment_bytes=settings.journal_segment_bytes,
+            segment_ms=settings.journal_segment_ms,
+            retention_ms=settings.journal_retention_ms,
+            clock=self.clock.now_ms,
+            commits=settings.journal_commits,
+        )
+        self._observers.append(writer)
+        self._parts.callback(writer.close)
+
+    async def _listen(self, listener: Listener) -> NodeOptions:
+        options, settings = self.options, self.options.settings
+        advertise = options.advertise
+        if advertise is None and options.listen.host in _NEEDS_ADVERTISING:
+            raise ServerError(
+                f"Clients can't connect to {options.listen}: they are told where to find this"
+                " server. Say how they reach it with --advertise HOST:PORT."
+            )
+        await listener.start(options.listen.host, options.listen.port)
+        self._address = Address(options.listen.host, listener.addresses[0][1])
+        advertise = advertise or self._address
+        return NodeOptions(
+            node_id=settings.node_id,
+            host=advertise.host,
+            port=advertise.port or self._address.port,
+            shards=settings.shards,
+            lease_ms=settings.shard_lease_ms,
+        )
+
+    def _note_started(self, node: Node, load_ms: int) -> None:
+        groups = node.groups()
+        event = NodeStarted(
+            version=version("coterie"),
+            groups=len(groups),
+            offsets=sum(len(group.offsets) for group in groups),
+            load_ms=load_ms,
+        )
+        self.observe(self.clock.now_ms(), event)
+
+    # -- stopping ------------------------------------------------------------------------------
+
+    async def stop(self, reason: str = "asked to stop") -> None:
+        """Answer what is parked, store what was begun, and let go of everything."""
+        if self._node is not None:
+            self.observe(self.clock.now_ms(), NodeStopped(reason=reason))
+        await self._parts.aclose()
+        self._node = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()

@@ -1,0 +1,177 @@
+"""The catalogue of topics being served: stored like a shard of its own, told to all the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, final
+
+import structlog
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_server.failures import failure
+from coterie_server.pump import Pump
+from coterie_server.topics import from_stored, to_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie_server.clock import Clock
+    from coterie_server.net import Exchange
+    from coterie_server.store import Lease, Store
+    from coterie_server.topics import Answer, Catalogue, Change
+
+__all__ = ["CATALOGUE_SHARD", "TopicCounts", "TopicRunner"]
+
+_log = structlog.get_logger(__name__)
+
+#: Where the store keeps the topics, apart from all groups.
+CATALOGUE_SHARD: Final = -1
+
+_RETRY_S = 0.5
+
+
+@final
+class TopicCounts(Mapping[str, int]):
+    """How many partitions each topic has, for the coordinators; always the present catalogue's."""
+
+    def __init__(self) -> None:
+        self.counts: Mapping[str, int] = {}
+
+    def __getitem__(self, topic: str) -> int:
+        return self.counts[topic]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.counts)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def get(self, topic: str, default: Any = None) -> Any:  # noqa: ANN401  # as Mapping has it
+        """As a dictionary has it; the mixin's would raise and catch for every unknown topic."""
+        return self.counts.get(topic, default)
+
+
+class TopicRunner:
+    """Runs the catalogue."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        store: Store,
+        make: Callable[[], Catalogue],
+        clock: Clock,
+        *,
+        counts: TopicCounts,
+        on_change: Callable[[Change], None],
+    ) -> None:
+        self._lease = lease
+        self._store = store
+        self._make = make
+        self._clock = clock
+        self._counts = counts
+        self._on_change = on_change
+        self._catalogue: Catalogue | None = None
+        self._pump: Pump | None = None
+        self._open: set[Exchange] = set()
+        self._reload: asyncio.Task[None] | None = None
+
+    @property
+    def catalogue(self) -> Catalogue | None:
+        """The catalogue, while there is one."""
+        return self._catalogue
+
+    async def load(self) -> None:
+        """Read the topics and serve them from then on."""
+        stored = await self._store.load(CATALOGUE_SHARD)
+        catalogue = self._make()
+        catalogue.recover(from_stored(key, value) for key, value in stored)
+        self._pump = Pump(self._store, CATALOGUE_SHARD, self._lease.epoch, self._fail)
+        self._catalogue = catalogue
+        self._counts.counts = catalogue.counts
+
+    async def ensure(self, name: str, partitions: int) -> None:
+        """Make sure, before anything is served, that a topic has so many partitions."""
+        if self._catalogue is None or self._pump is None:
+            raise AssertionError("the catalogue was not loaded")
+        answer = self._catalogue.ensure(name, partitions, self._clock.now_ms())
+        self._store_and_tell(answer)
+        await self._pump.settle()
+
+    async def close(self) -> None:
+        """Wait until what was begun is durable."""
+        if self._reload is not None:
+            self._reload.cancel()
+        if self._pump is not None:
+            await self._pump.settle()
+        self._catalogue = None
+
+    def submit(self, exchange: Exchange) -> None:
+        """Take a request about topics."""
+        request = exchange.request
+        if self._catalogue is None or self._pump is None:
+            self._refuse(exchange)
+            return
+        now_ms = self._clock.now_ms()
+        try:
+            answer = self._catalogue.handle(request.message, request.api_version, now_ms)
+        except Exception as error:
+            _log.exception("the catalogue failed; it is read again")
+            self._open.add(exchange)
+            self._fail(error)
+            return
+        self._store_and_tell(answer)
+        self._open.add(exchange)
+        self._pump.when_durable(partial(self._answer, exchange, answer))
+
+    def _store_and_tell(self, answer: Answer) -> None:
+        if answer.records and self._pump is not None:
+            self._pump.put([to_stored(record) for record in answer.records])
+        for change in answer.changes:
+            self._on_change(change)
+
+    def _answer(self, exchange: Exchange, answer: Answer) -> None:
+        if answer.wait_ms:
+            loop = asyncio.get_running_loop()
+            loop.call_later(answer.wait_ms / 1000, self._send, exchange, answer.message)
+        else:
+            self._send(exchange, answer.message)
+
+    def _send(self, exchange: Exchange, message: Any) -> None:  # noqa: ANN401  # any response
+        if exchange not in self._open:
+            return
+        self._open.discard(exchange)
+        if message is None:
+            exchange.close("a request that wants no answer can only be refused by closing")
+        else:
+            exchange.reply(message)
+
+    def _refuse(self, exchange: Exchange) -> None:
+        request = exchange.request
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        try:
+            exchange.reply(failure(request.message, request.api_version, error))
+        except KeyError:
+            exchange.close("the catalogue of topics can't be read just now")
+
+    def _fail(self, error: Exception) -> None:
+        _log.error("topics can't be served", error=str(error))
+        self._catalogue = None
+        waiting, self._open = self._open, set()
+        for exchange in waiting:
+            self._refuse(exchange)
+        if self._reload is None:
+            self._reload = asyncio.get_running_loop().create_task(self._load_again())
+
+    async def _load_again(self) -> None:
+        try:
+            while self._catalogue is None:
+                await asyncio.sleep(_RETRY_S)
+                try:
+                    await self.load()
+                except Exception as error:  # noqa: BLE001  # whatever it is, try again
+                    _log.error("topics can't be read", error=str(error))
+        finally:
+            self._reload = None
+        _log.warning("topics are served again")

@@ -1,0 +1,73 @@
+"""Fetch: that nothing has come.
+
+There never are records, so a consumer is to wait as long as it is willing to: an empty answer that
+comes at once makes every client ask again at once.  Where Kafka answers at once because something
+is wrong with a partition, this waits as well, for the same reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import FetchableTopicResponse, FetchResponse, PartitionData
+from coterie_server.topics.checks import check_epoch
+
+if TYPE_CHECKING:
+    from coterie_protocol.messages import FetchPartition, FetchRequest
+    from coterie_server.topics.turn import Turn
+
+__all__ = ["fetch"]
+
+#: The session epochs of requests that name all their partitions: those without a session, and
+#: those that ask for one.  All others go on with a session, of which there never is one here.
+_WHOLE: Final = frozenset({-1, 0})
+
+#: Not null, which clients can't read: librdkafka refuses the size of -1, aiokafka and kafka-python
+#: ask for the length of None.
+_NO_RECORDS: Final = b""
+
+
+def fetch(turn: Turn, message: FetchRequest) -> FetchResponse:
+    """Answer every partition asked for, after the time that the client is ready to wait."""
+    if message.session_epoch not in _WHOLE:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
+    turn.wait_ms = max(message.max_wait_ms, 0)
+    return FetchResponse(
+        responses=tuple(
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=tuple(
+                    _one(turn, topic.topic, partition) for partition in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def _one(turn: Turn, topic: str, partition: FetchPartition) -> PartitionData:
+    error = _check(turn, topic, partition)
+    if error is not None:
+        return PartitionData(
+            partition_index=partition.partition,
+            error_code=error,
+            high_watermark=-1,
+            records=_NO_RECORDS,
+        )
+    # Wherever a client is, there is the end.  Were it told that it is beyond the end, it would
+    # start over, and its next commit would write over the offset that it had.
+    end = max(partition.fetch_offset, 0)
+    return PartitionData(
+        partition_index=partition.partition,
+        high_watermark=end,
+        last_stable_offset=end,
+        log_start_offset=0,
+        records=_NO_RECORDS,
+    )
+
+
+def _check(turn: Turn, topic: str, partition: FetchPartition) -> ErrorCode | None:
+    if not turn.shelf.has_partition(topic, partition.partition):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return check_epoch(partition.current_leader_epoch)

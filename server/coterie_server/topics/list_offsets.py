@@ -1,0 +1,87 @@
+"""ListOffsets: where partitions that hold no records begin and end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from coterie_server.topics.checks import check_epoch
+from coterie_server.topics.shelf import LEADER_EPOCH
+
+if TYPE_CHECKING:
+    from coterie_protocol.messages import ListOffsetsPartition, ListOffsetsRequest
+    from coterie_server.topics.turn import Turn
+
+__all__ = ["list_offsets"]
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
+_EARLIEST_LOCAL: Final = -4
+
+#: The numbers that stand for something else than a time, and the version each came with.
+_KNOWN_FROM: Final = {_LATEST: 0, _EARLIEST: 0, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8}
+
+#: Version 0 asks for a list of offsets.
+_LIST_UNTIL: Final = 0
+
+
+def list_offsets(turn: Turn, message: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Tell that every partition begins and ends at 0."""
+    asked: dict[str, dict[int, ListOffsetsPartition]] = {}
+    repeated: set[tuple[str, int]] = set()
+    for topic in message.topics:
+        partitions = asked.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            if partition.partition_index in partitions:
+                repeated.add((topic.name, partition.partition_index))
+            partitions[partition.partition_index] = partition
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=name,
+                partitions=tuple(
+                    _one(turn, name, partition, is_repeated=(name, index) in repeated)
+                    for index, partition in partitions.items()
+                ),
+            )
+            for name, partitions in asked.items()
+        )
+    )
+
+
+def _one(
+    turn: Turn, topic: str, partition: ListOffsetsPartition, *, is_repeated: bool
+) -> ListOffsetsPartitionResponse:
+    error = _check(turn, topic, partition, is_repeated=is_repeated)
+    index = partition.partition_index
+    # No record is younger than any time, so nothing is found by time, nor the youngest one.
+    is_found = partition.timestamp in {_LATEST, _EARLIEST, _EARLIEST_LOCAL}
+    if error is not None or not is_found:
+        return ListOffsetsPartitionResponse(
+            partition_index=index, error_code=error or ErrorCode.NONE
+        )
+    if turn.version <= _LIST_UNTIL:
+        offsets = (0,) if partition.max_num_offsets > 0 else ()
+        return ListOffsetsPartitionResponse(partition_index=index, old_style_offsets=offsets)
+    return ListOffsetsPartitionResponse(
+        partition_index=index, offset=0, leader_epoch=LEADER_EPOCH if turn.version >= 4 else -1
+    )
+
+
+def _check(
+    turn: Turn, topic: str, partition: ListOffsetsPartition, *, is_repeated: bool
+) -> ErrorCode | None:
+    if is_repeated:
+        return ErrorCode.INVALID_REQUEST
+    timestamp = partition.timestamp
+    if timestamp < 0 and turn.version < _KNOWN_FROM.get(timestamp, turn.version + 1):
+        return ErrorCode.UNSUPPORTED_VERSION
+    if not turn.shelf.has_partition(topic, partition.partition_index):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return check_epoch(partition.current_leader_epoch)

@@ -1,0 +1,190 @@
+"""Metadata: where this node is, and the topics with their partitions.
+
+One difference from Kafka: a topic that is made because somebody asked for it is there at once and
+told without an error.  Kafka says that it is unknown, makes it a moment later, and has the client
+ask again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from coterie_protocol.schema import NIL_UUID
+from coterie_server.topics.checks import (
+    CLUSTER_METADATA,
+    REQUEST_LIMIT,
+    TOO_MANY,
+    Problem,
+    check_name,
+    check_new_name,
+    check_size,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
+    from coterie_server.topics.records import TopicRow
+    from coterie_server.topics.turn import Turn
+
+__all__ = ["metadata"]
+
+#: From this version on null asks for all topics, and an empty list for none.
+_NULL_IS_ALL_FROM: Final = 1
+#: From this version on topics can be asked for by id; the two versions before have the field.
+_BY_ID_FROM: Final = 12
+
+#: The topics in which Kafka keeps its own books, if anybody should make topics of these names.
+_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+#: What everybody may do where nobody's rights are checked, as bits of Kafka's operations.
+_TOPIC_OPERATIONS: Final = 3576
+_CLUSTER_OPERATIONS: Final = 8096
+_NOT_ASKED: Final = -(2**31)
+
+_UNKNOWN: Final = Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def metadata(turn: Turn, message: MetadataRequest) -> MetadataResponse:
+    """Tell where this node is, and the topics asked for."""
+    asked = message.topics
+    if turn.version < _NULL_IS_ALL_FROM:
+        asked = asked or None
+    if asked is not None and _is_malformed(turn.version, asked):
+        return _refused(asked)
+    topics = tuple(_topics(turn, asked, message))
+    if message.include_topic_authorized_operations:
+        topics = tuple(map(_with_operations, topics))
+    config = turn.config
+    with_cluster = message.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=(
+            MetadataResponseBroker(node_id=config.node_id, host=config.host, port=config.port),
+        ),
+        cluster_id=config.cluster_id,
+        controller_id=config.node_id,
+        topics=topics,
+        cluster_authorized_operations=_CLUSTER_OPERATIONS if with_cluster else _NOT_ASKED,
+    )
+
+
+def _topics(
+    turn: Turn, asked: tuple[MetadataRequestTopic, ...] | None, message: MetadataRequest
+) -> Iterable[MetadataResponseTopic]:
+    if asked is None:
+        return [_told(turn, row) for row in turn.shelf.rows.values()]
+    if any(topic.topic_id != NIL_UUID for topic in asked):
+        return _by_id(turn, asked)
+    names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
+    return _by_name(turn, names, may_create=message.allow_auto_topic_creation)
+
+
+def _with_operations(topic: MetadataResponseTopic) -> MetadataResponseTopic:
+    if topic.name is None:
+        return topic
+    return dataclasses.replace(topic, topic_authorized_operations=_TOPIC_OPERATIONS)
+
+
+def _is_malformed(version: int, asked: tuple[MetadataRequestTopic, ...]) -> bool:
+    """Whether a topic is asked for in a way that its version does not know, or not at all."""
+    for topic in asked:
+        has_id = topic.topic_id != NIL_UUID
+        if topic.name is None and not has_id:
+            return True
+        if version < _BY_ID_FROM and (topic.name is None or has_id):
+            return True
+    return False
+
+
+def _refused(asked: tuple[MetadataRequestTopic, ...]) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=(),
+        topics=tuple(
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST,
+                name=topic.name or "",
+                topic_id=topic.topic_id,
+                partitions=(),
+            )
+            for topic in asked
+        ),
+    )
+
+
+def _told(turn: Turn, row: TopicRow) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=row.name,
+        topic_id=row.topic_id,
+        is_internal=row.name in _INTERNAL,
+        partitions=turn.seats.first(row.partitions),
+    )
+
+
+# -- by id -------------------------------------------------------------------------------------
+
+
+def _by_id(turn: Turn, asked: tuple[MetadataRequestTopic, ...]) -> Iterator[MetadataResponseTopic]:
+    """The topics with the ids asked for; once there is an id, names don't count."""
+    for topic_id in dict.fromkeys(topic.topic_id for topic in asked):
+        if topic_id == NIL_UUID:
+            continue
+        row = turn.shelf.by_id(topic_id)
+        if row is not None:
+            yield _told(turn, row)
+        else:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            yield MetadataResponseTopic(
+                error_code=code, name=None, topic_id=topic_id, partitions=()
+            )
+
+
+# -- by name -----------------------------------------------------------------------------------
+
+
+def _by_name(
+    turn: Turn, names: Collection[str], *, may_create: bool
+) -> Iterator[MetadataResponseTopic]:
+    missing = [name for name in names if name not in turn.shelf.rows]
+    if may_create and turn.config.auto_create:
+        problems = _create(turn, missing)
+    else:
+        problems = {name: check_name(name) or _UNKNOWN for name in missing}
+    for name in names:
+        if name in problems:
+            yield MetadataResponseTopic(
+                error_code=problems[name].code,
+                name=name,
+                is_internal=name in _INTERNAL,
+                partitions=(),
+            )
+        else:
+            yield _told(turn, turn.shelf.rows[name])
+
+
+def _create(turn: Turn, missing: list[str]) -> dict[str, Problem]:
+    """Make the topics that can be made, and say why the others can't."""
+    partitions = turn.config.default_partitions
+    problems = {
+        name: problem
+        for name in missing
+        if (problem := _check_creation(turn, name, partitions)) is not None
+    }
+    possible = [name for name in missing if name not in problems]
+    if len(possible) * partitions > REQUEST_LIMIT:
+        return problems | dict.fromkeys(possible, TOO_MANY)
+    for name in possible:
+        turn.create(name, partitions)
+    return problems
+
+
+def _check_creation(turn: Turn, name: str, partitions: int) -> Problem | None:
+    if name == CLUSTER_METADATA:
+        return _UNKNOWN
+    return check_new_name(turn.shelf, name) or check_size(turn.config, partitions)

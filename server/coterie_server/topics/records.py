@@ -1,0 +1,58 @@
+"""What the catalogue keeps on disk: one row for each topic, under a key of its own.
+
+A record puts a row in place or takes it away.  Recovery applies the rows that are left through the
+same code that applied them when they were made.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from coterie_protocol import decode, encode
+from coterie_protocol.schema import INT32, INT64, STRING, UUID, field
+from coterie_protocol.schema import struct as structure
+
+__all__ = ["Gone", "Record", "TopicRow", "from_stored", "to_stored"]
+
+
+@structure(versions="0")
+class TopicRow:
+    """A topic: a name for a number of partitions."""
+
+    name: str = field(STRING)
+    #: Stays the same for as long as the topic lives; one that is made anew gets another.
+    topic_id: uuid.UUID = field(UUID)
+    partitions: int = field(INT32)
+    created_at_ms: int = field(INT64)
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """That a topic is no more."""
+
+    name: str
+
+
+Record = TopicRow | Gone
+
+#: In front of every key, so that the catalogue can come to hold more than topics.
+_TOPIC: Final = b"\x01"
+#: In front of every value, so that rows can change their shape.
+_ROW_VERSION: Final = 0
+
+
+def to_stored(record: Record) -> tuple[bytes, bytes | None]:
+    """The key and value under which a record is stored; the value is None if the topic is gone."""
+    key = _TOPIC + record.name.encode()
+    if isinstance(record, Gone):
+        return key, None
+    return key, bytes((_ROW_VERSION,)) + encode(record, _ROW_VERSION)
+
+
+def from_stored(key: bytes, value: bytes) -> TopicRow:
+    """The row stored under a key."""
+    if key[:1] != _TOPIC:
+        raise ValueError(f"{key!r} is not the key of a topic")
+    return decode(TopicRow, value[0], value[1:])
