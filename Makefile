@@ -1,7 +1,7 @@
 # `make` lists the targets. Each one first sets up what it needs and is quick when that is there.
 #
 #   make test PYTHON=python3.12    use another interpreter (3.11 or newer); .venv is made anew
-#   make test ARGS="-k heartbeat"  hand arguments on: to pytest, or to the benchmarks
+#   make test ARGS="-k heartbeat"  hand arguments on: to pytest, the benchmarks or the daemon
 
 PYTHON ?= python3
 WORKERS ?= auto
@@ -37,9 +37,8 @@ FUZZ := $(VENV)/.has-fuzz
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(RUN) ## Start the daemon (not built yet: says so)
-	@echo "make run: the daemon does not exist yet; the README's status section says what does." >&2
-	@exit 1
+run: $(RUN) ## Start the daemon on 127.0.0.1:9092 (ARGS="--topic orders:12" and so on)
+	@exec $(BIN)/coterie serve $(ARGS)
 
 test: $(DEV) ## Run the tests (those that need no Java and no Kafka)
 	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -ra -n $(WORKERS) --maxprocesses=4 --dist=loadgroup $(ARGS)
@@ -64,9 +63,10 @@ bench: $(DEV) ## Run the benchmarks
 interop: $(DEV) ## Run the tests that need Java and a real Kafka
 	$(BIN)/python -m pytest -ra -m interop tests/interop $(ARGS)
 
-fuzz: $(FUZZ) ## Fuzz the decoders, guided by coverage (Linux on x86-64)
-	@test -e tests/fuzz/run.py || { echo "make fuzz: there are no fuzz targets yet." >&2; exit 1; }
-	$(BIN)/python tests/fuzz/run.py $(ARGS)
+FUZZ_SECONDS ?= 60
+
+fuzz: $(FUZZ) ## Fuzz the decoders for FUZZ_SECONDS, guided by coverage (Linux on x86-64)
+	PYTHONPATH=. $(BIN)/python tests/fuzz/fuzz_protocol.py -max_total_time=$(FUZZ_SECONDS) $(ARGS)
 
 docs: $(DEV) ## Build the documentation into build/docs
 	$(MKDOCS) build --strict

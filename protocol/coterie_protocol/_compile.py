@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType, TracebackType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from coterie_protocol._derive import format_of
 from coterie_protocol._format import Malformed, Record
@@ -52,10 +52,10 @@ class Codec:
         except PARSE_FAILURES as error:
             raise self.explain_parse(error, data) from error
 
-    def encode(self, message: Any, out: list[bytes]) -> list[bytes]:
-        """Append a message's pieces to `out`."""
+    def encode(self, message: Any) -> bytes:
+        """Write a message."""
         try:
-            return self.build(message, out)
+            return b"".join(self.build(message, []))
         except BUILD_FAILURES as error:
             raise self.explain_build(error, message) from error
 
@@ -110,20 +110,19 @@ class Codec:
 
 def _cut_off(mark: Mark, offset: int, end: int) -> tuple[str, int, str]:
     """Which of the fields that a line reads at once is the one that the data ends in."""
+    start = offset
     for path, size in mark.reads:
         if offset + size > end:
             return path, offset, f"needs {size} bytes, {max(end - offset, 0)} left"
         offset += size
-    return mark.path, offset, "a varint is cut off"
+    return mark.path, start, "a varint is cut off"
 
 
 @remember
 def codec_of(cls: type[Any], version: int) -> Codec:
     """The codec of a declared class in a version; compiled when first asked for."""
     record = format_of(cls, version)
-    module = cast("Any", record.compile()).module
-    names = vars(module)
-    names.update(module.linkedinstances)
+    names = vars(record.compile().module)
     parse = names["parse_message"]
     return Codec(
         record=record,

@@ -41,8 +41,17 @@ class _Varints(dict[int, bytes]):
         return varint_bytes(value)
 
 
+class _Flags(dict[bool, int]):
+    """Booleans by value, because the `struct` module would take anything for one."""
+
+    def __missing__(self, value: Any) -> int:
+        raise Malformed(f"{value!r} is not a boolean")
+
+
 _VARINTS: Final = _Varints()
 _TEXT_VARINTS: Final = _Varints(TEXT_LIMIT + 1)
+_FLAGS: Final = _Flags({False: 0, True: 1})
+_SEQUENCES: Final = (list, tuple)
 
 
 def emit_builder(record: Record, code: Any) -> str:
@@ -87,11 +96,14 @@ class _BuildEmitter:
         if default is None:
             return f"{value} is not None"
         if default == ():
-            return value
+            return f"len({value})"  # fails for None, which is no empty array
         return f"{value} != {self.source.constant(default)}"
 
     def _value(self, form: Format, value: str) -> None:
         match form:
+            case Scalar(code="?"):
+                flags = self.source.link(_FLAGS, "flags")
+                self._numbers.append(("B", f"{flags}[{value}]"))
             case Scalar():
                 self._numbers.append((form.code, value))
             case UuidField():
@@ -147,7 +159,9 @@ class _BuildEmitter:
 
     def _elements(self, form: Many, items: str) -> None:
         source = self.source
-        count = source.fresh("count")
+        sequences, count = source.link(_SEQUENCES, "sequences"), source.fresh("count")
+        with source.block(f"if not isinstance({items}, {sequences}):"):
+            source.line(f"raise {source.link(Malformed, 'Malformed')}('not a sequence')")
         source.line(f"{count} = len({items})")
         self._length(form.length, count, self._varints)
         if isinstance(form.element, Scalar):

@@ -25,10 +25,10 @@ from coterie_protocol._format import (
     UuidField,
     read_varint,
 )
-from coterie_protocol._memo import remember
 from coterie_protocol._source import Mark, Source
+from coterie_protocol._twin import twin_of
 
-__all__ = ["emit_parser", "skip_tagged", "twin_of"]
+__all__ = ["emit_parser", "skip_tagged"]
 
 _NULL: Final = {True: "0", False: "-1"}
 
@@ -125,11 +125,15 @@ class _ParseEmitter:
         source.line("n = buf[pos]", mark)
         source.line("start = pos + 1")
         with source.block("if n > 127:"):
-            source.line(f"n, start = {self._read_varint}(buf, pos)", mark)
-            if limit is not None:
-                with source.block(f"if n > {limit + 1}:"):
-                    too_long = source.link(_too_long, "too_long")
-                    source.line(f"raise {too_long}(n - 1)", mark)
+            # Two bytes are common, and a function call for them would cost more than the rest.
+            source.line("n += (buf[start] << 7) - 128", mark)
+            source.line("start += 1")
+            with source.block("if n > 16383:"):
+                source.line(f"n, start = {self._read_varint}(buf, pos)", mark)
+                if limit is not None:
+                    with source.block(f"if n > {limit + 1}:"):
+                        too_long = source.link(_too_long, "too_long")
+                        source.line(f"raise {too_long}(n - 1)", mark)
         return Mark(path)
 
     def _sized(self, form: Text | Blob, target: str, path: str) -> None:
@@ -244,12 +248,6 @@ class _ParseEmitter:
                 keyword = "elif"
             with source.block("else:"):
                 source.line(f"pos = {stop}")
-
-
-@remember
-def twin_of(cls: type[Any]) -> type[Any]:
-    """A plain class with the same slots, so that `__class__` of an instance can be set to `cls`."""
-    return type(f"{cls.__name__}Twin", (), {"__slots__": cls.__slots__})
 
 
 def _below(path: str, name: str) -> str:

@@ -107,6 +107,8 @@ class Scalar(Format):
         return self.packer.unpack(_take(stream, self.packer.size, path))[0]
 
     def _build(self, obj: Any, stream: IO[bytes], context: Any, path: str) -> Any:
+        if self.code == "?" and obj not in (False, True):
+            raise Malformed(f"{obj!r} is not a boolean", path)
         try:
             stream.write(self.packer.pack(obj))
         except struct.error as error:
@@ -368,6 +370,12 @@ class Record(Format):
             Varint()._build(tag, stream, context, path)
             Varint()._build(len(content), stream, context, path)
             stream.write(content)
+
+    def compile(self, filename: Any = None) -> Any:
+        """Compile as construct does, and give the generated code the names that it refers to."""
+        compiled: Any = super().compile(filename)
+        vars(compiled.module).update(compiled.module.linkedinstances)
+        return compiled
 
     def _emitparse(self, code: Any) -> str:
         from coterie_protocol._emit_parse import emit_parser  # noqa: PLC0415  # they need us first

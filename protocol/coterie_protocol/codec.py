@@ -17,9 +17,10 @@ from typing import Any, Final, TypeVar, cast
 
 from coterie_protocol import messages as _messages  # noqa: F401  # declares all the messages
 from coterie_protocol._compile import BUILD_FAILURES, PARSE_FAILURES, Codec, codec_of
-from coterie_protocol._emit_parse import skip_tagged, twin_of
+from coterie_protocol._emit_parse import skip_tagged
 from coterie_protocol._format import TEXT_LIMIT, Malformed
 from coterie_protocol._memo import remember
+from coterie_protocol._twin import twin_of
 from coterie_protocol.api_keys import ApiKey
 from coterie_protocol.exceptions import EncodeError, ProtocolError, UnsupportedRequest
 from coterie_protocol.schema import Kind, VersionRange, declaration_of, declarations
@@ -54,6 +55,10 @@ API_VERSIONS: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
 )
 
 _HEADER: Final = struct.Struct(">hhih")
+_HEADER_SIZE: Final = _HEADER.size
+#: The same header, with API and version read as one number: the route.
+_ROUTED_HEADER: Final = struct.Struct(">Iih")
+_API_AND_VERSION: Final = struct.Struct(">hh")
 _REQUEST_FRAME: Final = struct.Struct(">ihhih")
 _RESPONSE_FRAME: Final = struct.Struct(">ii")
 _FLEXIBLE_RESPONSE_FRAME: Final = struct.Struct(">iiB")
@@ -94,7 +99,7 @@ def response_class(api: ApiKey) -> type[Any]:
 
 def decode(cls: type[M], version: int, data: bytes) -> M:
     """Read a message or structure that fills `data` exactly."""
-    codec = codec_of(cls, version)
+    codec = _codec_for(cls, version)
     message, pos = codec.decode(data)
     if pos != len(data):
         raise _left_over(codec, pos, data)
@@ -103,7 +108,7 @@ def decode(cls: type[M], version: int, data: bytes) -> M:
 
 def encode(message: Any, version: int) -> bytes:
     """Write a message or structure without any header."""
-    return b"".join(_codec_for(message, version).encode(message, []))
+    return _codec_for(type(message), version).encode(message)
 
 
 def decode_request_header(payload: bytes) -> RequestHeader:
@@ -123,10 +128,14 @@ def decode_request(payload: bytes) -> Request:
     speak, and `ProtocolError` for bytes that are no such request.
     """
     try:
-        api_key, version, correlation_id, size = _HEADER.unpack_from(payload)
-        client_id = _client_id(payload, size)
-        codec, api, flexible = _request_codec(api_key, version)
-        pos = _HEADER.size + size if size > 0 else _HEADER.size
+        route, correlation_id, size = _ROUTED_HEADER.unpack_from(payload)
+        pos = _HEADER_SIZE + size
+        client_id: str | None
+        if size >= 0 and pos <= len(payload):
+            client_id = payload[_HEADER_SIZE:pos].decode()
+        else:
+            client_id, pos = _client_id(payload, size), _HEADER_SIZE
+        codec, api, version, flexible = _ROUTES[route]
         if flexible:
             pos = pos + 1 if payload[pos] == 0 else skip_tagged(payload, pos, len(payload))
     except KeyError:
@@ -137,7 +146,7 @@ def decode_request(payload: bytes) -> Request:
         message, pos = codec.parse(payload, pos)
     except PARSE_FAILURES as error:
         raise codec.explain_parse(error, payload) from error
-    if pos != len(payload):
+    if pos != len(payload) and version not in declaration_of(codec.record.cls).surplus:
         raise _left_over(codec, pos, payload)
     # Filled as its twin, as the generated parsers do it.
     request = _RequestTwin()
@@ -154,19 +163,19 @@ def encode_request(
     message: Any, version: int, correlation_id: int, client_id: str | None = None
 ) -> bytes:
     """Write a request as a frame ready to send."""
-    codec = _codec_for(message, version)
+    codec = _codec_for(type(message), version)
     api, flexible = _request_header_of(type(message), version)
-    name = b"" if client_id is None else client_id.encode()
-    if len(name) > TEXT_LIMIT:
-        reason = f"{len(name)} bytes, {TEXT_LIMIT} at most"
-        raise EncodeError(reason, subject="request header", field="client_id")
+    name = b"" if client_id is None else _client_id_bytes(client_id)
     try:
         body = b"".join(codec.build(message, [name, b"\0"] if flexible else [name]))
     except BUILD_FAILURES as error:
         raise codec.explain_build(error, message) from error
     size = _REQUEST_FRAME.size - _LENGTH_SIZE + len(body)
     name_size = -1 if client_id is None else len(name)
-    return _REQUEST_FRAME.pack(size, api, version, correlation_id, name_size) + body
+    try:
+        return _REQUEST_FRAME.pack(size, api, version, correlation_id, name_size) + body
+    except struct.error as error:
+        raise _bad_number(correlation_id, "request header") from error
 
 
 def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
@@ -176,9 +185,12 @@ def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
         body = b"".join(codec.build(message, []))
     except BUILD_FAILURES as error:
         raise codec.explain_build(error, message) from error
-    if flexible:
-        return _FLEXIBLE_RESPONSE_FRAME.pack(len(body) + 5, correlation_id, 0) + body
-    return _RESPONSE_FRAME.pack(len(body) + 4, correlation_id) + body
+    try:
+        if flexible:
+            return _FLEXIBLE_RESPONSE_FRAME.pack(len(body) + 5, correlation_id, 0) + body
+        return _RESPONSE_FRAME.pack(len(body) + 4, correlation_id) + body
+    except struct.error as error:
+        raise _bad_number(correlation_id, "response header") from error
 
 
 def correlation_id_of(payload: bytes) -> int:
@@ -209,12 +221,21 @@ def decode_response(cls: type[M], version: int, payload: bytes) -> tuple[int, M]
     return correlation_id, message
 
 
-@remember
-def _request_codec(api_key: int, version: int) -> tuple[Codec, ApiKey, bool]:
-    cls = _CLASSES.get((cast(ApiKey, api_key), Kind.REQUEST))
-    if cls is None:
-        raise KeyError(api_key)
-    return codec_of(cls, version), ApiKey(api_key), version in declaration_of(cls).flexible
+class _Routes(dict[int, tuple[Codec, ApiKey, int, bool]]):
+    """How to read a request, by its route: one look-up finds it all.
+
+    Only what is known is remembered, so strangers cannot make it grow.
+    """
+
+    def __missing__(self, route: int) -> tuple[Codec, ApiKey, int, bool]:
+        api_key, version = _API_AND_VERSION.unpack(route.to_bytes(_API_AND_VERSION.size))
+        cls = _CLASSES[cast(ApiKey, api_key), Kind.REQUEST]
+        flexible = version in declaration_of(cls).flexible
+        self[route] = codec_of(cls, version), ApiKey(api_key), version, flexible
+        return self[route]
+
+
+_ROUTES: Final = _Routes()
 
 
 @remember
@@ -232,20 +253,36 @@ def _response_codec(cls: type[Any], version: int) -> tuple[Codec, bool]:
     The answer to ApiVersions never has: a client that asks with a version that the server does
     not know must be able to read the answer (KIP-511).
     """
+    codec = _codec_for(cls, version)
     declaration = declaration_of(cls)
-    flexible = version in declaration.flexible and declaration.api is not ApiKey.API_VERSIONS
-    try:
-        return codec_of(cls, version), flexible
-    except KeyError:
-        raise EncodeError("no such version", subject=declaration.subject, version=version) from None
+    if declaration.kind is not Kind.RESPONSE:
+        raise EncodeError("not a response", subject=declaration.subject)
+    return codec, version in declaration.flexible and declaration.api is not ApiKey.API_VERSIONS
 
 
-def _codec_for(message: Any, version: int) -> Codec:
+def _codec_for(cls: type[Any], version: int) -> Codec:
     try:
-        return codec_of(type(message), version)
+        return codec_of(cls, version)
     except KeyError:
-        subject = type(message).__name__
+        subject = cls.__name__
         raise EncodeError("no such version", subject=subject, version=version) from None
+
+
+def _client_id_bytes(client_id: str) -> bytes:
+    try:
+        name = client_id.encode()
+    except (AttributeError, UnicodeEncodeError):
+        reason = f"{client_id!r} is not a string that has UTF-8"
+        raise EncodeError(reason, subject="request header", field="client_id") from None
+    if len(name) > TEXT_LIMIT:
+        reason = f"{len(name)} bytes, {TEXT_LIMIT} at most"
+        raise EncodeError(reason, subject="request header", field="client_id")
+    return name
+
+
+def _bad_number(correlation_id: int, subject: str) -> EncodeError:
+    reason = f"{correlation_id!r} is not a number of 32 bits"
+    return EncodeError(reason, subject=subject, field="correlation_id")
 
 
 def _client_id(payload: bytes, size: int) -> str | None:
@@ -262,13 +299,14 @@ _RequestTwin: Final = cast(Any, twin_of(Request))
 
 def _bad_header(error: Exception, payload: bytes) -> ProtocolError:
     reason = error.reason if isinstance(error, Malformed | UnicodeDecodeError) else "cut off"
-    in_client_id = len(payload) >= _HEADER.size
-    return ProtocolError(
-        reason,
-        subject="request header",
-        field="client_id" if in_client_id else None,
-        offset=_HEADER.size - 2 if in_client_id else 0,
-    )
+    field, offset = None, 0
+    if isinstance(error, IndexError):
+        field, offset = "tagged fields", len(payload)
+    elif isinstance(error, Malformed) and error.offset is not None:
+        field, offset = "tagged fields", error.offset
+    elif len(payload) >= _HEADER.size:
+        field, offset = "client_id", _HEADER.size - 2
+    return ProtocolError(reason, subject="request header", field=field, offset=offset)
 
 
 def _unsupported(payload: bytes) -> UnsupportedRequest:

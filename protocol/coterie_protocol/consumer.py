@@ -106,7 +106,8 @@ class CooperativeStickyData:
 
 def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
     """Write a subscription; fields that the version lacks are left out."""
-    return _INT16.pack(version) + encode(subscription, version)
+    body = encode(subscription, version)
+    return _INT16.pack(version) + body
 
 
 def decode_subscription(data: bytes) -> Subscription:
@@ -116,13 +117,20 @@ def decode_subscription(data: bytes) -> Subscription:
 
 def encode_assignment(assignment: Assignment, version: int = 3) -> bytes:
     """Write an assignment, with its error code behind it if it has one."""
-    written = _INT16.pack(version) + encode(assignment, version)
+    body = encode(assignment, version)
+    written = _INT16.pack(version) + body
     if not assignment.error_code:
         return written
     if version < 1:
         reason = f"{assignment.error_code!r} can't be said in this version"
         raise EncodeError(reason, subject="Assignment", version=version, field="error_code")
-    return written + _INT16.pack(assignment.error_code)
+    try:
+        return written + _INT16.pack(assignment.error_code)
+    except struct.error as error:
+        reason = f"{assignment.error_code!r}: {error}"
+        raise EncodeError(
+            reason, subject="Assignment", version=version, field="error_code"
+        ) from None
 
 
 def decode_assignment(data: bytes) -> Assignment:

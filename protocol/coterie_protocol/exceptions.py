@@ -9,6 +9,9 @@ CoterieError            everything that Coterie raises on purpose
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 __all__ = ["CoterieError", "EncodeError", "ProtocolError", "UnsupportedRequest"]
 
 
@@ -40,6 +43,14 @@ class ProtocolError(CoterieError):
         self.field = field
         self.offset = offset
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        where: dict[str, Any] = {
+            "version": self.version,
+            "field": self.field,
+            "offset": self.offset,
+        }
+        return partial(type(self), subject=self.subject, **where), (self.reason,)
+
     def __str__(self) -> str:
         where = f", field {self.field}" if self.field else ""
         return f"{_name(self.subject, self.version)}{where}, offset {self.offset}: {self.reason}"
@@ -55,6 +66,9 @@ class UnsupportedRequest(ProtocolError):  # noqa: N818  # not an error of the by
         self.api_version = api_version
         self.correlation_id = correlation_id
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.api_key, self.api_version, self.correlation_id)
+
 
 class EncodeError(CoterieError, ValueError):
     """A message that the version asked for cannot carry; `field` says which part of it."""
@@ -67,6 +81,10 @@ class EncodeError(CoterieError, ValueError):
         self.subject = subject
         self.version = version
         self.field = field
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        where: dict[str, Any] = {"version": self.version, "field": self.field}
+        return partial(type(self), subject=self.subject, **where), (self.reason,)
 
     def __str__(self) -> str:
         where = f", field {self.field}" if self.field else ""

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar, cast, dataclass_transform
 
+from coterie_protocol._twin import give_quick_init
 from coterie_protocol.api_keys import ApiKey
 
 __all__ = [
@@ -167,11 +168,14 @@ class Declaration:
     versions: VersionRange
     flexible: VersionRange
     api: ApiKey | None = None
+    #: Versions of a request behind which some client writes bytes that mean nothing, which are
+    #: passed over there as Kafka passes them over everywhere.
+    surplus: VersionRange = VersionRange(0, -1)
 
     @property
     def subject(self) -> str:
         """The name for people: "JoinGroup request", or the class name of a structure."""
-        return f"{self.api.title} {self.kind.value}" if self.api else self.cls.__name__
+        return self.cls.__name__ if self.api is None else f"{self.api.title} {self.kind.value}"
 
 
 _declarations: dict[type[Any], Declaration] = {}
@@ -211,9 +215,11 @@ def field(
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def request(api: ApiKey, *, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
+def request(
+    api: ApiKey, *, versions: str, flexible: str, surplus: str = "none"
+) -> Callable[[type[T]], type[T]]:
     """Declare a request."""
-    return _declare(Kind.REQUEST, versions, flexible, api)
+    return _declare(Kind.REQUEST, versions, flexible, api, surplus)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
@@ -229,10 +235,15 @@ def struct(*, versions: str = "0+", flexible: str = "none") -> Callable[[type[T]
 
 
 def _declare(
-    kind: Kind, versions: str, flexible: str, api: ApiKey | None = None
+    kind: Kind,
+    versions: str,
+    flexible: str,
+    api: ApiKey | None = None,
+    surplus: str = "none",
 ) -> Callable[[type[T]], type[T]]:
     def decorate(plain: type[T]) -> type[T]:
         cls = dataclass(frozen=True, slots=True, kw_only=True)(plain)
+        give_quick_init(cls)
         specs = tuple(
             dataclasses.replace(cast(FieldSpec, f.metadata[FieldSpec]), name=f.name)
             for f in dataclasses.fields(cls)  # type: ignore[arg-type]  # a dataclass since above
@@ -244,6 +255,7 @@ def _declare(
             versions=VersionRange.parse(versions),
             flexible=VersionRange.parse(flexible),
             api=api,
+            surplus=VersionRange.parse(surplus),
         )
         _check(declaration)
         _declarations[cls] = declaration

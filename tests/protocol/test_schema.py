@@ -21,7 +21,7 @@ from coterie_protocol.schema import (
     request,
     struct,
 )
-from support.strategies import MESSAGES
+from tests.support.strategies import MESSAGES
 
 NONE = VersionRange.parse("none")
 
@@ -87,7 +87,7 @@ def test_range_covers_ranges_inside_it(outer: str, inner: str, *, covered: bool)
 @pytest.mark.parametrize("text", ["", "+", "a-b", "1-", "-", "1-2-3", "all"])
 def test_range_refuses_what_is_no_range(text: str) -> None:
     """A mistyped range fails where it is declared."""
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match="invalid literal"):
         VersionRange.parse(text)
 
 

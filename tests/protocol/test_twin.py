@@ -1,0 +1,47 @@
+"""Declared classes are frozen dataclasses like any other, only quicker to make."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import pickle
+
+import pytest
+
+from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
+
+
+def test_a_message_is_frozen() -> None:
+    """The quick way to make it leaves it as protected as any frozen dataclass."""
+    message = HeartbeatResponse(error_code=27)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        message.error_code = 0  # type: ignore[misc]
+
+
+def test_a_message_without_defaults_must_be_given_its_fields() -> None:
+    """A field without a default is missed by name."""
+    with pytest.raises(TypeError, match="member_id"):
+        HeartbeatRequest(group_id="g", generation_id=1)  # type: ignore[call-arg]
+
+
+def test_fields_are_given_by_name() -> None:
+    """Positions would change with every version."""
+    with pytest.raises(TypeError, match="positional"):
+        HeartbeatResponse(0, 27)  # type: ignore[call-arg]
+
+
+def test_messages_are_equal_hashable_replaceable_and_picklable() -> None:
+    """Whatever the dataclass decorator gives works as usual."""
+    message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    changed = dataclasses.replace(message, generation_id=2)
+    assert changed == HeartbeatRequest(group_id="g", generation_id=2, member_id="m")
+    assert len({message, changed, pickle.loads(pickle.dumps(message))}) == 2  # noqa: S301  # ours
+
+
+def test_the_signature_shows_fields_and_defaults() -> None:
+    """Editors and `help()` read it."""
+    parameters = inspect.signature(HeartbeatResponse).parameters
+    assert {name: p.default for name, p in parameters.items()} == {
+        "throttle_time_ms": 0,
+        "error_code": 0,
+    }

@@ -1,0 +1,340 @@
+"""A world in virtual time for the tests of the coordinator's core.
+
+A `World` holds one coordinator, what it has stored, and every answer it owes.  Its clients send
+one request at a time, as a test says; `sleep` lets time pass and fires what is due; `crash` throws
+the coordinator away and makes a new one of what was stored.  After every step the invariants in
+`group_invariants` are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from coterie_protocol import decode, encode
+from coterie_protocol.consumer import (
+    Assignment,
+    encode_assignment,
+    group_by_topic,
+)
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import CAUSES, Event, Line, RebalanceStarted, read_line, write_line
+from coterie_protocol.messages import (
+    DeleteGroupsRequest,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from coterie_server.group import (
+    Call,
+    Config,
+    Coordinator,
+    Group,
+    GroupState,
+    Outcome,
+    Row,
+    from_stored,
+    to_stored,
+)
+from tests.support.group_client import Client
+from tests.support.group_invariants import check_all, check_survived
+
+if TYPE_CHECKING:
+    from coterie_server.group.turn import Shard
+
+__all__ = ["Answer", "Client", "World", "assigned", "offsets_of"]
+
+START_MS = 1_700_000_000_000
+
+E = TypeVar("E", bound=Event)
+
+
+def assigned(topic: str = "t", *partitions: int) -> bytes:
+    """What a leader that speaks the consumer protocol gives to one member."""
+    entries = group_by_topic((topic, number) for number in partitions)
+    return encode_assignment(Assignment(assigned_partitions=entries), 1)
+
+
+def offsets_of(answer: Answer) -> dict[tuple[str, int], int]:
+    """The offsets in an OffsetFetch's answer for one group."""
+    (group,) = answer.reply.groups
+    return {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in group.topics
+        for partition in topic.partitions
+    }
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came of a request; at first, perhaps, nothing."""
+
+    ticket: int
+    call: Call
+    message: Any = None
+    at_ms: int = -1
+    lost: bool = False
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the coordinator still owes the answer."""
+        return self.message is None and not self.lost
+
+    @property
+    def reply(self) -> Any:
+        """The response."""
+        assert self.message is not None, f"no answer yet: {self.call.message}"
+        return self.message
+
+    @property
+    def error(self) -> ErrorCode:
+        """The error at the top of the response."""
+        return ErrorCode(self.reply.error_code)
+
+    @property
+    def part_errors(self) -> list[ErrorCode]:
+        """The errors of the partitions or members that the response lists."""
+        reply = self.reply
+        if hasattr(reply, "members"):
+            return [ErrorCode(member.error_code) for member in reply.members]
+        if hasattr(reply, "results"):
+            return [ErrorCode(result.error_code) for result in reply.results]
+        return [ErrorCode(p.error_code) for topic in reply.topics for p in topic.partitions]
+
+
+class CountedIds:
+    """Member ids that tell who drew them."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:
+        """The next id."""
+        assert group_id is not None
+        assert host is not None
+        self.drawn += 1
+        return f"{instance_id or client_id}-{self.drawn}"
+
+
+class World:
+    """A coordinator with its store, its clock and everybody who talks to it."""
+
+    def __init__(self, topics: Mapping[str, int] | None = None, **settings: Any) -> None:
+        self.config = Config(**settings)
+        self.topics: dict[str, int] = dict(topics if topics is not None else {"t": 4, "u": 2})
+        self.now_ms = START_MS
+        self.store: dict[bytes, bytes] = {}
+        self.events: list[Event] = []
+        self.answers: dict[int, Answer] = {}
+        self.generations: dict[str, int] = {}
+        self.ids = CountedIds()
+        self._clients: dict[int, Client] = {}
+        self._fresh: list[Answer] = []
+        self._start()
+
+    # -- the coordinator -----------------------------------------------------------------------
+
+    def _start(self) -> None:
+        rows = [from_stored(key, self.store[key]) for key in sorted(self.store)]
+        self.coordinator = Coordinator(self.config, self.ids, self.topics)
+        self._take(self.coordinator.recover(rows, self.now_ms))
+
+    @property
+    def shard(self) -> Shard:
+        """The coordinator's memory, for the invariants and for tests of what is not to be seen."""
+        return self.coordinator._shard  # noqa: SLF001  # what the invariants are about
+
+    @property
+    def rows(self) -> list[Row]:
+        """What is stored."""
+        return [from_stored(key, self.store[key]) for key in sorted(self.store)]
+
+    def crash(self, **settings: Any) -> None:
+        """Lose all that is not stored, and start again, perhaps with other settings."""
+        before = {group.id: list(group.saved_rows()) for group in self.coordinator.groups.values()}
+        for answer in self.answers.values():
+            answer.lost = answer.lost or answer.message is None
+        self.config = replace(self.config, **settings)
+        self._start()
+        check_survived(before, self.coordinator.groups)
+
+    def _take(self, outcome: Outcome) -> None:
+        """Do with an outcome what the node does: store, answer, write down."""
+        for record in outcome.records:
+            key, value = to_stored(record)
+            if value is None:
+                self.store.pop(key, None)
+            else:
+                self.store[key] = value
+        for ticket, message in outcome.replies:
+            self._deliver(ticket, message)
+        for event in outcome.events:
+            self._note(event)
+        check_all(self)
+
+    def _deliver(self, ticket: int, message: Any) -> None:
+        answer = self.answers[ticket]
+        assert answer.message is None, f"answered twice: {answer.call.message}"
+        assert not answer.lost, "answered after a crash"
+        encode(message, answer.call.version)  # an answer that does not fit its version fails here
+        answer.message, answer.at_ms = message, self.now_ms
+        self._fresh.append(answer)
+        if ticket in self._clients:
+            self._clients[ticket].receive(message)
+
+    def _note(self, event: Event) -> None:
+        line = write_line(Line(self.now_ms, "node", len(self.events), event))
+        assert write_line(read_line(line)) == line
+        assert not isinstance(event, RebalanceStarted) or event.cause in CAUSES
+        self.events.append(event)
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def request(
+        self,
+        message: Any,
+        version: int,
+        *,
+        client: Client | None = None,
+        client_id: str = "admin",
+        host: str = "/10.0.0.9",
+    ) -> Answer:
+        """Send a request as it would come over the wire in a version."""
+        travelled = decode(type(message), version, encode(message, version))
+        if client is not None:
+            client_id, host = client.name, client.host
+        call = Call(travelled, version, client_id, host)
+        ticket = len(self.answers)
+        answer = self.answers[ticket] = Answer(ticket, call)
+        if client is not None:
+            self._clients[ticket] = client
+        self._take(self.coordinator.handle(ticket, call, self.now_ms))
+        return answer
+
+    def member(self, name: str, **attributes: Any) -> Client:
+        """Somebody who may become a member; nothing is sent yet."""
+        return Client(self, name, **attributes)
+
+    def describe(self, group: str = "g", version: int = 5) -> DescribedGroup:
+        """What an administrator is told of a group."""
+        answer = self.request(DescribeGroupsRequest(groups=(group,)), version)
+        described: DescribedGroup = answer.reply.groups[0]
+        return described
+
+    def delete(self, *groups: str) -> list[ErrorCode]:
+        """Delete groups."""
+        return self.request(DeleteGroupsRequest(groups_names=groups), 2).part_errors
+
+    def commit(self, offsets: Mapping[tuple[str, int], int], **fields: Any) -> Answer:
+        """Commit as one who is no member, unless the fields say otherwise."""
+        version = fields.pop("version", 9)
+        client = fields.pop("client", None)
+        metadata = fields.pop("metadata", "")
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, index), offset in offsets.items():
+            partition = OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=metadata
+            )
+            topics.setdefault(topic, []).append(partition)
+        entries = tuple(
+            OffsetCommitRequestTopic(name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        )
+        message = OffsetCommitRequest(**{"group_id": "g", "topics": entries} | fields)
+        return self.request(message, version, client=client)
+
+    def offsets(self, group: str = "g") -> dict[tuple[str, int], int]:
+        """All committed offsets of a group."""
+        asked = OffsetFetchRequestGroup(group_id=group, topics=None)
+        return offsets_of(self.request(OffsetFetchRequest(groups=(asked,)), 8))
+
+    def force_rebalance(self, group: str = "g") -> None:
+        """Ask for a rebalance as an administrator."""
+        self._take(self.coordinator.force_rebalance(group, self.now_ms))
+
+    def change_topic(self, topic: str, change: str, partitions: int = 0) -> None:
+        """Create, grow or delete a topic."""
+        if change == "deleted":
+            self.topics.pop(topic, None)
+        else:
+            self.topics[topic] = partitions
+        self._take(self.coordinator.topic_changed(topic, change, self.now_ms))
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def sleep(self, ms: int) -> list[Answer]:
+        """Let time pass; the answers that came meanwhile, in their order."""
+        self._fresh = []
+        until_ms = self.now_ms + ms
+        while (due_ms := self.coordinator.next_deadline()) is not None and due_ms <= until_ms:
+            self.now_ms = max(self.now_ms, due_ms)
+            self._take(self.coordinator.fire(self.now_ms))
+            after_ms = self.coordinator.next_deadline()
+            assert after_ms is None or after_ms > self.now_ms, "what is due was not done"
+        self.now_ms = until_ms
+        return self._fresh
+
+    def sleep_until_due(self) -> None:
+        """Let time pass until something is due, and do that."""
+        due_ms = self.coordinator.next_deadline()
+        assert due_ms is not None
+        self.sleep(max(due_ms - self.now_ms, 0))
+
+    def live(self, ms: int, *clients: Client) -> None:
+        """Let time pass while these clients send a heartbeat every second."""
+        until_ms = self.now_ms + ms
+        while self.now_ms < until_ms:
+            self.sleep(min(1_000, until_ms - self.now_ms))
+            for client in clients:
+                client.heartbeat()
+
+    # -- looking -------------------------------------------------------------------------------
+
+    def group(self, group: str = "g") -> Group:
+        """A group that exists."""
+        return self.coordinator.groups[group]
+
+    def state(self, group: str = "g") -> GroupState:
+        """A group's state; Dead if there is none."""
+        found = self.coordinator.groups.get(group)
+        return found.state if found else GroupState.DEAD
+
+    def seen(self, kind: type[E]) -> list[E]:
+        """The events of a kind so far."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def causes(self) -> list[str]:
+        """The causes of all rebalances so far."""
+        return [event.cause for event in self.seen(RebalanceStarted)]
+
+    # -- whole rebalances ----------------------------------------------------------------------
+
+    def form(self, *clients: Client) -> None:
+        """Let clients join an empty group together and share a topic's partitions."""
+        joins = [client.join() for client in clients]
+        while any(join.is_parked for join in joins):
+            self.sleep_until_due()
+        self.share(*clients)
+
+    def rejoin(self, *clients: Client) -> None:
+        """Let clients join a rebalance that is going on, and share again."""
+        for client in clients:
+            client.join()
+        self.share(*clients)
+
+    def share(self, *clients: Client) -> None:
+        """Let the leader share the partitions of the topic `t`, and everybody sync."""
+        plan = {
+            client: assigned("t", *range(index, self.topics.get("t", 0), len(clients)))
+            for index, client in enumerate(clients)
+        }
+        leaders = [client for client in clients if client.id == client.leader]
+        for client in [*leaders, *(c for c in clients if c not in leaders)]:
+            answer = client.sync(plan if client in leaders else {})
+            assert answer.error is ErrorCode.NONE, answer

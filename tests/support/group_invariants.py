@@ -1,0 +1,169 @@
+"""What must hold of a coordinator after every step, whatever came before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from coterie_server.group import Group, GroupState, Row, to_stored
+from coterie_server.group.records import GroupRow, MemberRow, OffsetRow
+
+if TYPE_CHECKING:
+    from coterie_server.group.deadlines import Deadline
+    from coterie_server.group.member import Member
+    from tests.support.group_harness import World
+
+__all__ = ["check_all", "check_survived"]
+
+_SWEEP = ("sweep", "", "")
+
+
+def check_all(world: World) -> None:
+    """Check everything."""
+    for group in world.coordinator.groups.values():
+        _check_counts(group)
+        _check_state(world, group)
+        _check_leader(group)
+        _check_deadlines(world, group)
+    _check_store(world)
+    _check_generations(world)
+    _check_tickets(world)
+    _check_no_deadline_leaks(world)
+
+
+def check_survived(before: Mapping[str, Sequence[Row]], groups: Mapping[str, Group]) -> None:
+    """What was stored is there again after a crash: generation, members, offsets."""
+    assert before.keys() == groups.keys()
+    for group_id, rows in before.items():
+        group = groups[group_id]
+        for row in rows:
+            match row:
+                case GroupRow():
+                    assert group.generation == row.generation
+                    if row.state in ("Stable", "Empty"):
+                        has_new_state = group.row.cause == "over_capacity"
+                        assert group.row.state == row.state or has_new_state
+                case MemberRow():
+                    assert group.members[row.member_id].row == row
+                case OffsetRow():
+                    assert group.offsets[row.topic, row.partition] == row
+
+
+def _check_counts(group: Group) -> None:
+    """The numbers that are kept in step by hand are what counting gives."""
+    assert group.parked_joins == sum(m.join is not None for m in group.members.values())
+    static = {m.instance_id: m.id for m in group.members.values() if m.instance_id is not None}
+    assert group.static == static
+    assert all(member_id == member.id for member_id, member in group.members.items())
+    assert not group.pending_joins & group.members.keys()
+    assert group.pending_syncs <= group.members.keys()
+    names = {p.name for m in group.members.values() for p in m.row.protocols}
+    for name in names if group.members else ():
+        everybody = all(member.supports(name) for member in group.members.values())
+        kind = group.row.protocol_type or ""
+        assert group.supports(kind, [name]) == (everybody or group.is_in(GroupState.EMPTY))
+
+
+def _check_state(world: World, group: Group) -> None:
+    """What a state promises."""
+    assert group.row.state == group.state.value
+    members = group.members.values()
+    if group.is_in(GroupState.EMPTY):
+        assert not group.members
+        assert group.leader is None
+    if group.is_in(GroupState.COMPLETING, GroupState.STABLE):
+        settled = [member for member in members if not member.is_new]
+        assert settled
+        assert all(member.supports(group.row.protocol_name or "") for member in settled)
+        assert all(member.row == member.saved for member in settled)
+    if not group.is_in(GroupState.COMPLETING):
+        assert not any(member.sync for member in members)
+    if not group.is_in(GroupState.PREPARING):
+        assert group.initial_delay is None
+        assert not any(m.join for m in members if not _waits_for_expansion(world, group, m))
+    assert all(member.saved is None for member in members if member.is_new)
+
+
+def _waits_for_expansion(world: World, group: Group, member: Member) -> bool:
+    collects = world.shard.deadlines.at(("expansion", group.id, "")) is not None
+    return member.is_new and member.is_static and group.is_in(GroupState.STABLE) and collects
+
+
+def _check_leader(group: Group) -> None:
+    """A leader is a member, and a group with members has one."""
+    if group.members:
+        assert group.leader in group.members
+    else:
+        assert group.leader is None
+
+
+def _check_deadlines(world: World, group: Group) -> None:
+    """Whatever a group waits for ends one day."""
+    armed = world.shard.deadlines.at
+    join, sync = armed(("join", group.id, "")), armed(("sync", group.id, ""))
+    assert (join is not None) == group.is_in(GroupState.PREPARING)
+    if group.is_in(GroupState.COMPLETING):
+        assert group.leader in group.pending_syncs
+    if group.pending_syncs:
+        assert sync is not None
+    if sync is not None:
+        assert group.is_in(GroupState.COMPLETING, GroupState.STABLE)
+    for member in group.members.values():
+        session = armed(("session", group.id, member.id))
+        if member.is_new or not member.is_waiting:
+            assert session is not None
+            assert session <= member.alive_until_ms
+    for member_id in group.pending_joins:
+        assert armed(("session", group.id, member_id)) is not None
+
+
+def _names(world: World) -> Iterator[Deadline]:
+    """Every deadline that may be armed."""
+    yield _SWEEP
+    for group in world.coordinator.groups.values():
+        for kind in ("join", "sync", "expansion"):
+            yield kind, group.id, ""
+        for member_id in {*group.members, *group.pending_joins}:
+            yield "session", group.id, member_id
+
+
+def _check_no_deadline_leaks(world: World) -> None:
+    """Nothing is due for somebody who is gone."""
+    deadlines = world.shard.deadlines
+    armed = [name for name in _names(world) if deadlines.at(name) is not None]
+    assert len(deadlines) == len(armed)
+    assert deadlines.at(_SWEEP) is not None
+
+
+def _check_store(world: World) -> None:
+    """The store holds what a recovery would have to find: no row more, less or different."""
+    rows: list[Row] = list(world.shard.graves.values())
+    for group in world.coordinator.groups.values():
+        rows.extend(group.saved_rows())
+    assert world.rows == sorted(rows, key=lambda row: to_stored(row)[0])
+    assert world.store == dict(to_stored(row) for row in rows)
+
+
+def _check_generations(world: World) -> None:
+    """A group's generation never goes back, and is never forgotten."""
+    present = {group_id: grave.generation for group_id, grave in world.shard.graves.items()}
+    for group in world.coordinator.groups.values():
+        assert group.id not in present
+        present[group.id] = group.generation
+    for group_id, before in world.generations.items():
+        assert present.get(group_id, 0) >= before
+    world.generations.update(present)
+
+
+def _check_tickets(world: World) -> None:
+    """A request without an answer is parked at its member; nobody's request is forgotten."""
+    awaited = {ticket for ticket, answer in world.answers.items() if answer.is_parked}
+    parked = [
+        request.ticket
+        for group in world.coordinator.groups.values()
+        for member in group.members.values()
+        for request in (member.join, member.sync)
+        if request is not None
+    ]
+    assert len(parked) == len(set(parked))
+    assert set(parked) == awaited
