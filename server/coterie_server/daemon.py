@@ -9,6 +9,7 @@ import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from coterie_server.log import configure
 from coterie_server.node import ShardsTakenError
 from coterie_server.process import DirectoryInUseError, notify_systemd
 from coterie_server.server import Server, ServerError, ServerOptions
@@ -59,13 +60,14 @@ def _ready_line(server: Server) -> str:
     options = server.options
     groups, topics = len(server.node.groups()), len(server.node.topics)
     where = options.store or options.data_dir or "memory"
-    http = f", HTTP on http://{options.http}" if options.http else ""
+    http = f", HTTP on http://{server.http_address}" if server.http_address else ""
     counted = f"{groups} group{'s' * (groups != 1)}, {topics} topic{'s' * (topics != 1)}"
     return f"coterie {version('coterie')} is ready on {server.address}{http} ({where}: {counted})"
 
 
 def run(options: ServerOptions) -> int:
     """Run a server to its end; answer the process's exit code."""
+    configure(options.settings.log_level, options.settings.log_format, sys.stderr)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(serve(options))

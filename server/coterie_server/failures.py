@@ -16,7 +16,7 @@ _FETCH_TOP_FROM = 2
 _FETCH_GROUPS_FROM = 8
 
 
-def failure(message: Any, version: int, error: ErrorCode) -> Any:  # noqa: ANN401  # any request
+def failure(message: Any, version: int, error: ErrorCode) -> Any:
     """The answer to a request that says no more than an error."""
     return _SHAPES[type(message)](message, version, error)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from coterie_server.clock import Clock
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.net import Exchange
+    from coterie_server.pump import Meter
     from coterie_server.store import Lease, Store
     from coterie_server.topics import Catalogue, Change
 
@@ -77,6 +78,7 @@ class Node:
         make_ids: Callable[[int], IdSource],
         make_catalogue: Callable[[], Catalogue],
         observe: Callable[[int, Event], None],
+        meter: Meter | None = None,
     ) -> None:
         self._options = options
         self._config = config
@@ -85,6 +87,7 @@ class Node:
         self._make_ids = make_ids
         self._make_catalogue = make_catalogue
         self._observe = observe
+        self._meter = meter
         self._topics = TopicCounts()
         self._shards = options.shards
         self._runners: list[ShardRunner] = []
@@ -110,6 +113,7 @@ class Node:
             self._clock,
             counts=self._topics,
             on_change=self._tell_change,
+            meter=self._meter,
         )
         await self._topic_runner.load()
         runners = [self._make_runner(lease, ids) for _, lease in sorted(by_shard.items())]
@@ -149,6 +153,7 @@ class Node:
             self._clock,
             observe=self._observe,
             arm=self._arm,
+            meter=self._meter,
         )
 
     async def _renew(self) -> None:
@@ -318,13 +323,18 @@ class Node:
         return [runner.shard for runner in self._runners if runner.coordinator is None]
 
     @property
-    def open_requests(self) -> int:
-        """How many requests await their answers."""
-        return sum(runner.open_requests for runner in self._runners)
+    def parked_fetches(self) -> int:
+        """How many requests for records wait, as there never are any."""
+        return self._topic_runner.parked if self._topic_runner else 0
 
-    def force_rebalance(self, group_id: str) -> None:
+    def phase_deadline(self, group: Group) -> int | None:
+        """When the present phase of a group's rebalance ends at the latest."""
+        coordinator = self._runners[self._shard_of(group.id)].coordinator
+        return coordinator.phase_deadline(group) if coordinator else None
+
+    async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
-        self._runners[self._shard_of(group_id)].force_rebalance(group_id)
+        await self._runners[self._shard_of(group_id)].force_rebalance(group_id)
 
 
 def _call(exchange: Exchange, message: Any) -> Call:  # noqa: ANN401  # any request

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from typing import TYPE_CHECKING
-
-import structlog
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from coterie_server.store import Store
+    from coterie_server.store import Lease, Store
 
-__all__ = ["Pump"]
+__all__ = ["Meter", "Pump"]
 
-_log = structlog.get_logger(__name__)
+
+class Meter(Protocol):
+    """Whoever counts what the store does."""
+
+    def store_appended(self, records: int, seconds: float) -> None:
+        """Records became durable, so long after they were handed over."""
+        ...
+
+    def store_failed(self) -> None:
+        """Records could not be stored."""
+        ...
 
 
 class Pump:
@@ -27,11 +36,16 @@ class Pump:
     """
 
     def __init__(
-        self, store: Store, shard: int, epoch: int, on_failure: Callable[[Exception], None]
+        self,
+        store: Store,
+        lease: Lease,
+        on_failure: Callable[[Exception], None],
+        meter: Meter | None = None,
     ) -> None:
         self._store = store
-        self._shard = shard
-        self._epoch = epoch
+        self._shard = lease.shard
+        self._epoch = lease.epoch
+        self._meter = meter
         self._on_failure = on_failure
         self._batch: list[tuple[bytes, bytes | None]] = []
         #: Appends handed in, and how many of them are durable.
@@ -74,10 +88,13 @@ class Pump:
             while self._batch:
                 batch, upto = self._batch, self._handed_in
                 self._batch = []
+                began = time.perf_counter()
                 await self._store.append(self._shard, self._epoch, batch)
+                if self._meter is not None:
+                    self._meter.store_appended(len(batch), time.perf_counter() - began)
                 self._durable = upto
                 self._run_ready()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, nothing may wait for it
             self._fail(error)
         finally:
             self._writer = None
@@ -88,6 +105,8 @@ class Pump:
 
     def _fail(self, error: Exception) -> None:
         self._failed = True
+        if self._meter is not None:
+            self._meter.store_failed()
         self._batch.clear()
         self._waiting.clear()
         self._on_failure(error)

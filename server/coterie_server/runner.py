@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from coterie_server.clock import Clock
     from coterie_server.gathering import Replies
     from coterie_server.group import Outcome
+    from coterie_server.pump import Meter
     from coterie_server.store import Lease, Store
 
 __all__ = ["ShardRunner"]
@@ -48,6 +49,7 @@ class ShardRunner:
         *,
         observe: Callable[[int, Event], None],
         arm: Callable[[int], None],
+        meter: Meter | None = None,
     ) -> None:
         self._lease = lease
         self._store = store
@@ -55,6 +57,7 @@ class ShardRunner:
         self._clock = clock
         self._observe = observe
         self._arm = arm
+        self._meter = meter
         self._coordinator: Coordinator | None = None
         self._pump: Pump | None = None
         self._trouble = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -72,11 +75,6 @@ class ShardRunner:
         """The coordinator, while there is one."""
         return self._coordinator
 
-    @property
-    def open_requests(self) -> int:
-        """How many requests await their answers."""
-        return len(self._open)
-
     # -- life ----------------------------------------------------------------------------------
 
     async def load(self) -> None:
@@ -85,7 +83,7 @@ class ShardRunner:
         coordinator = self._make()
         now_ms = self._clock.now_ms()
         outcome = coordinator.recover((from_stored(k, v) for k, v in stored), now_ms)
-        self._pump = Pump(self._store, self.shard, self._lease.epoch, self._fail)
+        self._pump = Pump(self._store, self._lease, self._fail, self._meter)
         self._coordinator = coordinator
         self._release(outcome, now_ms)
 
@@ -127,13 +125,16 @@ class ShardRunner:
         if coordinator is not None:
             self.run(lambda now_ms: coordinator.topic_changed(topic, change, now_ms))
 
-    def force_rebalance(self, group_id: str) -> None:
+    async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
-        if self._coordinator is None:
+        if self._coordinator is None or self._pump is None:
             raise Refusal("not_available", "The group can't be served just now; try again.")
         now_ms = self._clock.now_ms()
         outcome = self._coordinator.force_rebalance(group_id, now_ms)
         self.run(lambda _now_ms: outcome)
+        await self._pump.settle()
+        if self._coordinator is None:
+            raise Refusal("not_available", "The group can't be served just now; try again.")
 
     def next_deadline(self) -> int | None:
         """When something is due next."""
@@ -148,7 +149,7 @@ class ShardRunner:
         now_ms = self._clock.now_ms()
         try:
             outcome = step(now_ms)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # a bug, whatever it is
             _log.exception("the coordinator failed; its shard is read again", shard=self.shard)
             self._fail(error)
             return

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from coterie_protocol.journal import NodeStarted, NodeStopped
 from coterie_server.assembly import catalogue_maker, connection_limits, group_config, id_maker
 from coterie_server.clock import Clock
+from coterie_server.history import History
+from coterie_server.http import HttpServer, create_app
 from coterie_server.journal import JournalWriter
+from coterie_server.log import RebalanceLog
+from coterie_server.metrics import Metrics, error_of
 from coterie_server.net import Listener
 from coterie_server.node import Node, NodeOptions
 from coterie_server.process import hold_directory
 from coterie_server.settings import Settings
+from coterie_server.show import Show
 from coterie_server.store import open_store
 
 if TYPE_CHECKING:
@@ -29,6 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["Address", "Observer", "Server", "ServerError", "ServerOptions"]
 
 _NEEDS_ADVERTISING = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
+
+
+#: How many rebalances of each group are remembered for whoever asks.
+_REBALANCES_KEPT = 20
 
 
 class ServerError(Exception):
@@ -110,10 +120,19 @@ class Server:
     def __init__(self, options: ServerOptions | None = None) -> None:
         self.options = options or ServerOptions()
         self.clock = Clock()
-        self._observers: list[Observer] = []
+        self.history = History(_REBALANCES_KEPT)
+        self.metrics = Metrics(version("coterie"), self.history)
+        log = RebalanceLog(self.history)
+        self._observers: list[Observer] = [self.history, self.metrics, log]
         self._parts = AsyncExitStack()
         self._node: Node | None = None
         self._address: Address | None = None
+        self._http_address: Address | None = None
+
+    @property
+    def http_address(self) -> Address | None:
+        """Where HTTP is answered; None if it is not."""
+        return self._http_address
 
     @property
     def address(self) -> Address:
@@ -134,6 +153,10 @@ class Server:
         for observer in self._observers:
             observer.observe(ts_ms, event)
 
+    def _count_reply(self, exchange: Exchange, message: Any) -> None:  # noqa: ANN401
+        took_ms = asyncio.get_running_loop().time() * 1000 - exchange.received_ms
+        self.metrics.request_done(exchange.request.api_key, error_of(message), took_ms / 1000)
+
     # -- starting ------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -148,9 +171,11 @@ class Server:
         began = time.monotonic()
         settings = self.options.settings
         store = await self._parts.enter_async_context(self._open_store())
-        self._start_journal()
+        journal = self._start_journal()
         door = _Door()
-        listener = Listener(door, connection_limits(settings))
+        listener = Listener(door, connection_limits(settings), on_reply=self._count_reply)
+        show = Show(listener, journal)
+        await self._start_http(show)
         self._parts.push_async_callback(listener.close, settings.shutdown_timeout_ms / 1000)
         node_options = await self._listen(listener)
         self._node = node = Node(
@@ -161,11 +186,14 @@ class Server:
             make_ids=id_maker(settings),
             make_catalogue=catalogue_maker(settings, node_options),
             observe=self.observe,
+            meter=self.metrics,
         )
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
+        self._parts.callback(show.close)
         await node.start(dict(self.options.topics))
         door.open(node)
+        show.open(node)
         self._note_started(node, int((time.monotonic() - began) * 1000))
 
     def _open_store(self) -> Store:
@@ -174,9 +202,9 @@ class Server:
             self._parts.enter_context(hold_directory(options.data_dir))
         return open_store(options.store or str(options.data_dir or "memory:"))
 
-    def _start_journal(self) -> None:
+    def _start_journal(self) -> JournalWriter | None:
         if self.options.data_dir is None:
-            return
+            return None
         settings = self.options.settings
         writer = JournalWriter(
             self.options.data_dir / "journal",
@@ -189,6 +217,15 @@ class Server:
         )
         self._observers.append(writer)
         self._parts.callback(writer.close)
+        return writer
+
+    async def _start_http(self, show: Show) -> None:
+        self.metrics.watch(show.census)
+        if self.options.http is not None:
+            http = HttpServer(create_app(show, self.history, self.metrics))
+            await http.start(self.options.http.host, self.options.http.port)
+            self._parts.push_async_callback(http.close)
+            self._http_address = Address(self.options.http.host, http.port)
 
     async def _listen(self, listener: Listener) -> NodeOptions:
         options, settings = self.options, self.options.settings

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from coterie_server.clock import Clock
     from coterie_server.net import Exchange
+    from coterie_server.pump import Meter
     from coterie_server.store import Lease, Store
     from coterie_server.topics import Answer, Catalogue, Change
 
@@ -65,6 +66,7 @@ class TopicRunner:
         *,
         counts: TopicCounts,
         on_change: Callable[[Change], None],
+        meter: Meter | None = None,
     ) -> None:
         self._lease = lease
         self._store = store
@@ -72,6 +74,7 @@ class TopicRunner:
         self._clock = clock
         self._counts = counts
         self._on_change = on_change
+        self._meter = meter
         self._catalogue: Catalogue | None = None
         self._pump: Pump | None = None
         self._open: set[Exchange] = set()
@@ -82,12 +85,17 @@ class TopicRunner:
         """The catalogue, while there is one."""
         return self._catalogue
 
+    @property
+    def parked(self) -> int:
+        """How many requests await their answers: those for records, above all."""
+        return len(self._open)
+
     async def load(self) -> None:
         """Read the topics and serve them from then on."""
         stored = await self._store.load(CATALOGUE_SHARD)
         catalogue = self._make()
         catalogue.recover(from_stored(key, value) for key, value in stored)
-        self._pump = Pump(self._store, CATALOGUE_SHARD, self._lease.epoch, self._fail)
+        self._pump = Pump(self._store, self._lease, self._fail, self._meter)
         self._catalogue = catalogue
         self._counts.counts = catalogue.counts
 
@@ -116,7 +124,7 @@ class TopicRunner:
         now_ms = self._clock.now_ms()
         try:
             answer = self._catalogue.handle(request.message, request.api_version, now_ms)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # a bug, whatever it is
             _log.exception("the catalogue failed; it is read again")
             self._open.add(exchange)
             self._fail(error)
@@ -134,18 +142,18 @@ class TopicRunner:
     def _answer(self, exchange: Exchange, answer: Answer) -> None:
         if answer.wait_ms:
             loop = asyncio.get_running_loop()
-            loop.call_later(answer.wait_ms / 1000, self._send, exchange, answer.message)
+            loop.call_later(answer.wait_ms / 1000, self._send, exchange, answer)
         else:
-            self._send(exchange, answer.message)
+            self._send(exchange, answer)
 
-    def _send(self, exchange: Exchange, message: Any) -> None:  # noqa: ANN401  # any response
+    def _send(self, exchange: Exchange, answer: Answer) -> None:
         if exchange not in self._open:
             return
         self._open.discard(exchange)
-        if message is None:
-            exchange.close("a request that wants no answer can only be refused by closing")
+        if answer.close:
+            exchange.close(answer.close)
         else:
-            exchange.reply(message)
+            exchange.reply(answer.message)
 
     def _refuse(self, exchange: Exchange) -> None:
         request = exchange.request

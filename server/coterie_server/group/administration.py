@@ -49,6 +49,8 @@ _MANY_GROUPS_FROM = 8
 #: describe and alter its settings, as bits of Kafka's operations.
 _ALL_OPERATIONS: Final = 3400
 _NOT_ASKED: Final = -(2**31)
+#: A group's name can be as long as any text, so a sentence may not have room for all of it.
+_SHOWN_MAX: Final = 1_000
 
 
 class Refusal(CoterieError):  # noqa: N818  # it says no, nothing went wrong
@@ -72,8 +74,7 @@ def describe(turn: Turn, ticket: Ticket, call: Call) -> None:
 def _describe_one(shard: Shard, group_id: str, call: Call) -> DescribedGroup:
     group = shard.groups.get(group_id)
     if group is None:
-        return _missing(group_id, call.version)
-    asked = call.message.include_authorized_operations
+        return _missing(group_id, call)
     is_stable = group.is_in(GroupState.STABLE)
     return DescribedGroup(
         group_id=group_id,
@@ -81,20 +82,25 @@ def _describe_one(shard: Shard, group_id: str, call: Call) -> DescribedGroup:
         protocol_type=group.row.protocol_type or "",
         protocol_data=(group.row.protocol_name or "") if is_stable else "",
         members=tuple(_describe_member(group, m) for m in group.members.values()),
-        authorized_operations=_ALL_OPERATIONS if asked else _NOT_ASKED,
+        authorized_operations=_operations(call),
     )
 
 
-def _missing(group_id: str, version: int) -> DescribedGroup:
-    is_error = version >= _NOT_FOUND_FROM
+def _operations(call: Call) -> int:
+    return _ALL_OPERATIONS if call.message.include_authorized_operations else _NOT_ASKED
+
+
+def _missing(group_id: str, call: Call) -> DescribedGroup:
+    is_error = call.version >= _NOT_FOUND_FROM
     return DescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
-        error_message=f"Group {group_id} not found." if is_error else None,
+        error_message=f"Group {group_id[:_SHOWN_MAX]} not found." if is_error else None,
         group_id=group_id,
         group_state=GroupState.DEAD.value,
         protocol_type="",
         protocol_data="",
         members=(),
+        authorized_operations=_NOT_ASKED if is_error else _operations(call),
     )
 
 

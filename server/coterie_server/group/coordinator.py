@@ -101,6 +101,11 @@ class Coordinator:
         """When `fire` is to be called next, if nothing happens before."""
         return self._shard.deadlines.next()
 
+    def phase_deadline(self, group: Group) -> int | None:
+        """When the present phase of a group's rebalance ends at the latest."""
+        kind = "join" if group.state is GroupState.PREPARING else "sync"
+        return self._shard.deadlines.at((kind, group.id, ""))
+
     def fire(self, now_ms: int) -> Outcome:
         """Do what is due."""
         turn = Turn(self._shard, now_ms)

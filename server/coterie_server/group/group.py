@@ -80,8 +80,7 @@ class Group:
         self.offsets: dict[tuple[str, int], OffsetRow] = {}
         self.ledger = Ledger()
         self._supporters: Counter[str] = Counter()
-        #: What `topics` found, and in which protocol; None when the members have changed since.
-        self._topics: tuple[str | None, frozenset[str] | None] | None = None
+        self._topics: frozenset[str] | None = None
 
     # -- what it is ----------------------------------------------------------------------------
 
@@ -226,7 +225,6 @@ class Group:
     # -- protocols -----------------------------------------------------------------------------
 
     def _count(self, member: Member, by: int) -> None:
-        self._topics = None
         for name in {p.name for p in member.row.protocols}:
             self._supporters[name] += by
             if not self._supporters[name]:
@@ -255,12 +253,15 @@ class Group:
     # -- topics --------------------------------------------------------------------------------
 
     def topics(self) -> frozenset[str] | None:
-        """The topics that the members subscribe to; None if their bytes can't be read."""
-        if self.row.protocol_type != CONSUMER:
-            return None
-        if self._topics is None or self._topics[0] != self.row.protocol_name:
-            self._topics = (self.row.protocol_name, self._read_topics())
-        return self._topics[1]
+        """The topics that the generation subscribes to; None if its members' bytes can't be read.
+
+        While members join anew, it is still the last generation's topics that are in use.
+        """
+        return self._topics if self.row.protocol_type == CONSUMER else None
+
+    def note_topics(self) -> None:
+        """Read anew what the members subscribe to, as a generation begins."""
+        self._topics = self._read_topics() if self.row.protocol_type == CONSUMER else None
 
     def _read_topics(self) -> frozenset[str] | None:
         if self.members and self.row.protocol_name is None:

@@ -31,6 +31,8 @@ __all__ = ["expire_expansion", "join"]
 _ID_REQUIRED_FROM = 4
 #: From this version on a static leader that comes back can be told to leave things as they are.
 _SKIP_ASSIGNMENT_FROM = 9
+#: The longest string that an answer or a row can hold, in bytes.
+_ID_MAX = 2**15 - 1
 
 
 def join(turn: Turn, ticket: Ticket, call: Call) -> None:
@@ -106,7 +108,9 @@ def _join_without_id(turn: Turn, group: Group, ticket: Ticket, call: Call) -> No
     message: JoinGroupRequest = call.message
     instance_id = message.group_instance_id
     member_id = turn.shard.ids.member_id(group.id, call.client_id, call.host, instance_id)
-    if instance_id is not None and instance_id in group.static:
+    if len(member_id.encode()) > _ID_MAX:  # made of a name that just fits
+        _refuse(turn, ticket, call, ErrorCode.INVALID_REQUEST)
+    elif instance_id is not None and instance_id in group.static:
         _replace_static(turn, group, member_id, ticket, call)
     elif instance_id is None and call.version >= _ID_REQUIRED_FROM:
         _hand_out_id(turn, group, member_id, ticket, call)
@@ -363,6 +367,7 @@ def _answer_in_place(
     """
     if member.row != member.saved:
         turn.save(group, member.row)
+        group.note_topics()
     turn.keep_alive(group, member)
     leads = group.is_leader(member.id)
     if call.version >= _SKIP_ASSIGNMENT_FROM:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupDeleted, OffsetsCommitted, OffsetsDeleted, OffsetsExpired
@@ -21,11 +21,12 @@ from coterie_server.group.records import Gone, OffsetRow
 from coterie_server.group.states import GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from coterie_protocol.messages import (
         OffsetCommitRequest,
         OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
         OffsetDeleteRequest,
         OffsetDeleteRequestTopic,
     )
@@ -37,6 +38,8 @@ __all__ = ["commit", "delete", "expire", "forget_topic"]
 
 #: From this version on a commit for a group that is not there says so.
 _GROUP_ID_NOT_FOUND_FROM = 9
+#: The last moment that can be stored; old clients ask for offsets to be kept that long and longer.
+_END_OF_TIME_MS = 2**63 - 1
 
 
 # -- commit ------------------------------------------------------------------------------------
@@ -45,12 +48,7 @@ _GROUP_ID_NOT_FOUND_FROM = 9
 def commit(turn: Turn, ticket: Ticket, call: Call) -> None:
     """Store offsets."""
     message: OffsetCommitRequest = call.message
-    known = {
-        (topic.name, partition.partition_index): partition
-        for topic in message.topics
-        for partition in topic.partitions
-        if 0 <= partition.partition_index < turn.shard.topics.get(topic.name, 0)
-    }
+    known = _known(turn, message)
     results = dict.fromkeys(known, ErrorCode.NONE)
     if known:
         group = _group_for_commit(turn, call)
@@ -59,11 +57,32 @@ def commit(turn: Turn, ticket: Ticket, call: Call) -> None:
             results = dict.fromkeys(known, error or ErrorCode.NONE)
         else:
             results = _store(turn, group, call, known)
-    turn.reply(ticket, _commit_answer(message, results))
+    turn.reply(ticket, _commit_answer(turn, message, results))
+
+
+def _known(
+    turn: Turn, message: OffsetCommitRequest
+) -> dict[tuple[str, int], OffsetCommitRequestPartition]:
+    """What is committed for partitions that exist."""
+    known = {}
+    for topic in message.topics:
+        name, count = topic.name, turn.shard.topics.get(topic.name, 0)
+        for partition in topic.partitions:
+            if 0 <= partition.partition_index < count:
+                known[name, partition.partition_index] = partition
+    return known
+
+
+T = TypeVar("T", "OffsetCommitRequestTopic", "OffsetDeleteRequestTopic")
+
+
+def _answered(turn: Turn, topics: Iterable[T]) -> Iterator[T]:
+    """The topics that an answer speaks of: not those that exist and of which nothing is asked."""
+    return (topic for topic in topics if topic.partitions or topic.name not in turn.shard.topics)
 
 
 def _commit_answer(
-    message: OffsetCommitRequest, results: dict[tuple[str, int], ErrorCode]
+    turn: Turn, message: OffsetCommitRequest, results: dict[tuple[str, int], ErrorCode]
 ) -> OffsetCommitResponse:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return OffsetCommitResponse(
@@ -78,7 +97,7 @@ def _commit_answer(
                     for p in topic.partitions
                 ),
             )
-            for topic in message.topics
+            for topic in _answered(turn, message.topics)
         )
     )
 
@@ -125,20 +144,22 @@ def _store(
         turn.keep_alive(group, member)
     expires_at_ms = -1
     if message.retention_time_ms >= 0:
-        expires_at_ms = turn.now_ms + message.retention_time_ms
-    results = {}
-    for (topic, index), partition in known.items():
-        if _length(partition.committed_metadata or "") > turn.config.offset_metadata_max:
-            results[topic, index] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        expires_at_ms = min(turn.now_ms + message.retention_time_ms, _END_OF_TIME_MS)
+    results, longest = {}, turn.config.offset_metadata_max
+    for key, partition in known.items():
+        if _length(partition.committed_metadata or "") > longest:
+            results[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             continue
-        results[topic, index] = ErrorCode.NONE
-        turn.save(group, _row(turn, group, topic, partition, expires_at_ms))
+        results[key] = ErrorCode.NONE
+        turn.save(group, _row(turn, group, key[0], partition, expires_at_ms))
     _note_commit(turn, group, message, results)
     return results
 
 
 def _length(text: str) -> int:
     """The length of a text in units of UTF-16, as Kafka measures it."""
+    if text.isascii():
+        return len(text)
     return len(text) + sum(character > "\uffff" for character in text)
 
 
@@ -168,10 +189,10 @@ def _note_commit(
     results: dict[tuple[str, int], ErrorCode],
 ) -> None:
     offsets: dict[str, dict[str, int]] = {}
-    for (topic, index), error in results.items():
+    for key, error in results.items():
         if error is ErrorCode.NONE:
-            row = group.offsets[topic, index]
-            offsets.setdefault(topic, {})[str(index)] = row.offset
+            row = group.offsets[key]
+            offsets.setdefault(row.topic, {})[str(row.partition)] = row.offset
     if offsets:
         turn.event(
             OffsetsCommitted(
@@ -196,7 +217,8 @@ def delete(turn: Turn, ticket: Ticket, call: Call) -> None:
         turn.reply(ticket, answer)
         return
     gone: list[tuple[str, int]] = []
-    topics = tuple(_delete_topic(turn, group, topic, gone) for topic in message.topics)
+    asked = _answered(turn, message.topics)
+    topics = tuple(_delete_topic(turn, group, topic, gone) for topic in asked)
     if gone:
         event = OffsetsDeleted(group=group.id, partitions=by_topic(gone), how="requested")
         turn.event(event)

@@ -156,6 +156,7 @@ def complete_join(turn: Turn, group: Group) -> None:
 
 def _become_empty(turn: Turn, group: Group) -> None:
     group.row = replace(group.row, protocol_name=None, leader=None)
+    group.note_topics()
     group.rebalance = None
     group.ledger.holdings.clear()
     turn.enter(group, GroupState.EMPTY)
@@ -164,6 +165,7 @@ def _become_empty(turn: Turn, group: Group) -> None:
 
 def _start_generation(turn: Turn, group: Group, rebalance: Rebalance) -> None:
     group.row = replace(group.row, protocol_name=group.select_protocol())
+    group.note_topics()
     turn.enter(group, GroupState.COMPLETING)
     rebalance.joined_at_ms = turn.now_ms
     turn.event(_phase_joined(turn, group, rebalance))

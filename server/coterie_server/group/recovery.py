@@ -48,6 +48,7 @@ def _resume(turn: Turn, group: Group) -> None:
     if group.leader not in group.members:
         # Whoever led was new when the node stopped, and is not stored.
         group.row = replace(group.row, leader=next(iter(group.members), None))
+    group.note_topics()
     if not group.members:
         _empty(turn, group)
         return

@@ -59,12 +59,14 @@ class Connection(asyncio.Protocol):
         "address",
         "due",
         "gone",
+        "on_reply",
     )
 
     _transport: asyncio.Transport
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self.on_reply = registry.on_reply
         self._frames = FrameReader(registry.limits.socket_request_max_bytes)
         # The answers that are still to be sent, in the order of their requests.
         self._turns: deque[Turn] = deque()
@@ -265,7 +267,7 @@ class Connection(asyncio.Protocol):
     def _work_off(self) -> None:
         """Take the backlog, from the loop: a handler is never called from within a reply."""
         self._scheduled = False
-        if not self.gone and self._behind_since is None:
+        if self._behind_since is None:
             payloads, self._backlog = self._backlog, []
             self._take(payloads, self._registry.now())
 

@@ -6,7 +6,14 @@ from typing import Any, Protocol, final
 
 from coterie_protocol import Request, encode_response
 
-__all__ = ["Exchange", "Handler", "ReplyPath", "Turn"]
+__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "Turn"]
+
+
+class OnReply(Protocol):
+    """Whoever counts answers; it may neither block nor raise."""
+
+    def __call__(self, exchange: Exchange, message: Any, /) -> None:  # noqa: ANN401
+        """Take note of an answer that is about to be sent."""
 
 
 class ReplyPath(Protocol):
@@ -19,6 +26,10 @@ class ReplyPath(Protocol):
     @property
     def gone(self) -> bool:
         """Whether nothing can be sent any more."""
+
+    @property
+    def on_reply(self) -> OnReply | None:
+        """Who wants to know of every answer, if anybody does."""
 
     def flush(self) -> None:
         """Send the answers whose turn has come."""
@@ -83,6 +94,8 @@ class Exchange(Turn):
         except Exception as error:  # noqa: BLE001  # whatever it is, this client must not wait
             path.close_for_unencodable(request, error)
             return
+        if path.on_reply is not None:
+            path.on_reply(self, message)
         path.flush()
 
     def close(self, why: str) -> None:

@@ -14,7 +14,7 @@ import structlog
 
 from coterie_server.net.addresses import printable
 from coterie_server.net.connection import Connection
-from coterie_server.net.exchange import Handler
+from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.limits import Limits
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import NetStats
@@ -26,8 +26,6 @@ _log = structlog.stdlib.get_logger(__name__)
 #: Room for a thousand members that come at once, with some to spare; the kernel may allow less.
 _BACKLOG: Final = 2048
 
-_SWEEP_INTERVAL_S: Final = 1.0
-
 #: How long to wait for what cannot take long: the end of connections that were dropped.
 _ABORT_TIMEOUT_S: Final = 1.0
 
@@ -35,7 +33,6 @@ _ABORT_TIMEOUT_S: Final = 1.0
 #: the system calls. Keep-alive finds out within two minutes that the host behind a parked request
 #: has gone; the default would be two hours.
 _SOCKET_OPTIONS: Final = (
-    (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
     (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
     (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 60),
     (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 10),
@@ -48,6 +45,7 @@ class Listener:
 
     It is made on the event loop that it belongs to. `start` it once for each address, then
     `close` it; in between `stop_accepting` gives the handler time to answer what is parked.
+    All limits of time are looked after at one interval, so each can be exceeded by as much.
     """
 
     def __init__(
@@ -56,6 +54,8 @@ class Listener:
         limits: Limits | None = None,
         *,
         now: Callable[[], float] | None = None,
+        on_reply: OnReply | None = None,
+        sweep_interval_s: float = 1.0,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._registry = Registry(
@@ -63,10 +63,12 @@ class Listener:
             limits or Limits(),
             now=now or self._loop.time,
             call_soon=self._loop.call_soon,
+            on_reply=on_reply,
         )
         self._servers: list[asyncio.Server] = []
         self._addresses: list[tuple[str, int]] = []
-        self._timer = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep_again)
+        self._sweep_interval_s = sweep_interval_s
+        self._timer = self._loop.call_later(sweep_interval_s, self._sweep_again)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
@@ -120,7 +122,7 @@ class Listener:
                 await asyncio.gather(*(server.wait_closed() for server in self._servers))
 
     def sweep(self) -> None:
-        """Look after all limits of time now, as happens each second."""
+        """Look after all limits of time now, as happens at every interval."""
         self._registry.sweep()
 
     def stats(self) -> NetStats:
@@ -128,7 +130,7 @@ class Listener:
         return self._registry.stats()
 
     def _sweep_again(self) -> None:
-        self._timer = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep_again)
+        self._timer = self._loop.call_later(self._sweep_interval_s, self._sweep_again)
         self._registry.sweep()
 
     async def _until_empty(self, timeout_s: float) -> None:
@@ -159,7 +161,7 @@ async def _listening_sockets(
 
 def _listening_socket(family: int, proto: int, address: tuple[object, ...]) -> socket.socket:
     with contextlib.ExitStack() as undo:
-        # With its protocol named: asyncio sets TCP_NODELAY only on sockets known to be TCP.
+        # With its protocol named: asyncio sets TCP_NODELAY where it sees that a socket is TCP.
         opened = undo.enter_context(socket.socket(family, socket.SOCK_STREAM, proto))
         if os.name == "posix":
             # Elsewhere this would let two servers share an address.

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from coterie_server.net.exchange import Handler
+from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.limits import Limits
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
 
@@ -62,8 +62,10 @@ class Registry:
         *,
         now: Callable[[], float],
         call_soon: Callable[[Callable[[], None]], object],
+        on_reply: OnReply | None = None,
     ) -> None:
         self.handle = handler.handle
+        self.on_reply = on_reply
         self.limits = limits
         self.now = now
         self.call_soon = call_soon

@@ -27,6 +27,9 @@ _WHOLE: Final = frozenset({-1, 0})
 #: ask for the length of None.
 _NO_RECORDS: Final = b""
 
+#: Who reads all there is need not know which of it counts.
+_READ_COMMITTED: Final = 1
+
 
 def fetch(turn: Turn, message: FetchRequest) -> FetchResponse:
     """Answer every partition asked for, after the time that the client is ready to wait."""
@@ -38,7 +41,8 @@ def fetch(turn: Turn, message: FetchRequest) -> FetchResponse:
             FetchableTopicResponse(
                 topic=topic.topic,
                 partitions=tuple(
-                    _one(turn, topic.topic, partition) for partition in topic.partitions
+                    _one(turn, topic.topic, partition, message.isolation_level)
+                    for partition in topic.partitions
                 ),
             )
             for topic in message.topics
@@ -46,13 +50,15 @@ def fetch(turn: Turn, message: FetchRequest) -> FetchResponse:
     )
 
 
-def _one(turn: Turn, topic: str, partition: FetchPartition) -> PartitionData:
+def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int) -> PartitionData:
     error = _check(turn, topic, partition)
     if error is not None:
+        is_unknown = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return PartitionData(
             partition_index=partition.partition,
             error_code=error,
             high_watermark=-1,
+            aborted_transactions=() if is_unknown else None,
             records=_NO_RECORDS,
         )
     # Wherever a client is, there is the end.  Were it told that it is beyond the end, it would
@@ -63,6 +69,7 @@ def _one(turn: Turn, topic: str, partition: FetchPartition) -> PartitionData:
         high_watermark=end,
         last_stable_offset=end,
         log_start_offset=0,
+        aborted_transactions=() if isolation_level == _READ_COMMITTED else None,
         records=_NO_RECORDS,
     )
 

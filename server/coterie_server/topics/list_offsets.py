@@ -51,6 +51,7 @@ def list_offsets(turn: Turn, message: ListOffsetsRequest) -> ListOffsetsResponse
                 ),
             )
             for name, partitions in asked.items()
+            if partitions
         )
     )
 

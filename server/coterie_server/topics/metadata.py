@@ -93,14 +93,13 @@ def _with_operations(topic: MetadataResponseTopic) -> MetadataResponseTopic:
 
 
 def _is_malformed(version: int, asked: tuple[MetadataRequestTopic, ...]) -> bool:
-    """Whether a topic is asked for in a way that its version does not know, or not at all."""
-    for topic in asked:
-        has_id = topic.topic_id != NIL_UUID
-        if topic.name is None and not has_id:
-            return True
-        if version < _BY_ID_FROM and (topic.name is None or has_id):
-            return True
-    return False
+    """Whether topics are asked for in a way that the version does not know, or not at all.
+
+    Next to an id, what says nothing at all does no harm.
+    """
+    has_ids = any(topic.topic_id != NIL_UUID for topic in asked)
+    is_nameless = any(topic.name is None for topic in asked)
+    return has_ids or is_nameless if version < _BY_ID_FROM else is_nameless and not has_ids
 
 
 def _refused(asked: tuple[MetadataRequestTopic, ...]) -> MetadataResponse:

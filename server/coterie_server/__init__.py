@@ -1,0 +1,1 @@
+"""The coordinator: decides who owns which partition in a group of workers."""

@@ -1,0 +1,173 @@
+"""The pages: health, figures, groups, and the one thing that can be asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import structlog
+from aiohttp import web
+
+from coterie_protocol.exceptions import CoterieError
+from coterie_protocol.journal import CAUSES
+from coterie_server.group import Refusal
+from coterie_server.history import History, Rebalance
+from coterie_server.http.views import NodeView
+from coterie_server.metrics import Metrics
+
+__all__ = ["create_app"]
+
+_log = structlog.stdlib.get_logger(__name__)
+
+_Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_dumps: Final = partial(json.dumps, separators=(",", ":"))
+
+
+def create_app(node: NodeView, history: History, metrics: Metrics) -> web.Application:
+    """The application that shows a node."""
+    pages = _Pages(node, history, metrics)
+    app = web.Application(middlewares=[_errors_as_json])
+    app.add_routes(
+        [
+            web.get("/healthz", pages.health),
+            web.get("/readyz", pages.readiness),
+            web.get("/metrics", pages.figures),
+            web.get("/v1/groups", pages.groups),
+            web.get("/v1/groups/{group}", pages.group),
+            web.post("/v1/groups/{group}/rebalance", pages.force_rebalance),
+        ]
+    )
+    return app
+
+
+class _Pages:
+    def __init__(self, node: NodeView, history: History, metrics: Metrics) -> None:
+        self._node = node
+        self._history = history
+        self._metrics = metrics
+
+    async def health(self, _request: web.Request) -> web.Response:
+        """Answer as long as the event loop runs."""
+        return _json({"status": "ok"})
+
+    async def readiness(self, _request: web.Request) -> web.Response:
+        """Tell whether the node serves, and if not, why."""
+        reason = self._node.not_ready()
+        return _json({"status": "ready"}) if reason is None else _not_ready(reason)
+
+    async def figures(self, request: web.Request) -> web.Response:
+        """Show the figures to Prometheus."""
+        body, content_type = self._metrics.render(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def groups(self, _request: web.Request) -> web.Response:
+        """List the groups."""
+        groups = sorted(self._node.groups(), key=lambda group: group.group)
+        return _json({"groups": [dataclasses.asdict(group) for group in groups]})
+
+    async def group(self, request: web.Request) -> web.Response:
+        """Show a group and its last rebalances."""
+        group_id = request.match_info["group"]
+        group = self._node.group(group_id)
+        if group is None:
+            return _refused(Refusal("group_not_found", f"There is no group {group_id!r} here."))
+        running = self._history.running(group_id)
+        return _json(
+            {
+                **dataclasses.asdict(group),
+                "rebalance": None if running is None else _rebalance(running),
+                "rebalances": [_rebalance(each) for each in self._history.last(group_id)],
+            }
+        )
+
+    async def force_rebalance(self, request: web.Request) -> web.Response:
+        """Start a rebalance of a group of static members."""
+        if _is_foreign(request):
+            message = "A page of another site may not ask for this."
+            return _error(HTTPStatus.FORBIDDEN, "foreign_origin", message)
+        reason = self._node.not_ready()
+        if reason is not None:
+            return _not_ready(reason)
+        try:
+            group = await self._node.force_rebalance(request.match_info["group"])
+        except Refusal as refusal:
+            return _refused(refusal)
+        except CoterieError as error:
+            return _error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(error))
+        return _json(dataclasses.asdict(group))
+
+
+def _rebalance(rebalance: Rebalance) -> dict[str, Any]:
+    values = dataclasses.asdict(rebalance)
+    stopped_ms = values.pop("stopped_partition_ms")
+    del values["group"]
+    return values | {
+        "because": CAUSES.get(rebalance.cause, rebalance.cause),
+        "prepare_ms": rebalance.prepare_ms,
+        "complete_ms": rebalance.complete_ms,
+        "total_ms": rebalance.total_ms,
+        "stopped_partition_seconds": None if stopped_ms is None else stopped_ms / 1000,
+    }
+
+
+# -- answers -----------------------------------------------------------------------------------
+
+
+def _json(values: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    return web.json_response(values, status=status, dumps=_dumps)
+
+
+def _error(status: HTTPStatus, name: str, message: str) -> web.Response:
+    return _json({"error": name, "message": message}, status)
+
+
+def _not_ready(reason: str) -> web.Response:
+    return _error(HTTPStatus.SERVICE_UNAVAILABLE, "not_ready", reason)
+
+
+#: What a refusal means to an HTTP client; any other one is a conflict with how things are.
+_REFUSALS: Final[Mapping[str, HTTPStatus]] = {
+    "group_not_found": HTTPStatus.NOT_FOUND,
+    "not_available": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+def _refused(refusal: Refusal) -> web.Response:
+    status = _REFUSALS.get(refusal.name, HTTPStatus.CONFLICT)
+    return _error(status, refusal.name, str(refusal))
+
+
+def _is_foreign(request: web.Request) -> bool:
+    """Whether a browser sent this on behalf of another site.
+
+    Whoever can reach the address may ask for a rebalance; a page that happens to be open in a
+    browser on the same machine can reach it too, and that is not whom we mean.
+    """
+    origin = request.headers.get("Origin")
+    return origin is not None and urlsplit(origin).netloc != request.host
+
+
+@web.middleware
+async def _errors_as_json(request: web.Request, handler: _Page) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPMethodNotAllowed as error:
+        allowed = ", ".join(sorted(error.allowed_methods))
+        message = f"{request.method} is not answered here, only {allowed}."
+        answer = _error(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", message)
+        answer.headers["Allow"] = allowed
+        return answer
+    except web.HTTPException as error:
+        status = HTTPStatus(error.status)
+        name = status.name.lower()
+        return _error(status, name, f"{request.method} {request.path}: {status.phrase}.")
+    except Exception:  # noqa: BLE001  # whatever it is, the page's visitor gets an answer
+        _log.exception("page failed", path=request.path)
+        message = "This is a fault of the node; its log says more."
+        return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", message)

@@ -1,0 +1,275 @@
+"""Writing the journal without ever holding up the node."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from coterie_protocol.journal import Event, Line, OffsetsCommitted, write_line
+from coterie_server.journal.segments import Segments
+
+__all__ = ["QUEUE_LINES", "JournalStats", "JournalWriter"]
+
+_log = structlog.stdlib.get_logger(__name__)
+
+#: How many lines may wait for the disk; the next ones are dropped.
+QUEUE_LINES: Final = 65_536
+
+#: How long a line waits at most until it is handed to the operating system.
+_FLUSH_S: Final = 0.25
+#: How many lines are made into text and written at a time: so many, and more if many wait.
+_BATCH_LINES: Final = 32
+_BATCH_SHARE: Final = 64
+#: How long the thread stays away between two batches.  Making text of events holds Python's lock;
+#: whoever wants it meanwhile, as the event loop does, would wait 5 ms for every time it let go.
+_PAUSE_S: Final = 0.0005
+#: How long to wait after the disk has failed, and how often to say so.
+_RETRY_S: Final = 1.0
+_COMPLAIN_EVERY_S: Final = 60.0
+#: How often to look for files that are too old.
+_DELETE_EVERY_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class JournalStats:
+    """What a writer has done so far."""
+
+    lines: int
+    bytes: int
+    #: Lines that there was no room for, or that could not be written before the end.
+    dropped: int
+    #: Lines that wait.
+    queued: int
+    #: Whether the last attempt to write failed.
+    failing: bool
+
+
+class JournalWriter:
+    """Writes the events of one node into files of a directory.
+
+    `observe` belongs to the event loop's thread: it numbers the event and puts it in a queue.
+    A thread makes text of it and writes it within a second.  When the disk can't keep up and the
+    queue is full, lines are dropped; they have had their numbers, so a reader sees a gap.
+
+    The node's first line gets the number after the last one that is found in the directory.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        node: str,
+        *,
+        segment_bytes: int,
+        segment_ms: int,
+        retention_ms: int,
+        clock: Callable[[], int],
+        commits: bool = True,
+        queue_lines: int = QUEUE_LINES,
+    ) -> None:
+        self._segments = Segments(
+            directory,
+            node,
+            segment_bytes=segment_bytes,
+            segment_ms=segment_ms,
+            retention_ms=retention_ms,
+            clock=clock,
+        )
+        self._directory = directory
+        self._node = node
+        self._commits = commits
+        self._queue_lines = queue_lines
+        # Both threads use these; a deque allows it, and of the flag nothing hangs but a log line.
+        self._queue: deque[tuple[int, int, Event]] = deque()
+        self._is_dropping = False
+        # The event loop's thread alone changes these.
+        self._observed = 0
+        self._dropped = 0
+        # The writer's thread alone changes these.
+        self._first_seq: int | None = None
+        self._encoded: list[tuple[int, bytes]] = []
+        self._lines = 0
+        self._bytes = 0
+        self._lost = 0
+        self._failing = False
+        self._complained_at = 0.0
+        self._deleted_at: float | None = None
+        # Both threads wait on these.
+        self._wake = threading.Event()
+        self._progress = threading.Condition()
+        self._settled = 0
+        self._give_up_at: float | None = None
+        self._thread = threading.Thread(target=self._run, name=f"journal-{node}", daemon=True)
+        self._thread.start()
+
+    # -- the event loop's side -----------------------------------------------------------------
+
+    def observe(self, ts_ms: int, event: Event) -> None:
+        """Note an event; never blocks and never raises."""
+        if not self._commits and type(event) is OffsetsCommitted:
+            return
+        self._observed += 1
+        if len(self._queue) >= self._queue_lines:
+            self._drop()
+            return
+        self._queue.append((self._observed, ts_ms, event))
+
+    def _drop(self) -> None:
+        self._dropped += 1
+        if not self._is_dropping:
+            self._is_dropping = True
+            _log.error(
+                "journal lines are being dropped",
+                why="the disk does not keep up",
+                directory=str(self._directory),
+                queued=len(self._queue),
+            )
+
+    def stats(self) -> JournalStats:
+        """What was done so far."""
+        return JournalStats(
+            lines=self._lines,
+            bytes=self._bytes,
+            dropped=self._dropped + self._lost,
+            queued=len(self._queue) + len(self._encoded),
+            failing=self._failing,
+        )
+
+    def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until all that was observed is written; False if that took too long.  Blocks."""
+        wanted = self._observed - self._dropped
+        self._wake.set()
+        with self._progress:
+            return self._progress.wait_for(lambda: self._settled >= wanted, timeout_s)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Write what is left, make sure that it is on disk, and end the thread.  Blocks.
+
+        What can't be written within the time is lost, and so is what comes later; a log line says
+        how much.
+        """
+        self._queue_lines = 0
+        self._give_up_at = time.monotonic() + timeout_s
+        self._wake.set()
+        self._thread.join(timeout_s + _RETRY_S)
+        if self._thread.is_alive():
+            _log.error("journal not closed", why="the disk hangs", queued=self.stats().queued)
+
+    # -- the writer's thread -------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(self._wait_s())
+            self._wake.clear()
+            is_closing = self._give_up_at is not None
+            try:
+                self._work()
+            except Exception as error:  # noqa: BLE001  # the thread has to survive whatever it is
+                self._complain(error)
+            if is_closing and (not self._failing or self._left_s() <= 0):
+                break
+        self._finish()
+
+    def _wait_s(self) -> float:
+        return min(_RETRY_S, max(self._left_s(), 0)) if self._failing else _FLUSH_S
+
+    def _left_s(self) -> float:
+        """How much time is left to close."""
+        return math.inf if self._give_up_at is None else self._give_up_at - time.monotonic()
+
+    def _work(self) -> None:
+        if self._first_seq is None:
+            self._first_seq = self._segments.resume()
+        while True:
+            self._segments.end_if_old()
+            self._delete_old()
+            if not self._encoded:
+                self._encode()
+            if not self._encoded:
+                self._recover()
+                return
+            self._write()
+            self._recover()
+            if self._queue:
+                time.sleep(_PAUSE_S)
+
+    def _encode(self) -> None:
+        first_seq = self._first_seq or 1
+        waiting = len(self._queue)
+        for _ in range(min(waiting, max(_BATCH_LINES, waiting // _BATCH_SHARE))):
+            number, ts_ms, event = self._queue.popleft()
+            seq = first_seq + number - 1
+            try:
+                text = write_line(Line(ts_ms, self._node, seq, event))
+            except (TypeError, ValueError, RecursionError) as error:
+                # A bug of whoever made the event; it must not cost the other lines.
+                self._lost += 1
+                _log.error("journal line lost", kind=event.kind, error=repr(error))
+                self._settle(1)
+                continue
+            self._encoded.append((seq, text.encode() + b"\n"))
+
+    def _write(self) -> None:
+        before, size = len(self._encoded), sum(len(data) for _, data in self._encoded)
+        try:
+            self._segments.write(self._encoded)
+        finally:
+            written = before - len(self._encoded)
+            self._lines += written
+            self._bytes += size - sum(len(data) for _, data in self._encoded)
+            self._settle(written)
+
+    def _settle(self, lines: int) -> None:
+        with self._progress:
+            self._settled += lines
+            self._progress.notify_all()
+
+    def _delete_old(self) -> None:
+        now = time.monotonic()
+        if self._deleted_at is None or now - self._deleted_at >= _DELETE_EVERY_S:
+            self._deleted_at = now
+            try:
+                self._segments.delete_old()
+            except OSError as error:
+                _log.warning("old journal files not deleted", error=str(error))
+
+    # -- when the disk fails -------------------------------------------------------------------
+
+    def _complain(self, error: Exception) -> None:
+        now = time.monotonic()
+        if not self._failing or now - self._complained_at >= _COMPLAIN_EVERY_S:
+            self._complained_at = now
+            _log.error(
+                "journal can't be written",
+                directory=str(self._directory),
+                error=str(error) or repr(error),
+                queued=self.stats().queued,
+                dropped=self._dropped,
+            )
+        self._failing = True
+
+    def _recover(self) -> None:
+        """The disk takes lines, and there is room for new ones."""
+        has_room = len(self._queue) < self._queue_lines // 2
+        if self._failing or (self._is_dropping and has_room):
+            self._failing = False
+            self._is_dropping = self._is_dropping and not has_room
+            _log.warning(
+                "journal is being written again",
+                directory=str(self._directory),
+                dropped=self._dropped,
+            )
+
+    def _finish(self) -> None:
+        left = len(self._queue) + len(self._encoded)
+        if left:
+            self._lost += left
+            _log.error("journal lines lost at the end", lines=left)
+        self._segments.end_current()

@@ -1,0 +1,146 @@
+"""How log lines look: for people on a terminal, as JSON objects elsewhere.
+
+Lines of the standard library's logging, as asyncio and aiohttp write them, go the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TextIO
+
+import structlog
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor
+
+__all__ = ["configure"]
+
+#: What stands first in a line, in this order; the rest follows as it was said.
+_FIRST: Final = ("timestamp", "level", "event", "logger")
+
+
+def configure(
+    level: str = "info", style: str = "auto", stream: TextIO | None = None
+) -> Callable[[], None]:
+    """Log to a stream (standard error by default) from this level on; returns what undoes it.
+
+    The style is `console`, `json`, or `auto`: for people if the stream is a terminal.
+    """
+    stream = stream or sys.stderr
+    number = logging.getLevelNamesMapping()[level.upper()]
+    is_console = style == "console" or (style == "auto" and stream.isatty())
+    finish = _for_people(stream) if is_console else _for_machines()
+    undo = _remember()
+    write = _Output(stream).write
+    structlog.configure(
+        processors=[*_shared(), *finish],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=lambda *name: _Logger(write, *name),
+        # Or tests could not look at what loggers say that were used before.
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    root.addHandler(_Handler(write, finish))
+    root.setLevel(number)
+    return undo
+
+
+def _shared() -> list[Processor]:
+    return [
+        structlog.processors.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _for_people(stream: TextIO) -> list[Processor]:
+    colors = stream.isatty() and "NO_COLOR" not in os.environ
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=colors, exception_formatter=structlog.dev.plain_traceback
+    )
+    return [_printable, renderer]
+
+
+def _for_machines() -> list[Processor]:
+    return [
+        structlog.processors.format_exc_info,
+        _in_order,
+        structlog.processors.JSONRenderer(),
+    ]
+
+
+def _in_order(_logger: object, _method: str, event: EventDict) -> EventDict:
+    first = {name: event[name] for name in _FIRST if name in event}
+    return first | dict(event)
+
+
+def _printable(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Clients name their groups as they like; what they write must not steer the terminal."""
+    for name, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[name] = value.encode("unicode_escape").decode("ascii")
+    return event
+
+
+def _remember() -> Callable[[], None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    was_configured, before = structlog.is_configured(), structlog.get_config()
+
+    def undo() -> None:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        if was_configured:
+            structlog.configure(**before)
+        else:
+            structlog.reset_defaults()
+
+    return undo
+
+
+class _Output:
+    """Writes whole lines to a stream, from any thread."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def write(self, line: str) -> None:
+        """Write a line; if the stream is gone or closed, the node goes on without its log."""
+        with self._lock, contextlib.suppress(OSError, ValueError):
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+
+class _Logger:
+    """What structlog hands finished lines to."""
+
+    def __init__(self, write: Callable[[str], None], name: str = "coterie") -> None:
+        self.name = name
+        self.debug = self.info = self.warning = self.error = self.critical = self.msg = write
+
+
+class _Handler(logging.Handler):
+    """Takes the lines of the standard library's logging."""
+
+    def __init__(self, write: Callable[[str], None], finish: list[Processor]) -> None:
+        super().__init__()
+        self._write = write
+        self.setFormatter(
+            structlog.stdlib.ProcessorFormatter(
+                foreign_pre_chain=_shared(),
+                processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *finish],
+            )
+        )
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        try:
+            self._write(self.format(record))
+        except Exception:  # noqa: BLE001  # as logging has it: a bad line must not stop its writer
+            self.handleError(record)

@@ -1,0 +1,334 @@
+"""Log lines about groups, for people: one for each rebalance, and who went why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+import structlog
+
+from coterie_protocol.journal import (
+    CAUSES,
+    Event,
+    GroupDeleted,
+    GroupRecovered,
+    IdUnclaimed,
+    MemberFenced,
+    MemberGone,
+    MemberJoined,
+    MemberReplaced,
+    NodeStarted,
+    NodeStopped,
+    OffsetsDeleted,
+    OffsetsExpired,
+    OwnershipConflict,
+    Partitions,
+    RebalanceCompleted,
+    TopicChanged,
+)
+from coterie_server.history import History, Outcome, Rebalance
+
+__all__ = ["LINES_PER_WINDOW", "WINDOW_MS", "RebalanceLog"]
+
+_log = structlog.stdlib.get_logger(__name__)
+
+#: How many lines groups may cause in so many milliseconds; further ones are counted and summed up
+#: in one line.  Without it, a client that joins and leaves in a loop fills the disk.
+LINES_PER_WINDOW: Final = 200
+WINDOW_MS: Final = 10_000
+#: Errors are never left out, and who asks for debug lines wants all of them.
+_COUNTED: Final = ("info", "warning")
+
+#: How many partitions a line about conflicts names.
+_CONFLICTS_NAMED: Final = 5
+_CONFLICTS: Final = {
+    False: "partitions have two owners",
+    True: "partitions withheld until their owners let go of them",
+}
+
+_OUTCOMES: Final[Mapping[Outcome, str]] = {
+    Outcome.COMPLETED: "group rebalanced",
+    Outcome.SUPERSEDED: "rebalance overtaken by another",
+    Outcome.EMPTIED: "group is empty",
+    Outcome.INTERRUPTED: "rebalance was interrupted",
+}
+
+#: What became of a member, and whether that is as it should be.
+_GONE: Final[Mapping[str, tuple[str, str]]] = {
+    "left": ("info", "it said that it leaves"),
+    "removed": ("info", "an administrator removed it"),
+    "session_expired": ("warning", "it was silent for longer than its session timeout"),
+    "join_expired": ("warning", "it came, was parked for too long and gave no sign of life"),
+    "rebalance_expired": ("warning", "it did not join the rebalance in time"),
+    "sync_expired": ("warning", "it joined but never asked for its assignment"),
+    "turned_away": ("warning", "the group has as many members as group.max.size allows"),
+}
+
+
+class RebalanceLog:
+    """Writes log lines about groups.
+
+    Rebalances come from a history, so an event has to reach that first.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        history.listen(self._rebalance_over)
+        self._window_ends_ms = 0
+        self._lines_left = LINES_PER_WINDOW
+        self._is_started = False
+        self._states: Counter[str] = Counter()
+        self._members = 0
+        self._conflicts: dict[str, list[OwnershipConflict]] = {}
+
+    def observe(self, ts_ms: int, event: Event) -> None:
+        """Note an event; most kinds make no line."""
+        handle = self._HANDLERS.get(type(event))
+        if self._states and self._is_started and type(event) is not GroupRecovered:
+            self._sum_up_recovered(ts_ms)
+        if handle is not None:
+            handle(self, ts_ms, event)
+
+    def _say(self, ts_ms: int, level: str, event: str, **fields: object) -> None:
+        """Write a line, without the fields that are empty, unless there were too many of late."""
+        if level in _COUNTED and not self._has_room(ts_ms):
+            return
+        known = {name: value for name, value in fields.items() if value not in (None, "")}
+        getattr(_log, level)(event, **known)
+
+    def _has_room(self, ts_ms: int) -> bool:
+        if ts_ms >= self._window_ends_ms:
+            if self._lines_left < 0:
+                _log.warning("more lines about groups", lines=-self._lines_left)
+            self._window_ends_ms = ts_ms + WINDOW_MS
+            self._lines_left = LINES_PER_WINDOW
+        self._lines_left -= 1
+        return self._lines_left >= 0
+
+    # -- rebalances ----------------------------------------------------------------------------
+
+    def _rebalance_over(self, rebalance: Rebalance) -> None:
+        stopped_ms = rebalance.stopped_partition_ms
+        self._say(
+            rebalance.ended_ms or 0,
+            "warning" if rebalance.dropped else "info",
+            _OUTCOMES[rebalance.outcome],
+            group=rebalance.group,
+            generation=rebalance.generation,
+            because=CAUSES.get(rebalance.cause, rebalance.cause),
+            detail=rebalance.detail,
+            members=rebalance.members,
+            came=str(rebalance.came),
+            went=str(rebalance.went),
+            dropped=str(rebalance.dropped),
+            waited_for=str(rebalance.late[0]) if rebalance.late else "",
+            seconds=_seconds(rebalance.total_ms),
+            moved=rebalance.moved,
+            revoked=rebalance.revoked,
+            stopped_partition_seconds=_seconds(stopped_ms),
+        )
+
+    def _conflict(self, _ts_ms: int, event: OwnershipConflict) -> None:
+        self._conflicts.setdefault(event.group, []).append(event)
+
+    def _completed(self, ts_ms: int, event: RebalanceCompleted) -> None:
+        """The conflicts of an assignment come right before it."""
+        conflicts = self._conflicts.pop(event.group, [])
+        for withheld in (False, True):
+            some = [conflict for conflict in conflicts if conflict.withheld is withheld]
+            if some:
+                self._say(
+                    ts_ms,
+                    "warning" if withheld else "error",
+                    _CONFLICTS[withheld],
+                    group=event.group,
+                    generation=event.generation,
+                    partitions=len(some),
+                    such_as="; ".join(_in_words(conflict) for conflict in some[:_CONFLICTS_NAMED]),
+                )
+
+    # -- members -------------------------------------------------------------------------------
+
+    def _joined(self, ts_ms: int, event: MemberJoined) -> None:
+        self._say(
+            ts_ms,
+            "debug",
+            "member joined",
+            group=event.group,
+            member=event.member,
+            instance=event.instance,
+            host=event.host,
+            reason=event.reason,
+        )
+
+    def _gone(self, ts_ms: int, event: MemberGone) -> None:
+        level, why = _GONE.get(event.how, ("warning", event.how))
+        limit_ms = event.session_timeout_ms if event.how == "session_expired" else None
+        self._say(
+            ts_ms,
+            level,
+            "member gone",
+            group=event.group,
+            member=event.member,
+            instance=event.instance,
+            host=event.host,
+            why=why,
+            reason=event.reason,
+            silent_seconds=None if event.how == "left" else _seconds(event.silent_ms),
+            limit_seconds=_seconds(limit_ms),
+            waited_seconds=_seconds(self._waited_ms(ts_ms, event)),
+            partitions=_count(event.owned),
+        )
+
+    def _waited_ms(self, ts_ms: int, event: MemberGone) -> int | None:
+        """How long a phase waited for a member that was dropped for it."""
+        running = self._history.running(event.group)
+        if running is None:
+            return None
+        if event.how == "rebalance_expired":
+            return ts_ms - running.started_ms
+        if event.how == "sync_expired" and running.joined_ms is not None:
+            return ts_ms - running.joined_ms
+        return None
+
+    def _unclaimed(self, ts_ms: int, event: IdUnclaimed) -> None:
+        is_waiting = self._history.running(event.group) is not None
+        level = "warning" if is_waiting else "debug"
+        why = "its client was told its id and never came back with it"
+        self._say(
+            ts_ms, level, "member never came", group=event.group, member=event.member, why=why
+        )
+
+    def _replaced(self, ts_ms: int, event: MemberReplaced) -> None:
+        self._say(
+            ts_ms,
+            "info",
+            "static member is back",
+            group=event.group,
+            instance=event.instance,
+            member=event.member,
+            host=event.host,
+            former_member=event.former_member,
+            former_host=event.former_host,
+            silent_seconds=_seconds(event.silent_ms),
+        )
+
+    def _fenced(self, ts_ms: int, event: MemberFenced) -> None:
+        self._say(
+            ts_ms,
+            "warning",
+            "member fenced",
+            group=event.group,
+            instance=event.instance,
+            why="two processes use one group.instance.id; the later one goes on",
+            request=event.request,
+            member=event.member,
+            host=event.host,
+            holder=event.holder,
+            holder_host=event.holder_host,
+        )
+
+    # -- groups, offsets, topics ---------------------------------------------------------------
+
+    def _deleted(self, ts_ms: int, event: GroupDeleted) -> None:
+        self._say(
+            ts_ms,
+            "info",
+            "group expired" if event.how == "expired" else "group deleted",
+            group=event.group,
+            generation=event.generation,
+        )
+
+    def _offsets_deleted(self, ts_ms: int, event: OffsetsDeleted) -> None:
+        partitions = _count(event.partitions)
+        self._say(
+            ts_ms,
+            "info",
+            "offsets deleted",
+            group=event.group,
+            partitions=partitions,
+            why=event.how,
+        )
+
+    def _offsets_expired(self, ts_ms: int, event: OffsetsExpired) -> None:
+        partitions = _count(event.partitions)
+        self._say(ts_ms, "info", "offsets expired", group=event.group, partitions=partitions)
+
+    def _topic(self, ts_ms: int, event: TopicChanged) -> None:
+        self._say(
+            ts_ms,
+            "info",
+            "topic changed",
+            topic=event.topic,
+            change=event.change,
+            partitions_before=event.partitions_before,
+            partitions=event.partitions,
+        )
+
+    # -- the node ------------------------------------------------------------------------------
+
+    def _recovered(self, _ts_ms: int, event: GroupRecovered) -> None:
+        self._states[event.state] += 1
+        self._members += len(event.members)
+
+    def _sum_up_recovered(self, ts_ms: int) -> None:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(self._states.items()))
+        groups = self._states.total()
+        members, self._members = self._members, 0
+        self._states.clear()
+        self._say(
+            ts_ms,
+            "info",
+            "groups with members read back",
+            groups=groups,
+            members=members,
+            in_state=states,
+        )
+
+    def _started(self, ts_ms: int, event: NodeStarted) -> None:
+        self._is_started = True
+        if self._states:
+            self._sum_up_recovered(ts_ms)
+        self._say(
+            ts_ms,
+            "info",
+            "node is ready",
+            version=event.version,
+            groups=event.groups,
+            offsets=event.offsets,
+            load_seconds=_seconds(event.load_ms),
+        )
+
+    def _stopped(self, ts_ms: int, event: NodeStopped) -> None:
+        self._say(ts_ms, "info", "node stopped", reason=event.reason)
+
+    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[RebalanceLog, int, Any], None]]] = {
+        GroupDeleted: _deleted,
+        GroupRecovered: _recovered,
+        IdUnclaimed: _unclaimed,
+        MemberFenced: _fenced,
+        MemberGone: _gone,
+        MemberJoined: _joined,
+        MemberReplaced: _replaced,
+        NodeStarted: _started,
+        NodeStopped: _stopped,
+        OffsetsDeleted: _offsets_deleted,
+        OffsetsExpired: _offsets_expired,
+        OwnershipConflict: _conflict,
+        RebalanceCompleted: _completed,
+        TopicChanged: _topic,
+    }
+
+
+def _in_words(conflict: OwnershipConflict) -> str:
+    partition = f"{conflict.topic}-{conflict.partition}"
+    return f"{partition} is held by {conflict.holder}, given to {conflict.given_to}"
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _count(partitions: Partitions | None) -> int | None:
+    return None if partitions is None else sum(len(numbers) for numbers in partitions.values())

@@ -1,0 +1,32 @@
+"""Addresses come out as Kafka prints them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_server.net.addresses import kafka_host, printable
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("127.0.0.1", "/127.0.0.1"),
+        ("::1", "/0:0:0:0:0:0:0:1"),
+        ("2001:db8::ff00:42:8329", "/2001:db8:0:0:0:ff00:42:8329"),
+        ("::ffff:192.0.2.7", "/192.0.2.7"),
+        ("fe80::1%eth0", "/fe80:0:0:0:0:0:0:1%eth0"),
+        ("unknown", "/unknown"),
+        ("not:an:address", "/not:an:address"),
+    ],
+)
+def test_kafka_host(address: str, expected: str) -> None:
+    """A slash, and IPv6 as eight groups without leading zeros, as Java writes it."""
+    assert kafka_host(address) == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"), [("127.0.0.1", "127.0.0.1:9092"), ("::1", "[::1]:9092")]
+)
+def test_printable(address: str, expected: str) -> None:
+    """An address and its port can be told apart."""
+    assert printable(address, 9092) == expected

@@ -1,0 +1,310 @@
+"""Bad bytes, bad requests and bugs end one connection, each with one line that says why."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from coterie_protocol import ApiKey, decode_response, encode_request
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    HeartbeatResponse,
+)
+from coterie_server.net import CloseReason, Exchange, Limits
+from tests.server.net.conftest import LogLines
+from tests.server.net.doubles import Answering, Parking, Room, heartbeat
+
+
+def frame(payload: bytes) -> bytes:
+    """Any payload as a frame."""
+    return struct.pack(">i", len(payload)) + payload
+
+
+def request_of(api_key: int, api_version: int, correlation_id: int = 7) -> bytes:
+    """A frame of nothing but a header, with no client id."""
+    return frame(struct.pack(">hhih", api_key, api_version, correlation_id, -1))
+
+
+CUT_OFF = frame(heartbeat(0)[4:-1])
+
+
+def test_malformed_request_closes_with_a_line(log: LogLines) -> None:
+    """The line names the peer, the message, the field and what is wrong with it."""
+    visit = Room(Parking()).visit(("192.0.2.7", 50_123))
+    visit.send(CUT_OFF)
+    assert visit.transport.closing
+    assert log == [
+        {
+            "event": "connection closed",
+            "log_level": "warning",
+            "reason": "malformed",
+            "peer": "192.0.2.7:50123",
+            "error": "Heartbeat request v3, field group_instance_id, offset 35:"
+            " needs 2 bytes, 1 left",
+        }
+    ]
+
+
+def test_requests_behind_a_malformed_one_are_not_handled(log: LogLines) -> None:
+    """Neither those of the same piece nor those of a later one reach the handler."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    visit.send(CUT_OFF + heartbeat(1), heartbeat(2))
+    assert handler.exchanges == []
+    assert len(log) == 1
+
+
+def test_malformed_request_abandons_parked_ones(log: LogLines) -> None:
+    """The handler can see that nobody waits any more, and a reply does nothing."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    visit.send(heartbeat(0), CUT_OFF)
+    assert handler.exchanges[0].abandoned
+    handler.answer([0])
+    assert visit.answered() == []
+    assert len(log) == 1
+
+
+def test_fault_behind_a_backlog_waits_for_it(log: LogLines) -> None:
+    """Requests that came before the bad bytes are answered even if they had to wait for room."""
+    handler = Parking()
+    room = Room(handler, Limits(max_requests_in_flight=1))
+    visit = room.visit()
+    visit.send(heartbeat(0) + heartbeat(1) + b"\xff\xff\xff\xff")
+    assert not visit.transport.closing
+    handler.answer([0])
+    room.turn()
+    assert (visit.answered(), visit.transport.closing) == ([0], True)
+    assert [line["reason"] for line in log] == ["socket_request_max_bytes"]
+
+
+@pytest.mark.parametrize("size", [1_001, 2**31 - 1, -1, -(2**31)])
+def test_bad_size_closes_with_a_line(size: int, log: LogLines) -> None:
+    """A size beyond the limit, or below nothing, is refused before a byte of its frame comes."""
+    visit = Room(Parking(), Limits(socket_request_max_bytes=1_000)).visit()
+    visit.send(struct.pack(">i", size))
+    assert visit.transport.closing
+    assert [(line["reason"], line["peer"], line["error"]) for line in log] == [
+        (
+            "socket_request_max_bytes",
+            "127.0.0.1:4711",
+            f"frame, field size, offset 0: a size of {size} bytes, 1000 at most",
+        )
+    ]
+
+
+def test_bad_size_behind_a_good_request_closes_at_once(log: LogLines) -> None:
+    """The client is not waited for: it may send nothing more."""
+    visit = Room(Answering()).visit()
+    visit.send(heartbeat(0) + b"\xff\xff\xff\xff")
+    assert (visit.answered(), visit.transport.closing) == ([0], True)
+    assert [line["reason"] for line in log] == ["socket_request_max_bytes"]
+
+
+def test_http_request_is_refused(log: LogLines) -> None:
+    """A browser's first bytes read as an enormous size."""
+    visit = Room(Parking()).visit()
+    visit.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert visit.transport.closing
+    assert [line["reason"] for line in log] == ["socket_request_max_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("api_key", "api_version"),
+    [
+        (999, 0),
+        (ApiKey.HEARTBEAT, 99),
+        (ApiKey.HEARTBEAT, -1),
+        (-1, 0),
+    ],
+)
+def test_unsupported_request_closes_naming_api_and_version(
+    api_key: int, api_version: int, log: LogLines
+) -> None:
+    """What is not spoken here has no answer that the client could read."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    visit.send(request_of(api_key, api_version) + heartbeat(1))
+    assert visit.transport.closing
+    assert handler.exchanges == []
+    assert log == [
+        {
+            "event": "connection closed",
+            "log_level": "warning",
+            "reason": "unsupported",
+            "peer": "127.0.0.1:4711",
+            "api_key": api_key,
+            "api_version": api_version,
+        }
+    ]
+
+
+@pytest.mark.parametrize("api_version", [5, 99, -1])
+def test_api_versions_of_unknown_version_is_answered_in_version_0(api_version: int) -> None:
+    """Error 35 with the versions of ApiVersions itself, in the shape that all can read."""
+    visit = Room(Parking()).visit()
+    visit.send(request_of(ApiKey.API_VERSIONS, api_version, correlation_id=41))
+    (payload,) = visit.payloads()
+    correlation_id, answer = decode_response(ApiVersionsResponse, 0, payload)
+    assert correlation_id == 41
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [
+        (18, 0, 4)
+    ]
+
+
+def test_client_may_ask_again_after_unsupported_api_versions() -> None:
+    """The connection stays open for the same question in a version that is spoken."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    visit.send(request_of(ApiKey.API_VERSIONS, 9))
+    visit.send(encode_request(ApiVersionsRequest(), 0, 8))
+    assert not visit.transport.closing
+    assert [exchange.request.correlation_id for exchange in handler.exchanges] == [8]
+
+
+def test_unsupported_api_versions_waits_its_turn() -> None:
+    """Its answer leaves behind that of a request parked before."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    visit.send(heartbeat(0) + request_of(ApiKey.API_VERSIONS, 9, correlation_id=1))
+    assert visit.payloads() == []
+    handler.answer([0])
+    assert [payload[:4] for payload in visit.payloads()] == [b"\0\0\0\0", b"\0\0\0\1"]
+
+
+def test_reply_that_does_not_fit_is_logged_as_a_bug(log: LogLines) -> None:
+    """The line names request, version and field; the client is not left waiting."""
+    handler = Parking()
+    room = Room(handler)
+    visit = room.visit()
+    visit.send(heartbeat(0))
+    handler.exchanges[0].reply(HeartbeatResponse(throttle_time_ms=0, error_code=100_000))
+    visit.lose()
+    assert visit.transport.closing
+    assert room.registry.stats().closed[CloseReason.BUG] == 1
+    line = log[0]
+    assert (line["log_level"], line["api"], line["api_version"]) == ("error", "Heartbeat", 3)
+    assert "error_code" in line["error"]
+
+
+def test_reply_of_another_api_that_does_not_fit_is_logged_as_a_bug(log: LogLines) -> None:
+    """A message with no version of that number is caught as well."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    visit.send(heartbeat(0))
+    handler.exchanges[0].reply(object())
+    assert visit.transport.closing
+    assert [line["log_level"] for line in log] == ["error"]
+
+
+def test_handler_that_raises_closes_its_client_only(log: LogLines) -> None:
+    """It never should; if it does, the bug is logged and others are served on."""
+
+    class Raising(Answering):
+        def handle(self, exchange: Exchange) -> None:
+            if exchange.request.message.member_id == "bad":
+                raise ZeroDivisionError
+            super().handle(exchange)
+
+    room = Room(Raising())
+    bad, good = room.visit(), room.visit()
+    bad.send(heartbeat(0) + heartbeat(1, member_id="bad") + heartbeat(2))
+    good.send(heartbeat(3))
+    assert (bad.answered(), bad.transport.closing) == ([0], True)
+    assert (good.answered(), good.transport.closing) == ([3], False)
+    assert [line["log_level"] for line in log] == ["error"]
+
+
+def test_exchange_can_close_the_connection(log: LogLines) -> None:
+    """A handler that does not want to answer closes instead, and its reason is logged."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    visit.send(heartbeat(0), heartbeat(1))
+    handler.exchanges[1].close("not authenticated")
+    assert visit.transport.closing
+    assert [(line["reason"], line["why"]) for line in log] == [("handler", "not authenticated")]
+
+
+def test_closing_twice_is_one_close(log: LogLines) -> None:
+    """Two exchanges of one connection may both give up on it."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    visit.send(heartbeat(0), heartbeat(1))
+    for exchange in handler.exchanges:
+        exchange.close("stopping")
+    assert len(log) == 1
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_close_sends_what_was_answered_before(*, cut: bool, log: LogLines) -> None:
+    """An earlier answer is sent whether its request came in the same piece or before."""
+
+    class Closing(Answering):
+        def handle(self, exchange: Exchange) -> None:
+            if exchange.request.correlation_id == 1:
+                exchange.close("enough")
+            else:
+                super().handle(exchange)
+
+    handler = Closing()
+    visit = Room(handler).visit()
+    pieces = [heartbeat(number) for number in range(3)]
+    visit.send(*(pieces if cut else [b"".join(pieces)]))
+    assert (visit.answered(), handler.seen) == ([0], [0])
+    assert len(log) == 1
+
+
+def test_client_that_leaves_abandons_its_exchanges() -> None:
+    """After a lost connection a parked exchange says so and its reply goes nowhere."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    visit.send(heartbeat(0))
+    assert not handler.exchanges[0].abandoned
+    visit.lose(ConnectionResetError())
+    assert handler.exchanges[0].abandoned
+    handler.answer([0, 0])
+    handler.exchanges[0].close("too late to matter")
+    assert visit.transport.writes == 0
+
+
+def test_client_that_stops_sending_has_left() -> None:
+    """Half a close is a whole one, as in Kafka."""
+    handler = Parking()
+    room = Room(handler)
+    visit = room.visit()
+    visit.send(heartbeat(0))
+    visit.connection.eof_received()
+    assert visit.transport.closing
+    assert handler.exchanges[0].abandoned
+    assert room.registry.stats().in_flight == 0
+
+
+def test_bytes_behind_the_end_are_ignored() -> None:
+    """What a transport still delivers after the connection closed reaches nobody."""
+    handler = Parking()
+    room = Room(handler)
+    visit = room.visit()
+    visit.connection.eof_received()
+    visit.send(heartbeat(0), heartbeat(1)[:5])
+    assert handler.exchanges == []
+    assert room.registry.unfinished_bytes == 0
+
+
+def test_exchange_knows_its_request_and_its_client() -> None:
+    """The handler sees header, message, the client's address as Kafka prints it, and the time."""
+    handler = Parking()
+    room = Room(handler)
+    room.clock.now_ms = 12_500
+    room.visit(("192.0.2.7", 50_123)).send(heartbeat(5))
+    (exchange,) = handler.exchanges
+    request: Any = exchange.request
+    assert (request.api_key, request.api_version) == (ApiKey.HEARTBEAT, 3)
+    assert (request.correlation_id, request.client_id) == (5, "client")
+    assert request.message.group_id == "group"
+    assert exchange.peer_host == "/192.0.2.7"
+    assert exchange.received_ms == 12_500

@@ -1,0 +1,438 @@
+"""Real sockets on both event loops: what clients see of a listener, good ones and bad ones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from coterie_protocol import ApiKey, correlation_id_of, encode_request
+from coterie_protocol.messages import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from coterie_server.net import CloseReason, Exchange, Handler, Limits, Listener, RefuseReason
+from coterie_server.net.connection import Connection
+from tests.server.net.conftest import LogLines
+from tests.server.net.doubles import PATIENCE_S, Answering, Clock, Parking, heartbeat, ok, until
+
+Listen = Callable[..., Awaitable[Listener]]
+
+
+class Client:
+    """A client that does as it is told."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        """Send bytes."""
+        self.writer.write(data)
+
+    async def answered(self, count: int) -> list[int]:
+        """The correlation ids of the next answers."""
+        return [correlation_id_of(await self.payload()) for _ in range(count)]
+
+    async def payload(self) -> bytes:
+        """The next answer."""
+        async with asyncio.timeout(PATIENCE_S):
+            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+            return await self.reader.readexactly(size)
+
+    async def ended(self) -> bool:
+        """Wait for the server to close; answer whether it sent nothing more."""
+        async with asyncio.timeout(PATIENCE_S):
+            with contextlib.suppress(ConnectionError):
+                return await self.reader.read() == b""
+        return True
+
+    def leave(self) -> None:
+        """Close at once, with a reset if anything is unread."""
+        self.writer.transport.abort()
+
+
+async def connect(listener: Listener, **options: Any) -> Client:
+    """Connect to a listener."""
+    host, port = listener.addresses[0]
+    return Client(*await asyncio.open_connection(host, port, **options))
+
+
+@pytest_asyncio.fixture
+async def listen() -> AsyncIterator[Listen]:
+    """Start listeners; at the end all are closed and have let go of their connections."""
+    listeners: list[Listener] = []
+
+    async def start(
+        handler: Handler,
+        limits: Limits | None = None,
+        *,
+        now: Callable[[], float] | None = None,
+        port: int = 0,
+    ) -> Listener:
+        listener = Listener(handler, limits, now=now)
+        listeners.append(listener)
+        await listener.start("127.0.0.1", port)
+        return listener
+
+    yield start
+    for listener in listeners:
+        await listener.close(0)
+        assert listener.stats().open == 0
+
+
+@pytest.mark.asyncio
+async def test_requests_are_answered(listen: Listen) -> None:
+    """A client that connects, pipelines and waits gets its answers in order."""
+    listener = await listen(Answering())
+    client = await connect(listener)
+    client.send(heartbeat(0) + heartbeat(1))
+    assert await client.answered(2) == [0, 1]
+    client.leave()
+
+
+@pytest.mark.asyncio
+async def test_port_0_becomes_a_real_one(listen: Listen) -> None:
+    """The addresses name the port that the system chose."""
+    listener = await listen(Answering())
+    ((host, port),) = listener.addresses
+    assert host == "127.0.0.1"
+    assert port > 0
+
+
+@pytest.mark.asyncio
+async def test_two_addresses_share_one_listener(listen: Listen) -> None:
+    """A further start adds an address under the same limits and counts."""
+    listener = await listen(Answering())
+    await listener.start("127.0.0.1", 0)
+    for host, port in listener.addresses:
+        client = Client(*await asyncio.open_connection(host, port))
+        client.send(heartbeat(7))
+        assert await client.answered(1) == [7]
+        client.leave()
+    assert listener.stats().accepted == 2
+
+
+@pytest.mark.asyncio
+async def test_address_in_use_is_an_error(listen: Listen) -> None:
+    """Two listeners cannot share a port, although sockets that linger do not block it."""
+    listener = await listen(Answering())
+    with pytest.raises(OSError, match=r"(?i)address already in use"):
+        await listen(Answering(), port=listener.addresses[0][1])
+
+
+@pytest.mark.asyncio
+async def test_port_can_be_taken_again_at_once(listen: Listen) -> None:
+    """A restarted server gets its port although connections of the old one linger."""
+    listener = await listen(Answering())
+    client = await connect(listener)
+    client.send(heartbeat(0))
+    await client.answered(1)
+    await listener.close(0)  # the server closes first, so its end of the connection lingers
+    assert await client.ended()
+    client.writer.close()
+    again = await listen(Answering(), port=listener.addresses[0][1])
+    assert again.addresses == listener.addresses
+
+
+@pytest.mark.asyncio
+async def test_accepted_sockets_send_at_once_and_notice_dead_hosts(
+    listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accepted sockets have TCP_NODELAY and SO_KEEPALIVE, inherited from the listening one."""
+    sockets: list[Any] = []
+    made = Connection.connection_made
+
+    def note_socket(connection: Connection, transport: asyncio.BaseTransport) -> None:
+        sockets.append(transport.get_extra_info("socket"))
+        made(connection, transport)
+
+    monkeypatch.setattr(Connection, "connection_made", note_socket)
+    client = await connect(await listen(Answering()))
+    await until(lambda: bool(sockets))
+    (accepted,) = sockets
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+    assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    client.leave()
+
+
+# Bad clients
+
+
+@pytest.mark.asyncio
+async def test_half_open_client_is_closed(listen: Listen) -> None:
+    """A client that ends its sending while a request is parked has left."""
+    handler = Parking()
+    client = await connect(await listen(handler))
+    client.send(heartbeat(0))
+    await until(lambda: bool(handler.exchanges))
+    client.writer.write_eof()
+    assert await client.ended()
+    assert handler.exchanges[0].abandoned
+    client.leave()
+
+
+@pytest.mark.asyncio
+async def test_client_that_resets_is_forgotten(listen: Listen) -> None:
+    """A reset while a request is parked leaves nothing behind."""
+    handler = Parking()
+    listener = await listen(handler)
+    client = await connect(listener)
+    client.send(heartbeat(0))
+    await until(lambda: bool(handler.exchanges))
+    raw = client.writer.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.leave()
+    await until(lambda: listener.stats().open == 0)
+    assert handler.exchanges[0].abandoned
+    assert listener.stats().closed[CloseReason.PEER] == 1
+
+
+@pytest.mark.asyncio
+async def test_oversized_frame_is_closed(listen: Listen, log: LogLines) -> None:
+    """A size over the limit closes before its bytes are sent."""
+    client = await connect(await listen(Answering(), Limits(socket_request_max_bytes=1_000)))
+    client.send(struct.pack(">i", 1_001))
+    assert await client.ended()
+    assert "socket_request_max_bytes" in [line.get("reason") for line in log]
+    client.leave()
+
+
+@pytest.mark.asyncio
+async def test_garbage_harms_nobody_else(listen: Listen, log: LogLines) -> None:
+    """While 60 clients send random bytes, another one is answered as ever."""
+    random_bytes = random.Random(20_250_101)
+    listener = await listen(Answering())
+    good = await connect(listener)
+    for number in range(60):
+        bad = await connect(listener)
+        size = random_bytes.randrange(1, 400)
+        noise = random_bytes.randbytes(size)
+        # Half of them in a frame of the right size, to get further.
+        bad.send(struct.pack(">i", size) + noise if number % 2 else noise)
+        bad.writer.write_eof()
+        good.send(heartbeat(number))
+        assert await good.answered(1) == [number]
+        assert await bad.ended()
+        bad.leave()
+    good.leave()
+    await until(lambda: listener.stats().open == 0)
+    assert sum(line["event"] == "connection closed" for line in log) >= 30
+
+
+@pytest.mark.asyncio
+async def test_silent_client_is_closed(listen: Listen, log: LogLines) -> None:
+    """The sweep closes whoever has not spoken by the clock that was handed in."""
+    clock = Clock()
+    listener = await listen(Answering(), Limits(first_byte_timeout_ms=1_000), now=clock)
+    client = await connect(listener)
+    await until(lambda: listener.stats().open == 1)
+    clock.now_ms += 1_000
+    listener.sweep()
+    assert await client.ended()
+    assert "first_byte_timeout_ms" in [line.get("reason") for line in log]
+    client.leave()
+
+
+@pytest.mark.asyncio
+async def test_sweeps_come_by_themselves_until_the_end(log: LogLines) -> None:
+    """A listener looks after its limits of time at its interval, and no more when it is closed."""
+    clock = Clock()
+    listener = Listener(
+        Answering(), Limits(first_byte_timeout_ms=1_000), now=clock, sweep_interval_s=0.001
+    )
+    await listener.start("127.0.0.1", 0)
+    client = await connect(listener)
+    await until(lambda: listener.stats().open == 1)
+    clock.now_ms += 1_000
+    assert await client.ended()
+    assert "first_byte_timeout_ms" in [line.get("reason") for line in log]
+    client.leave()
+    await listener.close(0)
+    calls = clock.calls
+    await asyncio.sleep(0.005)
+    assert clock.calls == calls > 0
+
+
+@pytest.mark.asyncio
+async def test_connection_over_the_limit_is_refused(listen: Listen, log: LogLines) -> None:
+    """The client that is one too many sees its connection end; the others are served."""
+    listener = await listen(Answering(), Limits(max_connections=1))
+    first = await connect(listener)
+    second = await connect(listener)
+    assert await second.ended()
+    first.send(heartbeat(0))
+    assert await first.answered(1) == [0]
+    assert listener.stats().refused[RefuseReason.MAX_CONNECTIONS] == 1
+    assert "max_connections" in [line.get("reason") for line in log]
+    first.leave()
+    second.leave()
+
+
+LARGE_BYTES = 256 * 1024
+
+
+class Describing(Parking):
+    """Answers DescribeGroups with a large reply, when told."""
+
+    def describe_all(self) -> None:
+        """Answer all that is parked."""
+        group = DescribedGroup(
+            error_code=0,
+            group_id="x" * 30_000,
+            group_state="",
+            protocol_type="",
+            protocol_data="",
+            members=(),
+        )
+        reply = DescribeGroupsResponse(groups=(group,) * (LARGE_BYTES // 30_000))
+        for exchange in self.exchanges:
+            exchange.reply(reply)
+
+
+async def stubborn_client(listener: Listener) -> socket.socket:
+    """A client whose kernel takes little, and who reads nothing."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.setblocking(False)  # noqa: FBT003  # a socket's method
+    await asyncio.get_running_loop().sock_connect(client, listener.addresses[0])
+    return client
+
+
+@pytest.mark.asyncio
+async def test_slow_reader_is_cut_off(listen: Listen, log: LogLines) -> None:
+    """Of 25 MB of parked answers only a bounded part is ever held for a client that reads none."""
+    handler = Describing()
+    limits = Limits(write_buffer_max_bytes=1_000_000)
+    listener = await listen(handler, limits)
+    client = await stubborn_client(listener)
+    describe = DescribeGroupsRequest(groups=("g",))
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(
+        client, b"".join(encode_request(describe, 0, number) for number in range(100))
+    )
+    await until(lambda: len(handler.exchanges) == 100)
+    handler.describe_all()
+    await until(lambda: listener.stats().open == 0)
+    stats = listener.stats()
+    assert stats.closed[CloseReason.UNREAD_REPLIES] == 1
+    # What the kernel took, up to some megabytes, is not ours to hold.
+    assert stats.bytes_out < 50 * LARGE_BYTES
+    line = next(line for line in log if line.get("reason") == "write_buffer_max_bytes")
+    assert 1_000_000 < line["found"] <= 1_000_000 + LARGE_BYTES
+    client.close()
+
+
+@pytest.mark.asyncio
+async def test_slow_reader_is_not_read_from(listen: Listen) -> None:
+    """A client that sends and never reads is stopped: its requests pile up on its own side."""
+
+    class Echoing(Describing):
+        def handle(self, exchange: Exchange) -> None:
+            self.exchanges = [exchange]
+            self.describe_all()
+
+    listener = await listen(Echoing(), Limits(max_requests_in_flight=1))
+    client = await stubborn_client(listener)
+    describe = encode_request(DescribeGroupsRequest(groups=("g",)), 0, 1)
+    count = 0
+    with contextlib.suppress(BlockingIOError):
+        while count < 1_000:
+            client.send(describe)
+            count += 1
+            await asyncio.sleep(0)
+    before = listener.stats().requests
+    await asyncio.sleep(0.005)
+    stats = listener.stats()
+    assert stats.requests == before < count
+    assert stats.closed[CloseReason.UNREAD_REPLIES] == 0
+    client.close()
+
+
+# The end
+
+
+@pytest.mark.asyncio
+async def test_stop_accepting_keeps_who_is_in(listen: Listen) -> None:
+    """New clients are refused, connections at hand are served on."""
+    listener = await listen(Answering())
+    client = await connect(listener)
+    client.send(heartbeat(0))
+    assert await client.answered(1) == [0]
+    listener.stop_accepting()
+    await asyncio.sleep(0)  # one loop closes the socket in its next turn
+    with pytest.raises(ConnectionRefusedError):
+        await connect(listener)
+    client.send(heartbeat(1))
+    assert await client.answered(1) == [1]
+    client.leave()
+
+
+@pytest.mark.asyncio
+async def test_close_lets_pending_replies_out(listen: Listen) -> None:
+    """Requests that are answered within the grace get their answers before the end."""
+    handler = Parking()
+    listener = await listen(handler)
+    client = await connect(listener)
+    client.send(heartbeat(0) + heartbeat(1))
+    await until(lambda: len(handler.exchanges) == 2)
+    closing = asyncio.create_task(listener.close(PATIENCE_S))
+    await asyncio.sleep(0)
+    for exchange in reversed(handler.exchanges):
+        exchange.reply(ok())
+    assert await client.answered(2) == [0, 1]
+    assert await client.ended()
+    await closing
+    assert listener.stats().closed[CloseReason.STOPPING] == 1
+    client.leave()
+
+
+@pytest.mark.asyncio
+async def test_close_drops_what_is_not_answered(listen: Listen, log: LogLines) -> None:
+    """After the grace a parked request's connection is dropped, with a line that counts them."""
+    handler = Parking()
+    listener = await listen(handler)
+    client = await connect(listener)
+    client.send(heartbeat(0))
+    await until(lambda: bool(handler.exchanges))
+    await listener.close(0.002)
+    assert listener.stats().open == 0
+    assert handler.exchanges[0].abandoned
+    assert await client.ended()
+    assert [line["connections"] for line in log if "connections" in line] == [1]
+    client.leave()
+
+
+@pytest.mark.asyncio
+async def test_close_sends_large_replies_whole(listen: Listen) -> None:
+    """What was answered and not yet sent leaves before the connection closes."""
+    handler = Describing()
+    listener = await listen(handler)
+    client = await connect(listener)
+    request = encode_request(DescribeGroupsRequest(groups=("g",)), 0, 0)
+    client.send(request * 20)
+    await until(lambda: len(handler.exchanges) == 20)
+    handler.describe_all()
+    closing = asyncio.create_task(listener.close(PATIENCE_S))
+    sizes = [len(await client.payload()) for _ in range(20)]
+    assert min(sizes) == max(sizes) > 200_000
+    assert await client.ended()
+    await closing
+    client.leave()
+
+
+@pytest.mark.asyncio
+async def test_api_versions_is_the_only_one_answered_when_unknown(listen: Listen) -> None:
+    """A client from the future is told what is spoken, and not cut off."""
+    client = await connect(await listen(Answering()))
+    client.send(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 77, 5, -1))
+    assert await client.payload() == struct.pack(">ihihhh", 5, 35, 1, 18, 0, 4)
+    client.leave()

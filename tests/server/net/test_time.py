@@ -1,0 +1,397 @@
+"""Each limit of time closes who exceeds it, by the clock that is handed in, and nobody else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie_server.net import CloseReason, Limits
+from tests.server.net.conftest import LogLines
+from tests.server.net.doubles import Answering, Parking, Room, Visit, heartbeat
+
+LIMITS = Limits(
+    first_byte_timeout_ms=1_000,
+    frame_timeout_ms=2_000,
+    connections_max_idle_ms=10_000,
+    drain_timeout_ms=3_000,
+    close_timeout_ms=500,
+    write_buffer_high_bytes=10,
+    max_requests_in_flight=2,
+)
+
+
+def test_silent_client_is_closed(log: LogLines) -> None:
+    """Who connects and says nothing has only the time until the first byte."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    room.pass_time(999)
+    assert not visit.transport.closing
+    room.pass_time(1)
+    assert visit.transport.closing
+    assert log == [
+        {
+            "event": "connection closed",
+            "log_level": "warning",
+            "reason": "first_byte_timeout_ms",
+            "peer": "127.0.0.1:4711",
+            "limit": 1_000,
+            "found": 1_000,
+            "in_flight": 0,
+        }
+    ]
+
+
+def test_idle_client_is_closed(log: LogLines) -> None:
+    """Who has nothing to say for long goes, and that is no warning."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0))
+    room.pass_time(9_999)
+    assert not visit.transport.closing
+    room.pass_time(1)
+    assert visit.transport.closing
+    assert [(line["reason"], line["log_level"]) for line in log] == [
+        ("connections_max_idle_ms", "info")
+    ]
+
+
+def test_client_that_speaks_is_not_idle() -> None:
+    """Each request begins the time anew, even if every sweep looks at it."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    for number in range(5):
+        visit.send(heartbeat(number))
+        room.pass_time(9_000)
+    assert not visit.transport.closing
+
+
+def test_client_that_waits_is_not_idle() -> None:
+    """A request may be parked for longer than a client may be idle: a rebalance takes long."""
+    room = Room(Parking(), LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0))
+    for _ in range(5):
+        room.pass_time(9_000)
+    assert not visit.transport.closing
+
+
+def test_time_to_be_idle_begins_with_a_late_answer(log: LogLines) -> None:
+    """Who was answered after a long time has all the time to say something next."""
+    handler = Parking()
+    room = Room(handler, LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0))
+    room.pass_time(60_000)
+    room.clock.now_ms += 5_000
+    handler.answer([0])
+    room.pass_time(9_999)
+    assert not visit.transport.closing
+    room.pass_time(1)
+    assert visit.transport.closing
+    assert len(log) == 1
+
+
+def test_slow_frame_is_closed(log: LogLines) -> None:
+    """One byte now and then does not keep half a frame for ever."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    for byte in heartbeat(0)[:20]:
+        visit.send(bytes([byte]))
+        room.pass_time(100)
+    assert visit.transport.closing
+    assert [(line["reason"], line["limit"], line["found"]) for line in log] == [
+        ("frame_timeout_ms", 2_000, 2_000)
+    ]
+
+
+def test_slow_frame_is_closed_even_as_a_size_alone(log: LogLines) -> None:
+    """A frame begins with the first byte of its size."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    visit.send(b"\0")
+    room.pass_time(2_000)
+    assert visit.transport.closing
+    assert [line["reason"] for line in log] == ["frame_timeout_ms"]
+
+
+def test_each_frame_has_its_own_time() -> None:
+    """A piece that ends one frame and begins the next starts the clock of the next."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    stream = heartbeat(0) * 20
+    for start in range(0, len(stream), 30):
+        visit.send(stream[start : start + 30])
+        room.pass_time(900)
+    assert not visit.transport.closing
+    assert visit.answered() == [0] * 20
+
+
+def test_frame_of_an_end_and_a_beginning_starts_the_clock_anew() -> None:
+    """So it is even if the piece that holds both is as long as a whole frame."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    whole = heartbeat(0)
+    visit.send(whole[:20])
+    room.pass_time(1_500)
+    visit.send(whole[20:] + whole[:20])
+    room.pass_time(1_999)
+    assert visit.answered() == [0]
+    assert not visit.transport.closing
+
+
+def test_frame_that_was_finished_has_no_time_limit() -> None:
+    """A client that sent one frame in pieces may be silent afterwards like any other."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0)[:20], heartbeat(0)[20:])
+    room.pass_time(9_999)
+    assert not visit.transport.closing
+
+
+def test_frame_time_does_not_run_while_we_do_not_read() -> None:
+    """A client cannot finish a frame that we refuse to read: its time begins when we go on."""
+    handler = Parking()
+    room = Room(handler, LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0) + heartbeat(1) + heartbeat(2)[:5])
+    assert not visit.transport.reading
+    room.pass_time(60_000)
+    handler.answer([0])
+    visit.connection.due = 0.0  # so that the next sweep looks, rather than trust that it need not
+    room.pass_time(1_999)
+    assert not visit.transport.closing
+    visit.send(heartbeat(2)[5:])
+    assert len(handler.exchanges) == 3
+
+
+def test_frame_time_runs_again_when_we_read(log: LogLines) -> None:
+    """After a pause a half frame has its time, and no more."""
+    handler = Parking()
+    room = Room(handler, LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0) + heartbeat(1) + heartbeat(2)[:5])
+    room.pass_time(60_000)
+    handler.answer([0])
+    room.pass_time(2_000)
+    assert visit.transport.closing
+    assert [line["reason"] for line in log] == ["frame_timeout_ms"]
+
+
+def behind(room: Room) -> Visit:
+    """A client that has not read its answers."""
+    visit = room.visit()
+    visit.transport.flowing = False
+    visit.send(heartbeat(0))
+    assert not visit.transport.reading
+    return visit
+
+
+def test_reader_that_never_catches_up_is_cut_off(log: LogLines) -> None:
+    """A client above the high mark has so much time to read, and then loses what is unsent."""
+    room = Room(Answering(), LIMITS)
+    visit = behind(room)
+    room.pass_time(2_999)
+    assert not visit.transport.closing
+    room.pass_time(1)
+    visit.lose()
+    assert visit.transport.aborted
+    assert room.registry.stats().closed[CloseReason.SLOW_READER] == 1
+    assert (log[0]["reason"], log[0]["limit"]) == ("drain_timeout_ms", 3_000)
+
+
+def test_time_to_catch_up_begins_when_falling_behind(log: LogLines) -> None:
+    """A client that was swept as idle before has no more time than others."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0))
+    room.pass_time(1_000)  # the next look would be due when it has been idle for long
+    visit.transport.flowing = False
+    visit.send(heartbeat(1))
+    room.pass_time(3_000)
+    assert visit.transport.aborted
+    assert len(log) == 1
+
+
+def test_reader_that_caught_up_stays() -> None:
+    """The time to catch up starts anew each time."""
+    room = Room(Answering(), LIMITS)
+    visit = behind(room)
+    for _ in range(5):
+        room.pass_time(2_000)
+        visit.transport.drain()
+        visit.send(heartbeat(0))
+    assert not visit.transport.closing
+
+
+def test_closing_connection_that_cannot_send_is_aborted() -> None:
+    """A close waits for the client to read for a short time only."""
+    room = Room(Answering(), LIMITS)
+    visit = behind(room)
+    visit.connection.eof_received()
+    room.pass_time(499)
+    assert not visit.transport.aborted
+    room.pass_time(1)
+    assert visit.transport.aborted
+
+
+@pytest.mark.parametrize("step_ms", [1, 7, 100, 999])
+def test_closing_comes_in_time_however_often_is_swept(step_ms: int, log: LogLines) -> None:
+    """A sweep skips who is in time, and never somebody who is not."""
+    room = Room(Answering(), LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0), heartbeat(1)[:3])
+    passed_ms = 0
+    while not visit.transport.closing:
+        room.pass_time(step_ms)
+        passed_ms += step_ms
+    assert 2_000 <= passed_ms < 2_000 + step_ms
+    assert len(log) == 1
+
+
+def test_sweep_closes_only_who_is_late(log: LogLines) -> None:
+    """Of many connections the silent ones go."""
+    room = Room(Answering(), LIMITS)
+    visits = [room.visit() for _ in range(10)]
+    for visit in visits[::2]:
+        visit.send(heartbeat(0))
+    room.pass_time(1_000)
+    assert [visit.transport.closing for visit in visits] == [False, True] * 5
+    assert len(log) == 5
+
+
+# Stopping
+
+
+def test_stop_closes_who_waits_for_nothing() -> None:
+    """Connections without a request in flight close at once."""
+    room = Room(Parking(), LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0)[:7])
+    room.registry.stop()
+    visit.lose()
+    assert visit.transport.closing
+    assert room.registry.stats().closed[CloseReason.STOPPING] == 1
+
+
+def test_stop_waits_for_answers() -> None:
+    """A parked request is still answered, and its connection closes then."""
+    handler = Parking()
+    room = Room(handler, LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0), heartbeat(1))
+    room.registry.stop()
+    assert not visit.transport.closing
+    handler.answer([0, 1])
+    assert visit.answered() == [0, 1]
+    assert visit.transport.closing
+
+
+def test_stop_reads_nothing_more() -> None:
+    """Neither what waits for room nor what still comes is handled."""
+    handler = Parking()
+    room = Room(handler, LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0) + heartbeat(1) + heartbeat(2))
+    room.registry.stop()
+    visit.send(heartbeat(3))
+    handler.answer([0])
+    room.turn()
+    handler.answer([1])
+    room.turn()
+    assert visit.answered() == [0, 1]
+    assert len(handler.exchanges) == 2
+
+
+def test_stop_drops_requests_that_were_about_to_be_handled() -> None:
+    """Room was made for a waiting request, but the stop comes before the loop's next turn."""
+    handler = Parking()
+    room = Room(handler, LIMITS)
+    visit = room.visit()
+    visit.send(heartbeat(0) + heartbeat(1) + heartbeat(2))
+    handler.answer([0])
+    room.registry.stop()
+    room.turn()
+    assert len(handler.exchanges) == 2
+
+
+def test_stop_refuses_new_connections(log: LogLines) -> None:
+    """Whoever was in the queue of the socket is turned away."""
+    room = Room(Parking(), LIMITS)
+    room.registry.stop()
+    assert room.visit().transport.aborted
+    assert [line["reason"] for line in log] == ["stopping"]
+
+
+def test_abort_drops_all() -> None:
+    """Nobody is waited for any more."""
+    handler = Parking()
+    room = Room(handler, LIMITS)
+    visits = [room.visit(), room.visit()]
+    visits[0].send(heartbeat(0))
+    room.registry.abort()
+    assert all(visit.transport.aborted for visit in visits)
+    assert handler.exchanges[0].abandoned
+
+
+# What a sweep may skip
+
+FEW_MS = st.sampled_from([1, 4, 16])
+TIGHT = st.builds(
+    Limits,
+    first_byte_timeout_ms=FEW_MS,
+    frame_timeout_ms=FEW_MS,
+    connections_max_idle_ms=FEW_MS,
+    drain_timeout_ms=FEW_MS,
+    close_timeout_ms=FEW_MS,
+    write_buffer_high_bytes=st.just(10),
+    max_requests_in_flight=st.integers(1, 3),
+)
+STEPS = st.lists(
+    st.sampled_from(["send", "half", "rest", "answer", "stop reading", "read", "leave"])
+    | st.integers(1, 5),
+    min_size=5,
+    max_size=30,
+)
+
+
+WHOLE = heartbeat(0)
+
+
+def play(limits: Limits, steps: list[str | int], *, ask_all: bool) -> list[tuple[bool, bool]]:
+    """Whether the connection was closing, and aborted, after each step."""
+    handler = Parking()
+    room = Room(handler, limits)
+    visit = room.visit()
+    transport, answered, half = visit.transport, 0, False
+    history = []
+    for step in steps:
+        room.turn()
+        if isinstance(step, int):
+            if ask_all and not visit.connection.gone:
+                visit.connection.due = 0.0
+            room.pass_time(step)
+        elif step == "answer" and answered < len(handler.exchanges):
+            handler.answer([answered])
+            answered += 1
+        elif step == "stop reading":
+            transport.flowing = False
+        elif step == "read":
+            transport.drain()
+        elif step == "leave":
+            visit.connection.eof_received()
+        elif transport.reading and not transport.closing and (step == "rest") == half:
+            visit.send({"send": WHOLE, "half": WHOLE[:9], "rest": WHOLE[9:]}.get(step, b""))
+            half = step == "half"
+        history.append((transport.closing, transport.aborted))
+        if transport.aborted:
+            break
+    return history
+
+
+@settings(max_examples=500)
+@given(limits=TIGHT, steps=STEPS)
+def test_sweep_never_skips_who_is_late(limits: Limits, steps: list[str | int]) -> None:
+    """Asking only those whose time may have come closes the same ones at the same moments."""
+    skipping = play(limits, steps, ask_all=False)
+    assert skipping == play(limits, steps, ask_all=True)

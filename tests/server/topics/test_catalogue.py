@@ -1,0 +1,174 @@
+"""Topics asked for at start, what others are told, and recovery."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_protocol.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    DeleteTopicsRequest,
+    HeartbeatRequest,
+)
+from coterie_server.topics import Change, Gone, TopicRefusal, TopicRow
+from tests.server.topics.room import Room, new_topic, topic_id
+
+
+def grow(name: str, count: int) -> CreatePartitionsRequest:
+    """A request that a topic grow."""
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    return CreatePartitionsRequest(topics=(topic,), timeout_ms=0, validate_only=False)
+
+
+def delete(*names: str) -> DeleteTopicsRequest:
+    """A request that topics go; of version 5."""
+    return DeleteTopicsRequest(topic_names=names, timeout_ms=0)
+
+
+# -- ensure ------------------------------------------------------------------------------------
+
+
+def test_ensure_creates() -> None:
+    """A topic that is not there is made, stored and told."""
+    room = Room()
+    room.ensure("orders", 4)
+    row = TopicRow(name="orders", topic_id=topic_id(1), partitions=4, created_at_ms=1_000)
+    assert room.answer.records == (row,)
+    assert room.changes == [Change("orders", "created", 0, 4)]
+
+
+def test_ensure_grows() -> None:
+    """A topic with fewer partitions gets more, and keeps its id and its birthday."""
+    room = Room().with_topics(orders=4)
+    room.now_ms += 500
+    room.ensure("orders", 6)
+    row = TopicRow(name="orders", topic_id=topic_id(1), partitions=6, created_at_ms=1_000)
+    assert room.answer.records == (row,)
+    assert room.changes == [Change("orders", "grown", 4, 6)]
+
+
+def test_ensure_leaves_what_is_right() -> None:
+    """A topic that has the partitions already causes nothing."""
+    room = Room().with_topics(orders=4)
+    room.ensure("orders", 4)
+    assert (room.answer.records, room.changes) == ((), [])
+
+
+@pytest.mark.parametrize(
+    ("name", "partitions", "why", "sentence"),
+    [
+        ("orders", 3, "shrink", "Topic 'orders' has 4 partitions and can't shrink to 3"),
+        ("orders", 0, "too_few", "Topic 'orders' can't have 0 partitions"),
+        ("new", -1, "too_few", "Topic 'new' can't have -1 partitions"),
+        ("orders", 101, "too_many", "topic.max.partitions is 100"),
+        ("new", 101, "too_many", "topic.max.partitions is 100"),
+        ("a b", 1, "invalid_name", "Topic name is invalid: 'a b' contains"),
+        ("or.ders", 1, "invalid_name", "collides with existing topic: or_ders"),
+        ("__cluster_metadata", 1, "invalid_name", "can't be called __cluster_metadata"),
+    ],
+)
+def test_ensure_refuses(name: str, partitions: int, why: str, sentence: str) -> None:
+    """What can't be is refused by name and with a sentence, and changes nothing."""
+    room = Room(max_partitions=100).with_topics(orders=4, or_ders=1)
+    with pytest.raises(TopicRefusal) as refusal:
+        room.ensure(name, partitions)
+    assert refusal.value.name == why
+    assert sentence in str(refusal.value)
+    assert room.counts == {"orders": 4, "or_ders": 1}
+
+
+def test_ensure_may_exceed_what_one_request_may() -> None:
+    """The operator's own topics are bounded by the setting, not by Kafka's limit for requests."""
+    room = Room(max_partitions=20_000)
+    room.ensure("orders", 20_000)
+    assert room.counts == {"orders": 20_000}
+
+
+# -- what others see ---------------------------------------------------------------------------
+
+
+def test_counts_are_live() -> None:
+    """Whoever holds the mapping sees every change in it, and a recovery too."""
+    room = Room()
+    counts = room.catalogue.counts
+    seen = []
+    room.create(new_topic("orders", 2))
+    seen.append(dict(counts))
+    room.ask(grow("orders", 5))
+    seen.append(dict(counts))
+    room.ask(delete("orders"), 5)
+    seen.append(dict(counts))
+    row = TopicRow(name="back", topic_id=topic_id(9), partitions=1, created_at_ms=0)
+    room.catalogue.recover([row])
+    seen.append(dict(counts))
+    assert seen == [{"orders": 2}, {"orders": 5}, {}, {"back": 1}]
+    assert room.catalogue.counts is counts
+
+
+def test_changes_tell_each_topic() -> None:
+    """One request may change many topics; each is told with its counts before and after."""
+    room = Room(default_partitions=3).with_topics(a=1, b=2)
+    room.create(new_topic("c", 1), new_topic("d"))
+    room.ask(grow("a", 5))
+    room.ask(delete("b", "c"), 5)
+    assert room.changes == [
+        Change("c", "created", 0, 1),
+        Change("d", "created", 0, 3),
+        Change("a", "grown", 1, 5),
+        Change("b", "deleted", 2, 0),
+        Change("c", "deleted", 1, 0),
+    ]
+
+
+def test_deletion_is_stored() -> None:
+    """A topic that goes leaves a record that says so."""
+    room = Room().with_topics(a=1)
+    room.ask(delete("a"), 5)
+    assert (room.answer.records, room.stored) == ((Gone("a"),), {})
+
+
+def test_topics_show_their_rows() -> None:
+    """Whoever shows the topics finds them by name."""
+    room = Room().with_topics(orders=4)
+    assert room.catalogue.topics["orders"].topic_id == topic_id(1)
+
+
+# -- recovery ----------------------------------------------------------------------------------
+
+
+def test_recovery_restores_all() -> None:
+    """After a restart the topics, their ids, counts and birthdays are what they were."""
+    room = Room().with_topics(a=1, b=2, gone=3)
+    room.now_ms += 10
+    room.ask(grow("a", 7))
+    room.ask(delete("gone"), 5)
+    before = dict(room.catalogue.topics)
+    room.restart()
+    assert dict(room.catalogue.topics) == before
+    assert room.counts == {"a": 7, "b": 2}
+
+
+def test_recovery_forgets_what_was_not_stored() -> None:
+    """What was made in memory alone is gone, its id and its claim on lookalike names as well."""
+    room = Room().with_topics(kept=1)
+    stored = list(room.catalogue.topics.values())
+    room.create(new_topic("lo.st", 1))
+    room.catalogue.recover(stored)
+    assert room.counts == {"kept": 1}
+    (result,) = room.create(new_topic("lo_st", 1))
+    assert result.error_code == 0
+
+
+def test_topic_made_anew_has_another_id() -> None:
+    """A name that comes back is another topic."""
+    room = Room().with_topics(a=1)
+    room.ask(delete("a"), 5)
+    (result,) = room.create(new_topic("a", 1))
+    assert result.topic_id == topic_id(2)
+
+
+def test_foreign_request_is_a_bug() -> None:
+    """A request that is none of the catalogue's is not answered by guessing."""
+    request = HeartbeatRequest(group_id="g", generation_id=0, member_id="m")
+    with pytest.raises(KeyError):
+        Room().catalogue.handle(request, 0, 0)

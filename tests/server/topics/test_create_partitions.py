@@ -1,0 +1,156 @@
+"""CreatePartitions: topics grow, and never shrink."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from coterie_server.topics import Change
+from tests.server.topics.room import NODE, Room
+
+INVALID = ErrorCode.INVALID_PARTITIONS
+ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+TOO_MANY = "Excessively large number of partitions per request."
+
+
+def growth(name: str, count: int, assignments: list[list[int]] | None = None) -> Any:
+    """How a topic is to grow."""
+    parts = None
+    if assignments is not None:
+        parts = tuple(CreatePartitionsAssignment(broker_ids=tuple(ids)) for ids in assignments)
+    return CreatePartitionsTopic(name=name, count=count, assignments=parts)
+
+
+def ask(
+    room: Room, *topics: CreatePartitionsTopic, version: int = 3, validate_only: bool = False
+) -> list[tuple[str, int, str | None]]:
+    """Ask; answer name, error and text of each result."""
+    request = CreatePartitionsRequest(topics=topics, timeout_ms=0, validate_only=validate_only)
+    results = room.ask(request, version).results
+    return [(r.name, r.error_code, r.error_message) for r in results]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_topic_grows(version: int) -> None:
+    """Every version makes a topic grow; it is stored and told."""
+    room = Room().with_topics(t=2)
+    assert ask(room, growth("t", 5), version=version) == [("t", 0, None)]
+    assert room.changes == [Change("t", "grown", 2, 5)]
+    assert [row.partitions for row in room.catalogue.topics.values()] == [5]
+    room.restart()
+    assert room.counts == {"t": 5}
+
+
+def test_new_partitions_may_be_assigned() -> None:
+    """Who is to hold the new partitions may be said, as long as it is this node."""
+    room = Room().with_topics(t=2)
+    assert ask(room, growth("t", 4, [[NODE], [NODE]])) == [("t", 0, None)]
+    assert room.counts == {"t": 4}
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_validation_changes_nothing(version: int) -> None:
+    """A dry run is answered like growth, and nothing grows."""
+    room = Room().with_topics(t=2)
+    found = ask(room, growth("t", 5), growth("no", 1), version=version, validate_only=True)
+    assert [code for _, code, _ in found] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert (room.counts, room.changes, room.answer.records) == ({"t": 2}, [], ())
+
+
+def test_topics_of_a_request_are_independent() -> None:
+    """One refused topic does not keep the others from growing."""
+    room = Room().with_topics(a=1, b=1)
+    found = ask(room, growth("a", 2), growth("no", 2), growth("b", 3))
+    assert [code for _, code, _ in found] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+    assert room.counts == {"a": 2, "b": 3}
+
+
+def test_names_that_come_twice() -> None:
+    """A name that comes twice does not grow, and is told once, before the others."""
+    room = Room().with_topics(a=1, b=1)
+    found = ask(room, growth("b", 2), growth("a", 2), growth("a", 3))
+    assert found == [("a", ErrorCode.INVALID_REQUEST, "Duplicate topic name."), ("b", 0, None)]
+    assert room.counts == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("topic", "code", "text"),
+    [
+        (growth("no", 0, [[]]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+        (growth("t", 3, [[99]]), INVALID, "Topic already has 3 partition(s)."),
+        (
+            growth("t", 2, [[99]]),
+            INVALID,
+            "The topic t currently has 3 partition(s); 2 would not be an increase.",
+        ),
+        (
+            growth("t", -4),
+            INVALID,
+            "The topic t currently has 3 partition(s); -4 would not be an increase.",
+        ),
+        (
+            growth("t", 5, []),
+            ASSIGNMENT,
+            "Attempted to add 2 additional partition(s), but only 0 assignment(s) were specified.",
+        ),
+        (
+            growth("t", 4, [[99], [99]]),
+            ASSIGNMENT,
+            "Attempted to add 1 additional partition(s), but only 2 assignment(s) were specified.",
+        ),
+        (
+            growth("t", 5, [[NODE], []]),
+            ASSIGNMENT,
+            "The manual partition assignment includes an empty replica list.",
+        ),
+        (
+            growth("t", 4, [[NODE, NODE]]),
+            ASSIGNMENT,
+            "The manual partition assignment includes the broker 7 more than once.",
+        ),
+        (
+            growth("t", 101, [[99]] * 98),
+            ASSIGNMENT,
+            "The manual partition assignment includes broker 99, but no such broker is registered.",
+        ),
+        (
+            growth("t", 101),
+            ErrorCode.POLICY_VIOLATION,
+            "101 partitions, but topic.max.partitions is 100.",
+        ),
+    ],
+)
+def test_refusals_in_their_order(topic: CreatePartitionsTopic, code: int, text: str | None) -> None:
+    """The first thing that is wrong is told, and the topic stays as it is."""
+    room = Room(max_partitions=100).with_topics(t=3)
+    assert ask(room, topic) == [(topic.name, code, text)]
+    assert room.counts == {"t": 3}
+
+
+def test_request_for_too_many_partitions_fails_whole() -> None:
+    """Over 10,000 new partitions in one request: every topic is refused, none grows."""
+    room = Room().with_topics(a=1, b=1)
+    found = ask(room, growth("a", 5_001), growth("b", 5_002), growth("no", 1))
+    assert found == [(name, ErrorCode.POLICY_VIOLATION, TOO_MANY) for name in ("a", "b", "no")]
+    assert room.counts == {"a": 1, "b": 1}
+
+
+def test_request_for_just_enough_partitions() -> None:
+    """10,000 new ones are fine; only what is new counts, of topics that are there."""
+    room = Room().with_topics(a=1, b=4_000, c=3)
+    found = ask(room, growth("a", 5_001), growth("b", 9_000), growth("no", 9_000), growth("c", 1))
+    assert [code for _, code, _ in found] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, INVALID]
+
+
+def test_tighter_setting_is_what_is_told() -> None:
+    """Where both limits are passed, the text names the one that the operator can change."""
+    room = Room(max_partitions=100).with_topics(a=1)
+    text = "20000 partitions, but topic.max.partitions is 100."
+    assert ask(room, growth("a", 20_000)) == [("a", ErrorCode.POLICY_VIOLATION, text)]

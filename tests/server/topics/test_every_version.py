@@ -1,0 +1,119 @@
+"""Any request of any version is answered by something that this version can carry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie_protocol import API_VERSIONS, ApiKey, decode_response, encode_response
+from coterie_protocol import request_class as class_of_requests
+from coterie_protocol.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from coterie_server.topics import Answer
+from tests.server.topics.room import Room, new_topic
+from tests.support.strategies import messages
+
+APIS = [
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.CREATE_PARTITIONS,
+]
+VERSIONS = [(api, version) for api in APIS for version in API_VERSIONS[api]]
+
+
+@pytest.mark.parametrize(
+    ("api", "version"), VERSIONS, ids=lambda value: getattr(value, "name", None)
+)
+@given(data=st.data())
+@settings(max_examples=25)
+def test_any_request_has_an_answer_that_fits(api: ApiKey, version: int, data: Any) -> None:
+    """Whatever a client sends is answered, in its version, without loss."""
+    room = Room(max_partitions=20_000).with_topics(a=2, b=1)
+    answer = room.send(data.draw(messages(class_of_requests(api), version)), version)
+    assert answer.wait_ms >= 0
+    if answer.message is None:
+        assert answer.close
+        return
+    frame = encode_response(answer.message, version, 5)
+    _, seen = decode_response(type(answer.message), version, frame[4:])
+    assert encode_response(seen, version, 5) == frame
+
+
+# -- any sequence of changes -------------------------------------------------------------------
+
+NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "bad!", "c"])
+COUNTS = st.integers(-1, 5)
+CHANGES = st.one_of(
+    st.builds(
+        lambda name, count, dry: CreateTopicsRequest(
+            topics=(new_topic(name, count),), validate_only=dry
+        ),
+        NAMES,
+        COUNTS,
+        st.booleans(),
+    ),
+    st.builds(
+        lambda name, count, dry: CreatePartitionsRequest(
+            topics=(CreatePartitionsTopic(name=name, count=count, assignments=None),),
+            timeout_ms=0,
+            validate_only=dry,
+        ),
+        NAMES,
+        COUNTS,
+        st.booleans(),
+    ),
+    st.builds(
+        lambda names: DeleteTopicsRequest(topic_names=tuple(names), timeout_ms=0),
+        st.lists(NAMES, max_size=3),
+    ),
+    st.builds(
+        lambda names: MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=name) for name in names)
+        ),
+        st.lists(NAMES, max_size=3),
+    ),
+)
+
+
+def follow(counts: dict[str, int], answer: Answer) -> None:
+    """Do to a copy of the counts what the changes say, as somebody who only hears of them would."""
+    for change in answer.changes:
+        assert counts.get(change.topic, 0) == change.before
+        assert change.before != change.after
+        counts[change.topic] = change.after
+        if change.change == "deleted":
+            del counts[change.topic]
+        else:
+            assert change.change == ("grown" if change.before else "created")
+
+
+@given(st.lists(CHANGES, max_size=30))
+def test_store_and_listeners_keep_up(requests: list[Any]) -> None:
+    """After any requests, what is stored and what was told both make up what is remembered."""
+    room = Room()
+    heard: dict[str, int] = {}
+    for request in requests:
+        room.now_ms += 1
+        version = 5 if isinstance(request, DeleteTopicsRequest) else 3
+        room.send(request, version)
+        follow(heard, room.answer)
+        assert len(room.answer.records) == len(room.answer.changes)
+    assert heard == room.counts
+    remembered = dict(room.catalogue.topics)
+    room.restart()
+    assert dict(room.catalogue.topics) == remembered
+    ids = {row.topic_id for row in remembered.values()}
+    assert len(ids) == len(remembered)

@@ -1,0 +1,198 @@
+"""Fetch: nothing has come, told in a way that keeps clients where they are."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from coterie_protocol import encode
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from tests.server.topics.room import Room
+
+ALL = range(13)
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def at(index: int, offset: int, **more: Any) -> FetchPartition:
+    """What is fetched of one partition."""
+    more.setdefault("partition_max_bytes", 1_000)
+    return FetchPartition(partition=index, fetch_offset=offset, **more)
+
+
+def wanted(
+    max_wait_ms: int = 500, session: tuple[int, int] = (0, -1), **topics: Any
+) -> FetchRequest:
+    """A request for partitions by topic."""
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=tuple(FetchTopic(topic=t, partitions=tuple(p)) for t, p in topics.items()),
+    )
+
+
+def partitions(reply: Any) -> list[tuple[str, int, int]]:
+    """Topic, partition and error of each partition in a reply."""
+    return [
+        (t.topic, p.partition_index, p.error_code) for t in reply.responses for p in t.partitions
+    ]
+
+
+@pytest.mark.parametrize("version", ALL)
+@pytest.mark.parametrize("offset", [0, 1, 7_000_000_000, 2**63 - 1])
+def test_the_end_is_where_the_client_is(version: int, offset: int) -> None:
+    """Whatever offset a client asks from, it has read everything; it never is out of range."""
+    reply = Room().with_topics(t=1).ask(wanted(t=[at(0, offset)]), version)
+    ((found,),) = (topic.partitions for topic in reply.responses)
+    assert (found.error_code, found.high_watermark) == (0, offset)
+    assert found.last_stable_offset == (offset if version >= 4 else -1)
+    assert found.log_start_offset == (0 if version >= 5 else -1)
+
+
+def test_offset_before_the_beginning() -> None:
+    """Not even a negative offset is out of range."""
+    reply = Room().with_topics(t=1).ask(wanted(t=[at(0, -5)]))
+    ((found,),) = (topic.partitions for topic in reply.responses)
+    assert (found.error_code, found.high_watermark) == (0, 0)
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_records_are_empty_and_never_null(version: int) -> None:
+    """Clients fail on records of length -1, so there are some, of length 0; for errors as well."""
+    reply = Room().with_topics(t=1).ask(wanted(t=[at(0, 3), at(9, 3)]), version)
+    assert [p.records for t in reply.responses for p in t.partitions] == [b"", b""]
+
+
+def test_empty_records_on_the_wire() -> None:
+    """Version 12 writes the empty records as length 0 in its compact form, which is 1."""
+    room = Room().with_topics(t=1)
+    answer = room.send(wanted(t=[at(0, 0)]), 12)
+    # Behind the preferred replica (-1) come the records, and three times no tagged fields.
+    assert encode(answer.message, 12).endswith(b"\xff\xff\xff\xff" + b"\x01" + b"\0\0\0")
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_every_partition_is_answered(version: int) -> None:
+    """Clients drop a reply that lacks a partition: all are there, in order, known or not."""
+    room = Room().with_topics(a=2, b=1)
+    request = wanted(a=[at(1, 5), at(0, 6), at(2, 7), at(-1, 0)], nope=[at(0, 0)], b=[at(0, 1)])
+    assert partitions(room.ask(request, version)) == [
+        ("a", 1, 0),
+        ("a", 0, 0),
+        ("a", 2, UNKNOWN),
+        ("a", -1, UNKNOWN),
+        ("nope", 0, UNKNOWN),
+        ("b", 0, 0),
+    ]
+
+
+def test_error_says_nothing_else() -> None:
+    """A partition that is not there has no offsets."""
+    reply = Room().ask(wanted(nope=[at(0, 5)]))
+    ((found,),) = (topic.partitions for topic in reply.responses)
+    offsets = (found.high_watermark, found.last_stable_offset, found.log_start_offset)
+    assert offsets == (-1, -1, -1)
+
+
+def test_fetching_does_not_create() -> None:
+    """Only Metadata makes topics by itself."""
+    room = Room()
+    room.ask(wanted(nope=[at(0, 0)]))
+    assert room.counts == {}
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_no_other_replica(version: int) -> None:
+    """There is nobody else to read from."""
+    reply = Room().with_topics(t=1).ask(wanted(t=[at(0, 0)]), version)
+    ((found,),) = (topic.partitions for topic in reply.responses)
+    assert found.preferred_read_replica == -1
+
+
+@pytest.mark.parametrize("version", ALL[4:])
+@pytest.mark.parametrize(("isolation_level", "aborted"), [(0, None), (1, ())])
+def test_no_transactions(version: int, isolation_level: int, aborted: tuple[()] | None) -> None:
+    """No transaction was aborted; as in Kafka, that is only said to those whom it concerns."""
+    request = dataclasses.replace(wanted(t=[at(0, 0)]), isolation_level=isolation_level)
+    reply = Room().with_topics(t=1).ask(request, version)
+    ((found,),) = (topic.partitions for topic in reply.responses)
+    assert found.aborted_transactions == aborted
+
+
+# -- waiting -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ALL)
+@pytest.mark.parametrize("max_wait_ms", [0, 1, 500, 2**31 - 1])
+def test_reply_waits_as_long_as_the_client_lets_it(version: int, max_wait_ms: int) -> None:
+    """A reply that comes at once makes clients ask at once."""
+    answer = Room().with_topics(t=1).send(wanted(max_wait_ms, t=[at(0, 0)]), version)
+    assert answer.wait_ms == max_wait_ms
+
+
+def test_negative_wait_is_none() -> None:
+    """A time that can't be waited is not."""
+    assert Room().send(wanted(-1, t=[at(0, 0)]), 12).wait_ms == 0
+
+
+@pytest.mark.parametrize("topics", [{}, {"nope": [at(0, 0)]}], ids=["nothing", "unknown"])
+def test_errors_wait_as_well(topics: dict[str, Any]) -> None:
+    """A client that fetches what is gone does not spin until it has looked again."""
+    assert Room().send(wanted(500, **topics), 12).wait_ms == 500
+
+
+def test_other_requests_do_not_wait() -> None:
+    """Nothing but Fetch is held back."""
+    room = Room()
+    room.ensure("t", 1)
+    assert room.answer.wait_ms == 0
+
+
+# -- sessions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(7, 13))
+@pytest.mark.parametrize("session", [(0, 0), (0, -1), (77, -1), (77, 0)])
+def test_no_session_is_begun(version: int, session: tuple[int, int]) -> None:
+    """Whoever asks for a session, or ends one, gets a full answer and none."""
+    reply = Room().with_topics(t=1).ask(wanted(session=session, t=[at(0, 4)]), version)
+    assert (reply.error_code, reply.session_id) == (0, 0)
+    assert partitions(reply) == [("t", 0, 0)]
+
+
+@pytest.mark.parametrize("version", range(7, 13))
+@pytest.mark.parametrize("session", [(77, 1), (77, 2**31 - 1), (0, 1)])
+def test_session_of_another_server_is_unknown(version: int, session: tuple[int, int]) -> None:
+    """A client that goes on with a session, begun elsewhere, is sent back to the start at once."""
+    room = Room().with_topics(t=1)
+    reply = room.ask(wanted(session=session, t=[at(0, 4)]), version)
+    assert (reply.error_code, reply.session_id) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert (partitions(reply), room.answer.wait_ms) == ([], 0)
+
+
+def test_forgotten_partitions_are_of_no_interest() -> None:
+    """Without sessions there is nothing to forget."""
+    forgotten = (ForgottenTopic(topic="t", partitions=(0,)),)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        topics=(FetchTopic(topic="t", partitions=(at(0, 0),)),),
+        forgotten_topics_data=forgotten,
+    )
+    assert partitions(Room().with_topics(t=1).ask(request)) == [("t", 0, 0)]
+
+
+# -- epochs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(9, 13))
+def test_epoch_of_another_cluster(version: int) -> None:
+    """A client that knows a later leader than there ever was is to look again; epoch 0 is right."""
+    room = Room().with_topics(t=2)
+    asked = [at(0, 5, current_leader_epoch=1), at(1, 5, current_leader_epoch=0)]
+    found = partitions(room.ask(wanted(t=asked), version))
+    assert found == [("t", 0, ErrorCode.UNKNOWN_LEADER_EPOCH), ("t", 1, 0)]

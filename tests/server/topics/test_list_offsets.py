@@ -1,0 +1,153 @@
+"""ListOffsets: every partition begins and ends at 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tests.server.topics.room import Room
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
+INVALID, UNSUPPORTED = ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def question(index: int, timestamp: int, **more: Any) -> ListOffsetsPartition:
+    """What is asked of one partition."""
+    return ListOffsetsPartition(partition_index=index, timestamp=timestamp, **more)
+
+
+def ask(room: Room, version: int, **topics: list[ListOffsetsPartition]) -> dict[str, list[Any]]:
+    """Ask; answer what is said of each topic's partitions."""
+    asked = (
+        ListOffsetsTopic(name=name, partitions=tuple(partitions))
+        for name, partitions in topics.items()
+    )
+    reply = room.ask(ListOffsetsRequest(replica_id=-1, topics=tuple(asked)), version)
+    return {topic.name: list(topic.partitions) for topic in reply.topics}
+
+
+def ask_one(room: Room, version: int, partition: ListOffsetsPartition) -> Any:
+    """Ask about one partition of topic t."""
+    ((found,),) = ask(room, version, t=[partition]).values()
+    return found
+
+
+@pytest.mark.parametrize("version", range(1, 9))
+@pytest.mark.parametrize("timestamp", [LATEST, EARLIEST])
+def test_begin_and_end(version: int, timestamp: int) -> None:
+    """The first and the next offset are 0, in epoch 0 where the version has epochs."""
+    found = ask_one(Room().with_topics(t=1), version, question(0, timestamp))
+    epoch = 0 if version >= 4 else -1
+    assert (found.error_code, found.offset, found.timestamp, found.leader_epoch) == (
+        0,
+        0,
+        -1,
+        epoch,
+    )
+
+
+@pytest.mark.parametrize("version", range(1, 9))
+@pytest.mark.parametrize("timestamp", [0, 1, 1_700_000_000_000])
+def test_no_offset_for_a_time(version: int, timestamp: int) -> None:
+    """No record is as young as any time."""
+    found = ask_one(Room().with_topics(t=1), version, question(0, timestamp))
+    assert (found.error_code, found.offset, found.timestamp, found.leader_epoch) == (0, -1, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since", "offset"), [(MAX_TIMESTAMP, 7, -1), (EARLIEST_LOCAL, 8, 0)]
+)
+@pytest.mark.parametrize("version", range(1, 9))
+def test_later_questions_need_later_versions(
+    timestamp: int, since: int, offset: int, version: int
+) -> None:
+    """What a version does not know yet is refused; later it is answered as for an empty log."""
+    found = ask_one(Room().with_topics(t=1), version, question(0, timestamp))
+    expected = (0, offset) if version >= since else (UNSUPPORTED, -1)
+    assert (found.error_code, found.offset) == expected
+
+
+@pytest.mark.parametrize("version", range(9))
+@pytest.mark.parametrize("timestamp", [-5, -6, -7, -(2**63)])
+def test_unknown_questions(version: int, timestamp: int) -> None:
+    """Negative times that mean nothing are refused in every version."""
+    found = ask_one(Room().with_topics(t=1), version, question(0, timestamp))
+    assert (found.error_code, found.offset, found.leader_epoch) == (UNSUPPORTED, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "at_most", "offsets"),
+    [(LATEST, 1, (0,)), (EARLIEST, 5, (0,)), (LATEST, 0, ()), (EARLIEST, -1, ()), (1_000, 1, ())],
+)
+def test_version_0_lists(timestamp: int, at_most: int, offsets: tuple[int, ...]) -> None:
+    """Version 0 wants a list of offsets of a given length at most."""
+    asked = question(0, timestamp, max_num_offsets=at_most)
+    found = ask_one(Room().with_topics(t=1), 0, asked)
+    assert (found.error_code, found.old_style_offsets) == (0, offsets)
+
+
+@pytest.mark.parametrize("version", range(9))
+def test_unknown_partitions(version: int) -> None:
+    """Topics and partitions that are not there are told one by one."""
+    found = ask(
+        Room().with_topics(t=2),
+        version,
+        t=[question(i, LATEST) for i in (0, 1, 2, -1)],
+        nope=[question(0, LATEST)],
+    )
+    codes = {name: [p.error_code for p in partitions] for name, partitions in found.items()}
+    assert codes == {"t": [0, 0, UNKNOWN, UNKNOWN], "nope": [UNKNOWN]}
+
+
+def test_asking_does_not_create() -> None:
+    """Only Metadata makes topics by itself."""
+    room = Room()
+    ask(room, 8, nope=[question(0, LATEST)])
+    assert room.counts == {}
+
+
+def test_partition_asked_for_twice() -> None:
+    """A partition that comes twice is told once, as a mistake; the others are told as ever."""
+    asked = [question(0, LATEST), question(1, LATEST), question(0, EARLIEST)]
+    found = ask(Room().with_topics(t=2), 8, t=asked)["t"]
+    assert [(p.partition_index, p.error_code) for p in found] == [(0, INVALID), (1, 0)]
+
+
+def test_topic_asked_for_twice() -> None:
+    """A topic that comes twice is told once, and its partitions count as asked for twice."""
+    topic = ListOffsetsTopic(name="t", partitions=(question(0, LATEST),))
+    other = ListOffsetsTopic(name="t", partitions=(question(1, LATEST), question(0, LATEST)))
+    request = ListOffsetsRequest(replica_id=-1, topics=(topic, other))
+    (found,) = Room().with_topics(t=2).ask(request).topics
+    assert [(p.partition_index, p.error_code) for p in found.partitions] == [(0, INVALID), (1, 0)]
+
+
+def test_topic_without_partitions() -> None:
+    """A topic of which nothing is asked is not in the answer."""
+    assert list(ask(Room().with_topics(t=1, u=1), 8, t=[], u=[question(0, LATEST)])) == ["u"]
+
+
+def test_epoch_of_another_cluster() -> None:
+    """A client that knows a later leader than there ever was is told so; epoch 0 is right."""
+    room = Room().with_topics(t=2)
+    asked = [question(0, LATEST, current_leader_epoch=1)]
+    asked.append(question(1, LATEST, current_leader_epoch=0))
+    found = ask(room, 8, t=asked)["t"]
+    assert [p.error_code for p in found] == [ErrorCode.UNKNOWN_LEADER_EPOCH, 0]
+
+
+def test_order_of_the_checks() -> None:
+    """Twice beats a question that means nothing, that beats unknown, and that beats the epoch."""
+    room = Room().with_topics(t=1)
+    wrong = {"current_leader_epoch": 9}
+    twice = [question(5, -9, **wrong), question(5, -9, **wrong)]
+    found = ask(room, 8, t=[*twice, question(6, -9, **wrong), question(7, LATEST, **wrong)])["t"]
+    assert [p.error_code for p in found] == [INVALID, UNSUPPORTED, UNKNOWN]

@@ -1,0 +1,50 @@
+"""What the catalogue stores, and that it can be read back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie_server.topics import Gone, TopicRow, from_stored, to_stored
+from tests.server.topics.room import topic_id
+
+ROWS = st.builds(
+    TopicRow,
+    name=st.text(st.characters(codec="utf-8"), max_size=60),
+    topic_id=st.uuids(),
+    partitions=st.integers(1, 2**31 - 1),
+    created_at_ms=st.integers(0, 2**63 - 1),
+)
+
+
+@given(ROWS)
+def test_row_survives_storage(row: TopicRow) -> None:
+    """What is stored reads back as what it was."""
+    key, value = to_stored(row)
+    assert value is not None
+    assert from_stored(key, value) == row
+
+
+@given(ROWS)
+def test_gone_topic_has_the_key_of_its_row(row: TopicRow) -> None:
+    """A topic is taken away under the key under which it was put."""
+    assert to_stored(Gone(row.name)) == (to_stored(row)[0], None)
+
+
+def test_stored_form_stays_as_it_is() -> None:
+    """Bytes written by earlier versions must be read for ever, so they are pinned."""
+    row = TopicRow(name="orders", topic_id=topic_id(5), partitions=3, created_at_ms=1_000)
+    key = b"\x01orders"
+    value = (
+        b"\x00"  # the version of the row
+        b"\x00\x06orders" + bytes(15) + b"\x05"  # name and id
+        b"\x00\x00\x00\x03" + b"\x00\x00\x00\x00\x00\x00\x03\xe8"  # partitions, creation
+    )
+    assert (to_stored(row), from_stored(key, value)) == ((key, value), row)
+
+
+def test_foreign_key_is_refused() -> None:
+    """A key of some other kind is not read as a topic."""
+    with pytest.raises(ValueError, match="not the key of a topic"):
+        from_stored(b"\x02orders", b"\x00")
