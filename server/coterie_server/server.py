@@ -216,7 +216,8 @@ class Server:
             commits=settings.journal_commits,
         )
         self._observers.append(writer)
-        self._parts.callback(writer.close)
+        # It may wait for the disk.
+        self._parts.push_async_callback(asyncio.to_thread, writer.close)
         return writer
 
     async def _start_http(self, show: Show) -> None:

@@ -65,6 +65,6 @@ def _note_fenced(turn: Turn, group: Group, member_id: str, instance_id: str, cal
     )
 
 
-def keeps_ledger(turn: Turn, group: Group) -> bool:
-    """Whether it is known who holds which partition in a group."""
-    return group.row.protocol_type == CONSUMER and turn.config.ownership_guard != "off"
+def keeps_ledger(group: Group) -> bool:
+    """Whether the coordinator can read who holds which partition in a group."""
+    return group.row.protocol_type == CONSUMER

@@ -85,6 +85,14 @@ class Ledger:
         """What a member was given last and nobody else since."""
         return frozenset(p for p, h in self.holdings.items() if h.member_id == member_id)
 
+    def by_member(self, members: Iterable[str]) -> dict[str, Partitions]:
+        """What each of these members was given last."""
+        owned: dict[str, list[Partition]] = {member_id: [] for member_id in members}
+        for partition, holding in self.holdings.items():
+            if holding.member_id in owned:
+                owned[holding.member_id].append(partition)
+        return {member_id: by_topic(partitions) for member_id, partitions in owned.items()}
+
     def rename(self, old_id: str, new_id: str) -> None:
         """Hand the holdings of a static member on to its new member id."""
         for partition, holding in self.holdings.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import IdUnclaimed
 from coterie_protocol.messages import (
     HeartbeatResponse,
     LeaveGroupResponse,
@@ -94,7 +95,7 @@ def _leave_one(
     elif not identity.member_id:
         error, cause = _remove_instance(turn, group, identity)
     elif identity.member_id in group.pending_joins:
-        group.pending_joins.discard(identity.member_id)
+        _give_up_id(turn, group, identity.member_id)
         turn.forget_session(group, identity.member_id)
     else:
         error, cause = _leave_member(turn, group, identity, call)
@@ -134,13 +135,18 @@ def _rebalance_without(turn: Turn, group: Group, causes: list[str]) -> None:
     rebalance_or_complete(turn, group, causes[0], gone)
 
 
+def _give_up_id(turn: Turn, group: Group, member_id: str) -> None:
+    group.pending_joins.discard(member_id)
+    turn.event(IdUnclaimed(group=group.id, member=member_id))
+
+
 # -- not heard of ------------------------------------------------------------------------------
 
 
 def expire_session(turn: Turn, group: Group, member_id: str) -> None:
     """Look at a member whose deadline has come: it may have been heard of since."""
     if member_id in group.pending_joins:
-        group.pending_joins.discard(member_id)
+        _give_up_id(turn, group, member_id)
         try_complete(turn, group)
         return
     member = group.members.get(member_id)

@@ -55,7 +55,7 @@ def _resume(turn: Turn, group: Group) -> None:
     for member in group.members.values():
         member.last_seen_ms = turn.now_ms
         turn.keep_alive(group, member)
-    if keeps_ledger(turn, group):
+    if keeps_ledger(group):
         group.ledger.recover(group.members.values(), group.generation, turn.now_ms)
     if group.is_in(GroupState.PREPARING, GroupState.COMPLETING):
         group.rebalance = Rebalance(group.row.cause, "", turn.now_ms, joined_at_ms=turn.now_ms)
@@ -67,7 +67,11 @@ def _resume(turn: Turn, group: Group) -> None:
     members = tuple(group.members)
     turn.event(
         GroupRecovered(
-            group=group.id, state=group.state.value, generation=group.generation, members=members
+            group=group.id,
+            state=group.state.value,
+            generation=group.generation,
+            members=members,
+            assigned=group.ledger.by_member(members) if keeps_ledger(group) else None,
         )
     )
     is_settled = group.is_in(GroupState.STABLE, GroupState.COMPLETING)

@@ -95,13 +95,14 @@ def _complete(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
 
 
 def _review(turn: Turn, group: Group, assignments: dict[str, bytes]) -> Review:
-    if not keeps_ledger(turn, group):
+    if not keeps_ledger(group):
         return Review(assignments)
-    enforce = turn.config.ownership_guard == "enforce"
+    guard = turn.config.ownership_guard
+    enforce = guard == "enforce"
     review = group.ledger.review(
         assignments, group.members, group.row.protocol_name, enforce=enforce
     )
-    for conflict in review.conflicts:
+    for conflict in review.conflicts if guard != "off" else ():
         topic, partition = conflict.partition
         turn.event(
             OwnershipConflict(

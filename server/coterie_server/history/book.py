@@ -26,6 +26,8 @@ from coterie_server.history.standstill import Standstill
 
 __all__ = ["History"]
 
+#: How many rebalances are kept in all: one takes some two kilobytes, so this is 20 megabytes.
+TOTAL: Final = 10_000
 #: How many of those who were waited for are kept.
 _LATE_MAX: Final = 5
 #: A detail can name every member of a group.
@@ -36,8 +38,10 @@ _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
 @dataclass(slots=True)
 class _Group:
-    last: deque[Rebalance]
     standstill: Standstill
+    last: deque[Rebalance] = field(default_factory=deque)
+    #: How many are not among the last any more.
+    forgotten: int = 0
     running: Rebalance | None = None
     #: Whom the running rebalance waits for, and how long it has waited for those who are gone; of
     #: interest until its first phase is over.
@@ -49,14 +53,17 @@ class _Group:
 
 
 class History:
-    """The last rebalances of each group, at most `limit` of them.
+    """The last rebalances of each group, at most `limit` of each and `total` of all.
 
     Events come in by `observe`, as a node makes them or as a journal has them.  What is kept of a
     rebalance does not grow with the group, and a deleted group is forgotten.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, total: int = TOTAL) -> None:
         self._limit = limit
+        self._total = total
+        #: The groups of the latest rebalances of all, with the number of each within its group.
+        self._order: deque[tuple[str, int]] = deque()
         self._groups: dict[str, _Group] = {}
         self._listeners: list[Callable[[Rebalance], None]] = []
 
@@ -92,8 +99,7 @@ class History:
         group = self._groups.get(name)
         if group is None:
             # Nobody can tell what the members of a group own that is heard of for the first time.
-            group = _Group(deque(maxlen=self._limit), Standstill(None))
-            self._groups[name] = group
+            group = self._groups[name] = _Group(Standstill(None))
         return group
 
     def _recovered(self, group: _Group, ts_ms: int, event: GroupRecovered) -> None:
@@ -202,9 +208,20 @@ class History:
             group.running, outcome=outcome, ended_ms=ts_ms, stopped_partition_ms=cost_ms
         )
         group.running, group.awaited, group.late = None, set(), ()
-        group.last.append(ended)
+        self._keep(group, ended)
         for listener in self._listeners:
             listener(ended)
+
+    def _keep(self, group: _Group, ended: Rebalance) -> None:
+        self._order.append((ended.group, group.forgotten + len(group.last)))
+        group.last.append(ended)
+        if len(group.last) > self._limit:
+            _forget_oldest(group)
+        if len(self._order) > self._total:
+            name, number = self._order.popleft()
+            oldest = self._groups.get(name)
+            if oldest is not None and oldest.last and oldest.forgotten == number:
+                _forget_oldest(oldest)
 
     _HANDLERS: ClassVar[Mapping[type[Event], Callable[[History, _Group, int, Any], None]]] = {
         GroupDeleted: _deleted,
@@ -218,6 +235,11 @@ class History:
         RebalanceCompleted: _completed,
         RebalanceStarted: _started,
     }
+
+
+def _forget_oldest(group: _Group) -> None:
+    group.last.popleft()
+    group.forgotten += 1
 
 
 def _missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> Rebalance:

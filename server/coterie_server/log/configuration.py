@@ -61,9 +61,9 @@ def _shared() -> list[Processor]:
 def _for_people(stream: TextIO) -> list[Processor]:
     colors = stream.isatty() and "NO_COLOR" not in os.environ
     renderer = structlog.dev.ConsoleRenderer(
-        colors=colors, exception_formatter=structlog.dev.plain_traceback
+        colors=colors, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
     )
-    return [_printable, renderer]
+    return [_without_our_name, _printable, renderer]
 
 
 def _for_machines() -> list[Processor]:
@@ -77,6 +77,13 @@ def _for_machines() -> list[Processor]:
 def _in_order(_logger: object, _method: str, event: EventDict) -> EventDict:
     first = {name: event[name] for name in _FIRST if name in event}
     return first | dict(event)
+
+
+def _without_our_name(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A person knows whose log this is; only libraries are named."""
+    if str(event.get("logger", "")).startswith("coterie"):
+        del event["logger"]
+    return event
 
 
 def _printable(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -1,0 +1,231 @@
+"""Every cause that a rebalance can have, and how it comes about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import CAUSES, RebalanceStarted
+from coterie_server.group import GroupState
+from tests.support.group_harness import Client, World, assigned
+
+
+def group_of(world: World, count: int, **attributes: object) -> list[Client]:
+    """A stable group."""
+    clients = [world.member(f"c{n}", **attributes) for n in range(count)]
+    world.form(*clients)
+    return clients
+
+
+def statics(world: World, count: int) -> list[Client]:
+    """A stable group of static members."""
+    clients = [world.member(f"c{n}", static=f"i{n}") for n in range(count)]
+    world.form(*clients)
+    return clients
+
+
+def member_joined(world: World) -> None:
+    """Somebody comes."""
+    group_of(world, 1)
+    world.member("new").join()
+
+
+def member_left(world: World) -> None:
+    """Somebody goes."""
+    group_of(world, 2)[1].leave()
+
+
+def member_removed(world: World) -> None:
+    """Somebody is made to go."""
+    statics(world, 2)[1].leave(member_id="")
+
+
+def session_expired(world: World) -> None:
+    """Somebody is silent."""
+    world.live(10_000, group_of(world, 2)[0])
+
+
+def join_expired(world: World) -> None:
+    """A newcomer that waits to be let in gives up, in a group that works on meanwhile."""
+    world.crash(static_expansion_timeout_ms=60_000, new_member_join_timeout_ms=5_000)
+    group_of(world, 1)
+    world.member("new", static="i1").join()
+    world.sleep(5_000)
+
+
+def sync_expired(world: World) -> None:
+    """Somebody joins and does not ask for its part."""
+    leader, lazy = (world.member(n, rebalance_ms=8_000, session_ms=60_000) for n in "ab")
+    leader.join()
+    lazy.join()
+    world.sleep(6_000)
+    leader.sync({})
+    world.sleep(8_000)
+
+
+def subscription_changed(world: World) -> None:
+    """Somebody wants something else."""
+    client = group_of(world, 2)[1]
+    client.topics = ("u",)
+    client.join()
+
+
+def revocation_follow_up(world: World) -> None:
+    """Somebody had to let go of something first."""
+    (owner,) = group_of(world, 1)
+    owner.owned = [("t", n) for n in range(4)]
+    newcomer = world.member("new")
+    newcomer.join()
+    owner.join()
+    owner.sync({owner: assigned("t", 0, 1)})
+    newcomer.sync()
+    owner.owned = [("t", 0), ("t", 1)]
+    owner.join()
+
+
+def leader_rejoined(world: World) -> None:
+    """The leader sees something."""
+    group_of(world, 2)[0].join()
+
+
+def static_replaced(world: World) -> None:
+    """An instance comes back while the leader works."""
+    old = world.member("a", static="i1")
+    old.join()
+    world.sleep(3_000)
+    old.restarted().join()
+
+
+def static_expansion(world: World) -> None:
+    """The time to collect newcomers is over."""
+    world.crash(static_expansion_timeout_ms=5_000)
+    group_of(world, 1)
+    world.member("new", static="i1").join()
+    world.sleep(5_000)
+
+
+def topic_changed(world: World) -> None:
+    """A topic grows."""
+    group_of(world, 1)
+    world.change_topic("t", "grown", 8)
+
+
+def admin(world: World) -> None:
+    """An administrator wants it."""
+    statics(world, 1)
+    world.force_rebalance()
+
+
+def over_capacity(world: World) -> None:
+    """The node starts again with less room."""
+    group_of(world, 2)
+    world.crash(max_size=1)
+
+
+SCENES: dict[str, Callable[[World], None]] = {
+    scene.__name__: scene
+    for scene in (
+        member_joined,
+        member_left,
+        member_removed,
+        session_expired,
+        join_expired,
+        sync_expired,
+        subscription_changed,
+        revocation_follow_up,
+        leader_rejoined,
+        static_replaced,
+        static_expansion,
+        topic_changed,
+        admin,
+        over_capacity,
+    )
+}
+
+
+def test_each_cause_has_a_scene() -> None:
+    """The causes that are documented are those that happen."""
+    assert set(SCENES) == set(CAUSES)
+
+
+@pytest.mark.parametrize("cause", SCENES)
+def test_cause(cause: str) -> None:
+    """The rebalance that the scene leads to is said to have this cause, in journal and store."""
+    world = World()
+    SCENES[cause](world)
+    assert world.causes[-1] == cause
+    assert world.group().row.cause == cause
+    assert world.state() is not GroupState.STABLE
+
+
+# -- fine distinctions -------------------------------------------------------------------------
+
+
+def test_leader_whose_possessions_have_changed() -> None:
+    """A cooperative leader tells what it owns by now; it wants what it wanted before."""
+    world = World()
+    leader, _ = group_of(world, 2)
+    leader.owned, leader.owned_generation = [("t", 0)], 1
+    leader.join()
+    assert world.causes[-1] == "leader_rejoined"
+
+
+@pytest.mark.parametrize(
+    "change", [{"topics": ("t", "u")}, {"protocols": ("range", "x")}, {"metadata": b"?"}]
+)
+def test_leader_that_wants_something_else(change: dict[str, object]) -> None:
+    """Leading does not make it another cause."""
+    world = World()
+    leader, _ = group_of(world, 2)
+    for name, value in change.items():
+        setattr(leader, name, value)
+    leader.join()
+    assert world.causes[-1] == "subscription_changed"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "cause"), [(b"one", "leader_rejoined"), (b"two", "subscription_changed")]
+)
+def test_leader_of_another_type(metadata: bytes, cause: str) -> None:
+    """Where the bytes can't be read, other bytes are a change."""
+    world = World()
+    leader, _ = group_of(world, 2, protocol_type="connect", metadata=b"one")
+    leader.metadata = metadata
+    leader.join()
+    assert world.causes[-1] == cause
+
+
+def test_cause_does_not_change_while_it_lasts() -> None:
+    """What happens during the first phase is part of the rebalance that it was started by."""
+    world = World()
+    leader, follower = group_of(world, 2)
+    leader.join()
+    world.member("new").join()
+    follower.leave()
+    assert world.causes == ["member_joined", "leader_rejoined"]
+    assert world.group().row.cause == "leader_rejoined"
+
+
+def test_cause_survives_a_crash() -> None:
+    """A rebalance that goes on after a restart has the cause that it had."""
+    world = World()
+    leader, follower = group_of(world, 2)
+    leader.join()
+    world.crash()
+    world.rejoin(leader, follower)
+    assert world.group().row.cause == "leader_rejoined"
+
+
+def test_who_is_awaited() -> None:
+    """The journal names those who had not joined when the rebalance began, and until when."""
+    world = World()
+    leader, follower = group_of(world, 2)
+    assert leader.join(reason="topics").is_parked
+    started = world.seen(RebalanceStarted)[-1]
+    assert started.awaited == (follower.id,)
+    assert started.deadline == world.now_ms + 60_000
+    assert (started.generation, started.from_state) == (1, "Stable")
+    assert started.detail == f"{leader.id}: topics"
+    assert follower.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS

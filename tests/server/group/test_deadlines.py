@@ -1,0 +1,124 @@
+"""Deadlines: any number of names, each due at most once, the first one known."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie_server.group.deadlines import Deadline, Deadlines
+
+
+def name(text: str) -> Deadline:
+    """A deadline."""
+    return ("session", "g", text)
+
+
+def due(deadlines: Deadlines, now_ms: int) -> list[str]:
+    """Everything that is due."""
+    found = []
+    while (deadline := deadlines.pop_due(now_ms)) is not None:
+        found.append(deadline[2])
+    return found
+
+
+def test_nothing_is_due() -> None:
+    """Without deadlines there is no next one."""
+    deadlines = Deadlines()
+    assert deadlines.next() is None
+    assert due(deadlines, 1_000) == []
+
+
+def test_due_at_its_time() -> None:
+    """Not before it, and only once."""
+    deadlines = Deadlines()
+    deadlines.set(name("a"), 10)
+    assert deadlines.next() == 10
+    assert due(deadlines, 9) == []
+    assert due(deadlines, 10) == ["a"]
+    assert due(deadlines, 10) == []
+    assert len(deadlines) == 0
+
+
+def test_in_order_of_time() -> None:
+    """Whatever order they were set in; those of one moment in order of their names."""
+    deadlines = Deadlines()
+    for text, at_ms in (("c", 20), ("a", 30), ("b", 10), ("d", 10)):
+        deadlines.set(name(text), at_ms)
+    assert due(deadlines, 100) == ["b", "d", "c", "a"]
+
+
+def test_moved_away() -> None:
+    """The former time does not count any more."""
+    deadlines = Deadlines()
+    deadlines.set(name("a"), 10)
+    deadlines.set(name("a"), 30)
+    assert due(deadlines, 29) == []
+    assert deadlines.next() == 30
+    assert due(deadlines, 30) == ["a"]
+
+
+def test_moved_near() -> None:
+    """It is due at the new time, and then no more."""
+    deadlines = Deadlines()
+    deadlines.set(name("a"), 30)
+    deadlines.set(name("a"), 10)
+    assert due(deadlines, 10) == ["a"]
+    assert due(deadlines, 30) == []
+
+
+def test_cancelled() -> None:
+    """It is forgotten; that there is nothing to forget is no error."""
+    deadlines = Deadlines()
+    deadlines.set(name("a"), 10)
+    deadlines.cancel(name("a"))
+    deadlines.cancel(name("b"))
+    assert deadlines.next() is None
+    assert deadlines.at(name("a")) is None
+
+
+def test_set_again_after_it_was_cancelled() -> None:
+    """It is due once, at the new time."""
+    deadlines = Deadlines()
+    deadlines.set(name("a"), 10)
+    deadlines.cancel(name("a"))
+    deadlines.set(name("a"), 20)
+    assert due(deadlines, 19) == []
+    assert due(deadlines, 20) == ["a"]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("set"), st.sampled_from("abc"), st.integers(0, 20)),
+            st.tuples(st.just("cancel"), st.sampled_from("abc"), st.just(0)),
+            st.tuples(st.just("due"), st.just(""), st.integers(0, 20)),
+        )
+    )
+)
+def test_like_a_dictionary(steps: list[tuple[str, str, int]]) -> None:
+    """Whatever is done, what is due is what a plain dictionary of times would give."""
+    deadlines, model = Deadlines(), dict[str, int]()
+    for step, text, at_ms in steps:
+        if step == "set":
+            deadlines.set(name(text), at_ms)
+            model[text] = at_ms
+        elif step == "cancel":
+            deadlines.cancel(name(text))
+            model.pop(text, None)
+        else:
+            expected = sorted((at, who) for who, at in model.items() if at <= at_ms)
+            assert due(deadlines, at_ms) == [who for _, who in expected]
+            model = {who: at for who, at in model.items() if at > at_ms}
+        assert deadlines.next() == min(model.values(), default=None)
+        assert len(deadlines) == len(model)
+
+
+def test_cancelled_ones_do_not_pile_up() -> None:
+    """Setting and cancelling for ever takes no more room than what is set."""
+    deadlines = Deadlines()
+    for number in range(20_000):
+        deadlines.set(name(str(number)), number)
+        deadlines.cancel(name(str(number)))
+    deadlines.set(name("last"), 30_000)
+    assert len(deadlines._heap) < 2_000  # noqa: SLF001  # the room it takes
+    assert due(deadlines, 30_000) == ["last"]

@@ -1,0 +1,283 @@
+"""What an administrator, a time limit or a change of topics makes a group do."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import RebalanceStarted
+from coterie_server.group import GroupState, Refusal
+from tests.support.group_harness import Client, World
+
+REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def statics(world: World, count: int, **attributes: object) -> list[Client]:
+    """A stable group of static members."""
+    values = {"session_ms": 60_000, "rebalance_ms": 5_000} | attributes
+    clients = [world.member(f"c{n}", static=f"i{n}", **values) for n in range(count)]
+    world.form(*clients)
+    return clients
+
+
+# -- asked for ---------------------------------------------------------------------------------
+
+
+def test_one_rebalance_now() -> None:
+    """All members are told to join again; when they have, that was it."""
+    world = World()
+    clients = statics(world, 2)
+    world.force_rebalance()
+    assert [client.heartbeat() for client in clients] == [REBALANCING] * 2
+    world.rejoin(*clients)
+    assert (world.state(), world.group().generation) == (GroupState.STABLE, 2)
+    assert world.causes[-1] == "admin"
+
+
+def test_absent_members_keep_their_places() -> None:
+    """A forced rebalance removes nobody."""
+    world = World()
+    present, away = statics(world, 2)
+    world.force_rebalance()
+    join = present.join()
+    world.sleep(5_000)
+    assert join.error is ErrorCode.NONE
+    assert set(present.roster) == {present.id, away.id}
+
+
+def refused(world: World) -> str:
+    """The name of the refusal."""
+    with pytest.raises(Refusal, match=r"Group 'g'|group 'g'") as refusal:
+        world.force_rebalance()
+    return refusal.value.name
+
+
+def test_group_that_is_not_there() -> None:
+    """It is refused by name."""
+    assert refused(World()) == "group_not_found"
+
+
+def test_empty_group() -> None:
+    """There is nobody to rebalance."""
+    world = World()
+    world.commit({("t", 0): 1})
+    assert refused(world) == "group_empty"
+
+
+@pytest.mark.parametrize("state", [GroupState.PREPARING, GroupState.COMPLETING])
+def test_group_that_rebalances_already(state: GroupState) -> None:
+    """One at a time."""
+    world = World()
+    first, second = statics(world, 2)
+    first.join()
+    if state is GroupState.COMPLETING:
+        second.join()
+    assert world.state() is state
+    assert refused(world) == "rebalance_in_progress"
+
+
+def test_group_with_a_dynamic_member() -> None:
+    """Dynamic members that do not join in time would be dropped."""
+    world = World()
+    static, dynamic = world.member("a", static="i1"), world.member("b")
+    world.form(static, dynamic)
+    with pytest.raises(Refusal, match=dynamic.id) as refusal:
+        world.force_rebalance()
+    assert refusal.value.name == "dynamic_members"
+    assert world.state() is GroupState.STABLE
+
+
+# -- group.static.expansion.timeout.ms ---------------------------------------------------------
+
+
+def expanding(world: World) -> list[Client]:
+    """Static members that are on their way to a stable group of two."""
+    statics(world, 2)
+    limits = {"session_ms": 60_000, "rebalance_ms": 5_000}
+    return [world.member(f"n{n}", static=f"n{n}", **limits) for n in range(3)]
+
+
+def test_many_static_members_one_rebalance() -> None:
+    """Whoever comes within the time since the first is in the one rebalance at its end."""
+    world = World(static_expansion_timeout_ms=10_000)
+    newcomers = expanding(world)
+    joins = []
+    for newcomer in newcomers:
+        joins.append(newcomer.join())
+        world.sleep(3_000)
+    assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
+    world.sleep(1_000)
+    assert world.state() is GroupState.PREPARING
+    assert world.causes[1:] == ["static_expansion"]
+    started = world.seen(RebalanceStarted)[-1]
+    assert all(f"n{n}" in started.detail for n in range(3))
+    assert all(join.is_parked for join in joins)
+
+
+def test_expansion_ends_with_everybody_in() -> None:
+    """When the old members have joined again all are answered in one generation."""
+    world = World(static_expansion_timeout_ms=1_000)
+    old = statics(world, 2)
+    newcomer = world.member("n", static="n1")
+    join = newcomer.join()
+    world.sleep(1_000)
+    for client in old:
+        client.join()
+    assert join.reply.generation_id == 2
+    assert len(old[0].roster) == 3
+
+
+def test_group_works_on_while_it_collects() -> None:
+    """Nobody hears of those who wait."""
+    world = World(static_expansion_timeout_ms=10_000)
+    old = statics(world, 2)
+    world.member("n", static="n1", protocols=("range", "x")).join()
+    assert [client.heartbeat() for client in old] == [ErrorCode.NONE] * 2
+    assert old[1].join().error is ErrorCode.NONE
+    assert old[0].commit({("t", 0): 1}).part_errors == [ErrorCode.NONE]
+    assert world.describe().group_state == "Stable"
+
+
+def test_no_time_to_collect() -> None:
+    """By default a static newcomer starts a rebalance at once."""
+    world = World()
+    expanding(world)[0].join()
+    assert world.state() is GroupState.PREPARING
+    assert world.causes[-1] == "member_joined"
+
+
+def test_dynamic_newcomer_does_not_wait() -> None:
+    """It starts a rebalance at once, in which those who wait are as well."""
+    world = World(static_expansion_timeout_ms=10_000)
+    newcomers = expanding(world)
+    waiting = newcomers[0].join()
+    dynamic = world.member("d", rebalance_ms=5_000)
+    dynamic.join()
+    assert world.causes[1:] == ["member_joined"]
+    world.sleep(5_000)
+    assert waiting.error is ErrorCode.NONE
+    assert len(world.causes) == 2
+
+
+def test_time_to_collect_starts_anew() -> None:
+    """After a rebalance the next newcomer opens a new collection."""
+    world = World(static_expansion_timeout_ms=4_000)
+    old = statics(world, 2, session_ms=600_000)
+    first, second = world.member("n", static="n1"), world.member("m", static="m1")
+    first.join()
+    world.sleep(4_000)
+    for client in old:
+        client.join()
+    world.share(*old, first)
+    second.join()
+    world.sleep(3_999)
+    assert world.state() is GroupState.STABLE
+    world.sleep(1)
+    assert world.state() is GroupState.PREPARING
+
+
+def test_replaced_while_it_waits() -> None:
+    """A newcomer that was restarted meanwhile waits in the same place."""
+    world = World(static_expansion_timeout_ms=20_000)
+    statics(world, 2, session_ms=600_000)
+    first = world.member("n", static="n1", session_ms=6_000)
+    lost = first.join()
+    again = first.restarted().join()
+    assert lost.error is ErrorCode.FENCED_INSTANCE_ID
+    world.sleep(19_999)
+    assert (again.is_parked, world.state()) == (True, GroupState.STABLE)
+    world.sleep(1)
+    assert world.state() is GroupState.PREPARING
+
+
+def test_crash_while_collecting() -> None:
+    """Those who wait are not stored; the group is as it was."""
+    world = World(static_expansion_timeout_ms=10_000)
+    expanding(world)[0].join()
+    world.crash()
+    assert len(world.group().members) == 2
+    world.sleep(20_000)
+    assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
+
+
+# -- topics ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topic", "change", "partitions"),
+    [("t", "grown", 8), ("t", "deleted", 0), ("later", "created", 3)],
+)
+def test_subscribed_topic_changes(topic: str, change: str, partitions: int) -> None:
+    """Members are told to join again at once, instead of finding out by themselves."""
+    world = World()
+    client = world.member("a", topics=("t", "later"))
+    other = world.member("b", topics=("t",))
+    world.form(client, other)
+    world.change_topic(topic, change, partitions)
+    assert client.heartbeat() is REBALANCING
+    started = world.seen(RebalanceStarted)[-1]
+    assert (started.cause, started.detail) == ("topic_changed", f"{topic} {change}")
+
+
+def test_topic_changes_in_the_second_phase() -> None:
+    """What the leader works on is out of date."""
+    world = World()
+    client = world.member("a")
+    client.join()
+    world.sleep(3_000)
+    world.change_topic("t", "grown", 8)
+    assert client.sync({}).error is REBALANCING
+
+
+def test_topic_changes_in_the_first_phase() -> None:
+    """Everybody is about to join anyway."""
+    world = World()
+    world.member("a").join()
+    world.change_topic("t", "grown", 8)
+    assert world.causes == ["member_joined"]
+
+
+@pytest.mark.parametrize(
+    "attributes", [{"topics": ("u",)}, {"metadata": b"?"}, {"protocol_type": "connect"}]
+)
+def test_other_groups_are_left_alone(attributes: dict[str, object]) -> None:
+    """Those who do not subscribe to it, or whose bytes can't be read, find out as ever."""
+    world = World()
+    world.form(world.member("a", **attributes))
+    world.change_topic("t", "grown", 8)
+    assert world.state() is GroupState.STABLE
+
+
+def test_empty_group_is_left_alone() -> None:
+    """There is nobody to tell."""
+    world = World()
+    client = world.member("a")
+    world.form(client)
+    client.leave()
+    world.change_topic("t", "grown", 8)
+    assert world.state() is GroupState.EMPTY
+
+
+def test_option_is_off() -> None:
+    """Then clients find out when their metadata is old, as with Kafka; offsets go all the same."""
+    world = World(rebalance_on_topic_change=False)
+    client = world.member("a")
+    world.form(client)
+    client.commit({("t", 0): 1})
+    world.change_topic("t", "deleted")
+    assert world.state() is GroupState.STABLE
+    assert world.offsets() == {}
+
+
+def test_each_subscribed_group_is_told() -> None:
+    """One change, several groups."""
+    world = World()
+    world.form(world.member("a"))
+    world.form(world.member("b", group="h", session_ms=60_000))
+    world.form(world.member("c", group="i", topics=("u",)))
+    world.change_topic("t", "grown", 8)
+    assert [world.state(name) for name in "ghi"] == [
+        GroupState.PREPARING,
+        GroupState.PREPARING,
+        GroupState.STABLE,
+    ]

@@ -1,0 +1,290 @@
+"""LeaveGroup, alone and in batches, and Heartbeat."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import GroupEmptied, MemberFenced, MemberGone
+from coterie_protocol.messages import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
+from coterie_server.group import GroupState
+from tests.support.group_harness import Answer, Client, World
+
+OK = ErrorCode.NONE
+UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def leave(world: World, *identities: tuple[str, str | None], group: str = "g") -> Answer:
+    """Make several leave."""
+    members = tuple(MemberIdentity(member_id=m, group_instance_id=i) for m, i in identities)
+    return world.request(LeaveGroupRequest(group_id=group, members=members), 5)
+
+
+def statics(world: World, count: int) -> list[Client]:
+    """A stable group of static members."""
+    clients = [world.member(f"c{n}", static=f"i{n}") for n in range(count)]
+    world.form(*clients)
+    return clients
+
+
+# -- one ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_leave_in_every_version(version: int) -> None:
+    """Whether one id or a list is sent, the member is gone and the others rebalance."""
+    world = World()
+    leader, follower = world.member("a"), world.member("b")
+    world.form(leader, follower)
+    if version < 3:
+        message = LeaveGroupRequest(group_id="g", member_id=follower.id)
+    else:
+        members = (MemberIdentity(member_id=follower.id),)
+        message = LeaveGroupRequest(group_id="g", members=members)
+    answer = world.request(message, version)
+    assert answer.error is OK
+    assert answer.part_errors == ([] if version < 3 else [OK])
+    assert list(world.group().members) == [leader.id]
+    assert world.causes[-1] == "member_left"
+
+
+def test_error_at_the_top_in_old_versions() -> None:
+    """Before version 3 there is one member, and its error is the answer's."""
+    answer = World().request(LeaveGroupRequest(group_id="g", member_id="a"), 2)
+    assert answer.error is UNKNOWN
+    assert answer.reply.members == ()
+
+
+def test_last_member_leaves() -> None:
+    """The group is empty within the request, and has used up a generation."""
+    world = World()
+    client = world.member("a")
+    world.form(client)
+    assert client.leave() is OK
+    row = world.group().row
+    assert (row.state, row.generation, row.protocol_type) == ("Empty", 2, "consumer")
+    assert (row.protocol_name, row.leader) == (None, None)
+    assert [event.generation for event in world.seen(GroupEmptied)] == [2]
+
+
+@pytest.mark.parametrize("protocols", [("range",), ("sticky", "range")])
+def test_leader_leaves(protocols: tuple[str, ...]) -> None:
+    """Another member leads the next generation."""
+    world = World()
+    leader, follower = world.member("a", protocols=protocols), world.member("b")
+    world.form(leader, follower)
+    leader.leave()
+    assert world.group().leader == follower.id
+    follower.join()
+    assert follower.leads
+
+
+def test_parked_join_of_a_member_that_leaves() -> None:
+    """It is answered: whoever waits for it is no member any more."""
+    world = World()
+    leader, follower = world.member("a"), world.member("b")
+    world.form(leader, follower)
+    join = leader.join()
+    leader.leave()
+    assert join.error is UNKNOWN
+    assert join.reply.member_id == ""
+
+
+def test_reason_is_written_down() -> None:
+    """The journal says how a member went, why, and what it had."""
+    world = World()
+    leader, follower = world.member("a"), world.member("b")
+    world.form(leader, follower)
+    follower.leave(reason="shutting down")
+    (gone,) = world.seen(MemberGone)
+    assert (gone.member, gone.how, gone.reason) == (follower.id, "left", "shutting down")
+    assert gone.owned == {"t": (1, 3)}
+
+
+def test_empty_group_id() -> None:
+    """A group has a name; the members are not looked at."""
+    answer = leave(World(), ("a", None), group="")
+    assert answer.error is ErrorCode.INVALID_GROUP_ID
+    assert answer.reply.members == ()
+
+
+def test_unknown_group() -> None:
+    """Nobody is in a group that does not exist, which each of them is told."""
+    answer = leave(World(), ("a", None), ("", "i1"))
+    assert answer.error is OK
+    assert answer.part_errors == [UNKNOWN, UNKNOWN]
+
+
+def test_nobody_leaves() -> None:
+    """An empty list is no error."""
+    world = World()
+    world.form(world.member("a"))
+    assert leave(world).part_errors == []
+    assert world.state() is GroupState.STABLE
+
+
+# -- static members ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", [GroupState.COMPLETING, GroupState.STABLE])
+def test_removal_by_instance_id(state: GroupState) -> None:
+    """An administrator can remove a static member without knowing its member id."""
+    world = World()
+    clients = [world.member(f"c{n}", static=f"i{n}") for n in range(2)]
+    for client in clients:
+        client.join()
+    world.sleep(6_000)
+    if state is GroupState.STABLE:
+        world.share(*clients)
+    answer = leave(world, ("", "i1"))
+    assert answer.part_errors == [OK]
+    (echo,) = answer.reply.members
+    assert (echo.member_id, echo.group_instance_id) == ("", "i1")
+    assert world.state() is GroupState.PREPARING
+    assert world.causes[-1] == "member_removed"
+    assert clients[1].heartbeat() is UNKNOWN
+
+
+def test_instance_with_its_id() -> None:
+    """A static member may name both."""
+    world = World()
+    clients = statics(world, 2)
+    assert clients[1].leave() is OK
+    assert world.causes[-1] == "member_left"
+
+
+def test_instance_with_another_id() -> None:
+    """A process that was replaced can't remove the one in its place."""
+    world = World()
+    clients = statics(world, 2)
+    assert leave(world, (clients[0].id, "i1")).part_errors == [ErrorCode.FENCED_INSTANCE_ID]
+    assert world.state() is GroupState.STABLE
+
+
+def test_static_member_without_its_instance_id() -> None:
+    """The member id alone is enough."""
+    world = World()
+    clients = statics(world, 2)
+    assert leave(world, (clients[1].id, None)).part_errors == [OK]
+
+
+@pytest.mark.parametrize("instance", [None, "i9"])
+def test_no_id_and_no_known_instance(instance: str | None) -> None:
+    """Nobody is meant."""
+    world = World()
+    statics(world, 1)
+    assert leave(world, ("", instance)).part_errors == [UNKNOWN]
+    assert world.state() is GroupState.STABLE
+
+
+# -- batches -----------------------------------------------------------------------------------
+
+
+def test_batch_of_instances() -> None:
+    """Several go in one step, and those who stay rebalance once."""
+    world = World()
+    clients = statics(world, 3)
+    assert leave(world, ("", "i0"), ("", "i2")).part_errors == [OK, OK]
+    assert list(world.group().members) == [clients[1].id]
+    assert world.causes[1:] == ["member_removed"]
+
+
+def test_batch_with_failures() -> None:
+    """Each is answered for itself."""
+    world = World()
+    clients = statics(world, 3)
+    answer = leave(world, (clients[1].id, "i2"), ("", "i9"), ("", "i1"))
+    assert answer.part_errors == [ErrorCode.FENCED_INSTANCE_ID, UNKNOWN, OK]
+
+
+def test_batch_of_failures_only() -> None:
+    """If nobody goes, nothing happens."""
+    world = World()
+    statics(world, 1)
+    assert leave(world, ("nobody", None), ("", "i9")).part_errors == [UNKNOWN, UNKNOWN]
+    assert world.state() is GroupState.STABLE
+
+
+def test_batch_of_all_kinds() -> None:
+    """Leader, follower and pending id; the second mention of one finds nobody."""
+    world = World()
+    leader, follower, ghost = world.member("a"), world.member("b"), world.member("ghost")
+    world.form(leader, follower)
+    ghost.join_once()
+    ids = [leader.id, follower.id, ghost.id, "nobody", leader.id]
+    answer = leave(world, *((each, None) for each in ids))
+    assert answer.part_errors == [OK, OK, OK, UNKNOWN, UNKNOWN]
+    assert world.state() is GroupState.EMPTY
+
+
+def test_leaving_ends_the_first_phase() -> None:
+    """If all the others have joined, nobody is left to wait for."""
+    world = World()
+    clients = [world.member(name) for name in "abc"]
+    world.form(*clients)
+    joins = [client.join() for client in clients[:2]]
+    clients[2].leave()
+    assert [join.error for join in joins] == [OK, OK]
+    assert set(clients[0].roster) == {clients[0].id, clients[1].id}
+
+
+# -- heartbeats --------------------------------------------------------------------------------
+
+
+def test_heartbeat_without_a_group() -> None:
+    """A heartbeat needs a group that exists."""
+    message = HeartbeatRequest(group_id="", generation_id=1, member_id="a")
+    world = World()
+    assert world.request(message, 4).error is ErrorCode.INVALID_GROUP_ID
+    assert world.member("a", id="a-1").heartbeat() is UNKNOWN
+
+
+def test_heartbeat_of_a_member_whose_join_is_parked() -> None:
+    """It is told what it knows: the rebalance goes on."""
+    world = World()
+    leader, follower = world.member("a"), world.member("b")
+    world.form(leader, follower)
+    leader.join()
+    assert leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_heartbeat_in_every_version(version: int) -> None:
+    """The answer is the same in all of them."""
+    world = World()
+    client = world.member("a")
+    world.form(client)
+    assert client.heartbeat(version=version) is OK
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance", "error"),
+    [
+        ("i0-1", "i0", OK),
+        ("i0-1", None, OK),
+        ("other", "i0", ErrorCode.FENCED_INSTANCE_ID),
+        ("i0-1", "i1", ErrorCode.FENCED_INSTANCE_ID),
+        ("i0-1", "i9", UNKNOWN),
+        ("other", None, UNKNOWN),
+    ],
+)
+def test_ids_of_a_static_member(member_id: str, instance: str | None, error: ErrorCode) -> None:
+    """An instance id has to be that of the member; one that is left out is not missed."""
+    world = World()
+    clients = statics(world, 2)
+    given = {"member_id": member_id, "group_instance_id": instance}
+    assert clients[0].heartbeat(**given) is error
+
+
+def test_fenced_member_is_written_down() -> None:
+    """Two processes under one name are a fault of the deployment that somebody has to see."""
+    world = World()
+    old = world.member("a", static="i1", host="/10.0.0.1")
+    world.form(old)
+    new = old.restarted(host="/10.0.0.2")
+    new.join()
+    old.heartbeat()
+    (fenced,) = world.seen(MemberFenced)
+    assert (fenced.member, fenced.host) == (old.id, "/10.0.0.1")
+    assert (fenced.holder, fenced.holder_host) == (new.id, "/10.0.0.2")
+    assert (fenced.instance, fenced.request) == ("i1", "Heartbeat")

@@ -1,0 +1,287 @@
+"""OffsetCommit: who may commit, and what is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import OffsetsCommitted
+from coterie_protocol.messages import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie_server.group import GroupState
+from coterie_server.group.records import OffsetRow
+from tests.support.group_harness import Answer, Client, World
+
+OK = ErrorCode.NONE
+UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
+NO_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+T0 = {("t", 0): 5}
+
+
+def member(world: World, **attributes: object) -> Client:
+    """The only member of a stable group."""
+    client = world.member("a", **attributes)
+    world.form(client)
+    return client
+
+
+def emptied(world: World) -> Client:
+    """The former member of an empty group."""
+    client = member(world)
+    client.leave()
+    assert world.state() is GroupState.EMPTY
+    return client
+
+
+# -- who may -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(1, 10))
+def test_member_commits(version: int) -> None:
+    """In every version that can name a member."""
+    world = World()
+    assert member(world).commit(T0, version=version).part_errors == [OK]
+    assert world.offsets() == T0
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_nobody_in_particular_makes_a_group(version: int) -> None:
+    """A consumer that manages its partitions itself needs no group beforehand."""
+    world = World()
+    assert world.commit(T0, version=version).part_errors == [OK]
+    assert world.state() is GroupState.EMPTY
+    assert world.group().row.protocol_type is None
+
+
+@pytest.mark.parametrize(("version", "error"), [(8, 22), (9, 69)])
+def test_member_of_a_missing_group(version: int, error: int) -> None:
+    """Since version 9 the answer says that it is the group that is missing."""
+    answer = World().commit(T0, version=version, generation_id_or_member_epoch=1, member_id="a")
+    assert answer.part_errors == [ErrorCode(error)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({}, UNKNOWN),
+        ({"member_id": "nobody", "generation_id_or_member_epoch": 1}, UNKNOWN),
+        ({"member_id": "i1-1"}, ErrorCode.ILLEGAL_GENERATION),
+        ({"member_id": "i1-1", "generation_id_or_member_epoch": 0}, ErrorCode.ILLEGAL_GENERATION),
+        ({"member_id": "i1-1", "generation_id_or_member_epoch": 1}, OK),
+        ({"member_id": "i1-1", "group_instance_id": "i9"}, UNKNOWN),
+        ({"member_id": "x", "group_instance_id": "i1"}, ErrorCode.FENCED_INSTANCE_ID),
+        ({"group_instance_id": "i1"}, ErrorCode.FENCED_INSTANCE_ID),
+    ],
+)
+def test_commit_into_a_group_at_work(fields: dict[str, object], error: ErrorCode) -> None:
+    """Only a member of the present generation may."""
+    world = World()
+    member(world, static="i1")
+    assert world.commit(T0, **fields).part_errors == [error]
+    assert world.offsets() == (T0 if error is OK else {})
+
+
+@pytest.mark.parametrize("fields", [{}, {"member_id": "x"}, {"group_instance_id": "i9"}])
+def test_commit_into_an_empty_group(fields: dict[str, object]) -> None:
+    """Whoever names no generation may, whatever else it names: so offsets are reset."""
+    world = World()
+    emptied(world)
+    assert world.commit(T0, **fields).part_errors == [OK]
+
+
+def test_former_member_of_an_empty_group() -> None:
+    """Whoever names a generation has to be in it."""
+    assert emptied(World()).commit(T0).part_errors == [UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({}, ErrorCode.REBALANCE_IN_PROGRESS),
+        ({"member_id": "nobody"}, UNKNOWN),
+        ({"generation_id_or_member_epoch": 7}, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_commit_in_the_second_phase(fields: dict[str, object], error: ErrorCode) -> None:
+    """Nobody owns anything then; who is wrong anyway is told that."""
+    world = World()
+    client = world.member("a")
+    client.join()
+    world.sleep(3_000)
+    assert world.state() is GroupState.COMPLETING
+    assert client.commit(T0, **fields).part_errors == [error]
+
+
+def test_commit_in_the_first_phase() -> None:
+    """A member may save its work before it gives up its partitions."""
+    world = World()
+    client = member(world)
+    world.member("b", version=3).join()
+    assert client.commit(T0).part_errors == [OK]
+
+
+# -- what --------------------------------------------------------------------------------------
+
+
+def commit_of(*partitions: OffsetCommitRequestPartition, topic: str = "t") -> OffsetCommitRequest:
+    """A commit of some partitions of a topic."""
+    topics = (OffsetCommitRequestTopic(name=topic, partitions=partitions),)
+    return OffsetCommitRequest(group_id="g", topics=topics)
+
+
+def partition(index: int = 0, offset: int = 1, **fields: object) -> OffsetCommitRequestPartition:
+    """A partition in a commit."""
+    values: dict[str, Any] = {
+        "partition_index": index,
+        "committed_offset": offset,
+        "committed_metadata": "",
+    }
+    return OffsetCommitRequestPartition(**values | fields)
+
+
+def test_everything_is_kept() -> None:
+    """Offset, leader epoch, metadata and when it was."""
+    world = World()
+    entry = partition(3, 77, committed_leader_epoch=4, committed_metadata="note")
+    world.request(commit_of(entry), 9)
+    row = OffsetRow(
+        group_id="g",
+        topic="t",
+        partition=3,
+        offset=77,
+        leader_epoch=4,
+        metadata="note",
+        committed_at_ms=world.now_ms,
+        expires_at_ms=-1,
+    )
+    assert [row for row in world.rows if isinstance(row, OffsetRow)] == [row]
+
+
+def test_metadata_left_out() -> None:
+    """It is kept as empty text."""
+    world = World()
+    world.request(commit_of(partition(committed_metadata=None)), 9)
+    assert world.group().offsets["t", 0].metadata == ""
+
+
+@pytest.mark.parametrize("offset", [0, -1, -7, 2**63 - 1])
+def test_any_offset(offset: int) -> None:
+    """What an offset means is not looked at."""
+    world = World()
+    assert world.commit({("t", 0): offset}).part_errors == [OK]
+    assert world.offsets() == {("t", 0): offset}
+
+
+def test_last_of_a_partition_named_twice() -> None:
+    """Both are answered, the last counts."""
+    world = World()
+    answer = world.request(commit_of(partition(0, 1), partition(0, 2)), 9)
+    assert answer.part_errors == [OK, OK]
+    assert world.offsets() == {("t", 0): 2}
+
+
+def test_later_commit_replaces_the_earlier() -> None:
+    """It may also go back."""
+    world = World()
+    world.commit({("t", 0): 9, ("t", 1): 1})
+    world.commit({("t", 0): 5})
+    assert world.offsets() == {("t", 0): 5, ("t", 1): 1}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ("x" * 4_096, OK),
+        ("x" * 4_097, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ("é" * 4_096, OK),
+        ("\N{SMILE}" * 2_048, OK),
+        ("\N{GRINNING FACE}" * 2_048, OK),
+        ("\N{GRINNING FACE}" * 2_049, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    ],
+)
+def test_length_of_metadata(metadata: str, error: ErrorCode) -> None:
+    """It is measured as Kafka does, in the units of UTF-16 and not in bytes."""
+    assert World().commit(T0, metadata=metadata).part_errors == [error]
+
+
+def test_one_metadata_too_large() -> None:
+    """The other partitions are stored."""
+    world = World(offset_metadata_max=3)
+    entries = partition(0, 1, committed_metadata="long"), partition(1, 2, committed_metadata="ok")
+    answer = world.request(commit_of(*entries), 9)
+    assert answer.part_errors == [ErrorCode.OFFSET_METADATA_TOO_LARGE, OK]
+    assert world.offsets() == {("t", 1): 2}
+
+
+# -- topics ------------------------------------------------------------------------------------
+
+
+def errors_of(answer: Answer) -> dict[tuple[str, int], ErrorCode]:
+    """The error of each partition."""
+    return {
+        (topic.name, p.partition_index): ErrorCode(p.error_code)
+        for topic in answer.reply.topics
+        for p in topic.partitions
+    }
+
+
+def test_unknown_topics_and_partitions() -> None:
+    """Each partition is answered for itself; what exists is stored."""
+    world = World()
+    answer = world.commit({("t", 0): 5, ("t", 4): 1, ("t", -1): 1, ("nowhere", 0): 1})
+    assert errors_of(answer) == {
+        ("t", 0): OK,
+        ("t", 4): NO_TOPIC,
+        ("t", -1): NO_TOPIC,
+        ("nowhere", 0): NO_TOPIC,
+    }
+    assert world.offsets() == T0
+
+
+def test_topics_are_looked_at_first() -> None:
+    """If nothing is left to commit, the group is neither looked at nor made."""
+    world = World()
+    answer = world.commit({("nowhere", 0): 1}, generation_id_or_member_epoch=7, member_id="a")
+    assert answer.part_errors == [NO_TOPIC]
+    assert world.commit({}).reply.topics == ()
+    assert world.state() is GroupState.DEAD
+
+
+@pytest.mark.parametrize(("topic", "answered"), [("t", []), ("nowhere", ["nowhere"])])
+def test_topic_without_partitions(topic: str, answered: list[str]) -> None:
+    """The answer speaks of it only if it does not exist."""
+    answer = World().request(commit_of(topic=topic), 9)
+    assert [(t.name, t.partitions) for t in answer.reply.topics] == [(n, ()) for n in answered]
+
+
+def test_refusal_is_for_what_exists() -> None:
+    """A member that may not commit is told so where there is something to commit to."""
+    world = World()
+    member(world)
+    answer = world.commit({("t", 0): 5, ("nowhere", 0): 1})
+    assert errors_of(answer) == {("t", 0): UNKNOWN, ("nowhere", 0): NO_TOPIC}
+
+
+# -- what is written down ----------------------------------------------------------------------
+
+
+def test_commit_is_written_down() -> None:
+    """The journal says who committed what; what was refused is not in it."""
+    world = World()
+    client = member(world)
+    client.commit({("t", 0): 5, ("u", 1): 6, ("u", 9): 7})
+    (committed,) = world.seen(OffsetsCommitted)
+    assert (committed.member, committed.generation) == (client.id, 1)
+    assert committed.offsets == {"t": {"0": 5}, "u": {"1": 6}}
+
+
+def test_refused_commit_is_not_written_down() -> None:
+    """Nothing happened."""
+    world = World(offset_metadata_max=1)
+    world.commit(T0, metadata="long")
+    assert world.seen(OffsetsCommitted) == []

@@ -1,0 +1,389 @@
+"""The ownership ledger and its guard: nobody is given what another has not let go of."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_protocol.consumer import (
+    NEEDS_REJOIN,
+    Assignment,
+    decode_assignment,
+    encode_assignment,
+    flatten,
+    group_by_topic,
+)
+from coterie_protocol.journal import (
+    GroupRecovered,
+    MemberGone,
+    OwnershipConflict,
+    RebalanceCompleted,
+    RebalanceStarted,
+)
+from coterie_server.group.ledger import Holding
+from tests.support.group_harness import Client, World, assigned
+
+GUARDS = ("off", "report", "enforce")
+
+
+def partitions(*numbers: int) -> frozenset[tuple[str, int]]:
+    """Partitions of the topic."""
+    return frozenset(("t", number) for number in numbers)
+
+
+def given(client: Client) -> tuple[frozenset[tuple[str, int]], int]:
+    """What a client was told in its last sync, and the error code in it."""
+    assert client.assignment is not None
+    assignment = decode_assignment(client.assignment)
+    return flatten(assignment.assigned_partitions), assignment.error_code
+
+
+def cooperative(guard: str) -> tuple[World, Client, Client]:
+    """One member that owns all four partitions, and one that has just come, both joined."""
+    world = World(ownership_guard=guard, initial_rebalance_delay_ms=0)
+    owner, newcomer = world.member("a"), world.member("b")
+    world.form(owner)
+    claims(owner, 0, 1, 2, 3)
+    newcomer.join()
+    owner.join()
+    return world, owner, newcomer
+
+
+def claims(client: Client, *numbers: int) -> None:
+    """Let a client say in its next join that it owns these, as of its generation."""
+    client.owned, client.owned_generation = partitions(*numbers), client.generation
+
+
+def bring(leader: Client, plan: dict[Client, tuple[int, ...]]) -> None:
+    """Let the leader bring an assignment and the others ask for it."""
+    leader.sync({client: assigned("t", *numbers) for client, numbers in plan.items()})
+    for client in plan:
+        if client is not leader:
+            client.sync()
+
+
+def conflicts(world: World) -> list[tuple[int, str, str, bool]]:
+    """Partition, holder, who was to get it, and whether it was withheld."""
+    return [(c.partition, c.holder, c.given_to, c.withheld) for c in world.seen(OwnershipConflict)]
+
+
+# -- the guard ---------------------------------------------------------------------------------
+
+
+def test_guard_off() -> None:
+    """Nothing is said of conflicts; the journal still knows who was given what."""
+    world, owner, newcomer = cooperative("off")
+    bring(owner, {owner: (0, 1), newcomer: (2, 3)})
+    assert conflicts(world) == []
+    assert given(newcomer) == (partitions(2, 3), 0)
+    assert world.seen(RebalanceCompleted)[-1].assigned == {
+        owner.id: {"t": (0, 1)},
+        newcomer.id: {"t": (2, 3)},
+    }
+
+
+def test_guard_reports() -> None:
+    """What the leader brings goes through, and the journal says what is wrong with it."""
+    world, owner, newcomer = cooperative("report")
+    bring(owner, {owner: (0, 1), newcomer: (2, 3)})
+    assert conflicts(world) == [
+        (2, owner.id, newcomer.id, False),
+        (3, owner.id, newcomer.id, False),
+    ]
+    assert given(newcomer) == (partitions(2, 3), 0)
+
+
+def test_guard_enforces() -> None:
+    """The newcomer does not get what the owner still claims, and all are told to rejoin."""
+    world, owner, newcomer = cooperative("enforce")
+    bring(owner, {owner: (0, 1), newcomer: (2, 3)})
+    assert conflicts(world) == [
+        (2, owner.id, newcomer.id, True),
+        (3, owner.id, newcomer.id, True),
+    ]
+    assert given(owner) == (partitions(0, 1), NEEDS_REJOIN)
+    assert given(newcomer) == (frozenset(), NEEDS_REJOIN)
+    assert world.seen(RebalanceCompleted)[-1].needs_rejoin is True
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_second_round_hands_over(guard: str) -> None:
+    """When the owner has let go, the newcomer gets the rest without objection."""
+    world, owner, newcomer = cooperative(guard)
+    bring(owner, {owner: (0, 1), newcomer: ()})
+    claims(owner, 0, 1)
+    owner.join()
+    newcomer.join()
+    bring(owner, {owner: (0, 1), newcomer: (2, 3)})
+    assert conflicts(world) == []
+    assert given(newcomer) == (partitions(2, 3), 0)
+
+
+@pytest.mark.parametrize(("guard", "second"), [("report", (1, 2)), ("enforce", (2,))])
+def test_partition_given_twice(guard: str, second: tuple[int, ...]) -> None:
+    """The member that comes first in the group keeps it."""
+    world = World(ownership_guard=guard)
+    leader, follower = world.member("a"), world.member("b")
+    for client in (leader, follower):
+        client.join()
+    world.sleep(6_000)
+    bring(leader, {leader: (0, 1), follower: (1, 2)})
+    assert conflicts(world) == [(1, leader.id, follower.id, guard == "enforce")]
+    assert given(leader)[0] == partitions(0, 1)
+    assert given(follower)[0] == partitions(*second)
+
+
+def test_user_data_is_kept() -> None:
+    """The guard takes partitions out of an assignment and nothing else."""
+    _, owner, newcomer = cooperative("enforce")
+    entries = group_by_topic(partitions(0))
+    data = encode_assignment(Assignment(assigned_partitions=entries, user_data=b"plan"), 1)
+    owner.sync({newcomer: data})
+    newcomer.sync()
+    assert newcomer.assignment is not None
+    assert decode_assignment(newcomer.assignment).user_data == b"plan"
+
+
+def test_untouched_assignments_keep_their_bytes() -> None:
+    """Where there is no conflict, what the leader wrote is what the members read."""
+    _, owner, newcomer = cooperative("enforce")
+    odd = assigned("t") + b"trailing bytes"
+    owner.sync({owner: assigned("t", 0, 1), newcomer: odd})
+    newcomer.sync()
+    assert newcomer.assignment == odd
+
+
+# -- who holds what ----------------------------------------------------------------------------
+
+
+def test_members_that_claim_nothing_hold_nothing() -> None:
+    """Eager members have given everything back before they join."""
+    world = World(ownership_guard="enforce")
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    first.join()
+    second.join()
+    bring(first, {first: (1, 3), second: (0, 2)})
+    assert conflicts(world) == []
+
+
+def test_partitions_of_a_lost_member_are_free() -> None:
+    """Whoever is gone holds nothing."""
+    world = World(ownership_guard="enforce")
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    second.leave()
+    first.join()
+    bring(first, {first: (0, 1, 2, 3)})
+    assert conflicts(world) == []
+
+
+def away(guard: str) -> tuple[World, Client, Client]:
+    """A leader, and a static member that is away in the generation that has just begun."""
+    world = World(ownership_guard=guard)
+    leader = world.member("a", rebalance_ms=3_000, session_ms=60_000)
+    absent = world.member("b", static="i1", rebalance_ms=3_000, session_ms=60_000)
+    world.form(leader, absent)
+    leader.join()
+    world.sleep(3_000)
+    return world, leader, absent
+
+
+def test_absent_static_member_holds_what_it_was_given() -> None:
+    """It has not been told to let go of anything."""
+    world, leader, absent = away("enforce")
+    leader.sync({leader: assigned("t", 0, 1, 2, 3)})
+    assert conflicts(world) == [(1, absent.id, leader.id, True), (3, absent.id, leader.id, True)]
+    assert given(leader) == (partitions(0, 2), NEEDS_REJOIN)
+
+
+def test_static_member_that_comes_in_the_second_phase_speaks_for_itself() -> None:
+    """It has joined after all, and says that it holds nothing."""
+    world, leader, absent = away("enforce")
+    absent.join()
+    leader.sync({leader: assigned("t", 0, 1, 2, 3)})
+    assert conflicts(world) == []
+
+
+def test_later_generation_is_right() -> None:
+    """If two claim a partition, the one that missed the loss of it is wrong."""
+    world = World(ownership_guard="enforce")
+    first, second, third = (world.member(name) for name in "abc")
+    world.form(first, second, third)
+    for client, generation in ((first, 1), (second, 0)):
+        client.owned, client.owned_generation = partitions(0), generation
+    world.rejoin(third)
+    first.join()
+    for client in (second, third):
+        client.join()
+    bring(first, {first: (), second: (0,), third: ()})
+    assert conflicts(world) == [(0, first.id, second.id, True)]
+
+
+def test_absent_member_knows_better_than_an_old_claim() -> None:
+    """It was given the partition in the last generation; the claim is of one before."""
+    world, leader, absent = away("enforce")
+    leader.sync({leader: assigned("t", 0, 2), absent: assigned("t", 1, 3)})
+    leader.owned, leader.owned_generation = partitions(1), 0
+    leader.join()
+    world.sleep(3_000)
+    leader.sync({leader: assigned("t", 1)})
+    assert conflicts(world) == [(1, absent.id, leader.id, True)]
+
+
+# -- unreadable --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("guard", ["report", "enforce"])
+def test_unreadable_assignment(guard: str) -> None:
+    """It goes through as it is; the journal says that nothing is known."""
+    world, owner, newcomer = cooperative(guard)
+    owner.sync({owner: b"?", newcomer: assigned("t", 0)})
+    newcomer.sync()
+    assert (owner.assignment, newcomer.assignment) == (b"?", assigned("t", 0))
+    assert conflicts(world) == []
+    completed = world.seen(RebalanceCompleted)[-1]
+    assert (completed.assigned, completed.needs_rejoin) == (None, False)
+    assert world.group().ledger.holdings == {}
+
+
+def test_unreadable_subscription_claims_nothing() -> None:
+    """The others' claims count all the same."""
+    world = World(ownership_guard="enforce")
+    first, second = world.member("a", metadata=b"?"), world.member("b")
+    world.form(first, second)
+    claims(second, 1, 3)
+    second.join()
+    first.join()
+    bring(first, {first: (0, 1), second: (2,)})
+    assert conflicts(world) == [(1, second.id, first.id, True)]
+
+
+def test_groups_of_another_type_have_no_ledger() -> None:
+    """Their bytes may look like anything."""
+    world = World(ownership_guard="enforce")
+    client = world.member("a", protocol_type="connect")
+    client.join()
+    world.sleep(3_000)
+    client.sync({client: assigned("t", 0)})
+    world.crash()
+    assert world.group().ledger.holdings == {}
+    client.leave()
+    assert [gone.owned for gone in world.seen(MemberGone)] == [{}]
+
+
+# -- what the journal says ---------------------------------------------------------------------
+
+
+def test_moved_and_revoked() -> None:
+    """Compared with what was given last: changed hands, and were taken away at all."""
+    world = World()
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    first.join()
+    second.join()
+    bring(first, {first: (0, 1), second: ()})
+    done = world.seen(RebalanceCompleted)
+    assert [(d.moved, d.revoked) for d in done] == [(0, 0), (1, 3)]
+
+
+def test_holdings_know_since_when() -> None:
+    """A partition that stays where it is keeps its generation and time."""
+    world = World()
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    since_ms = world.now_ms
+    world.sleep(500)
+    first.join()
+    second.join()
+    bring(first, {first: (0, 1), second: (3,)})
+    assert world.group().ledger.holdings == {
+        ("t", 0): Holding(first.id, 1, since_ms),
+        ("t", 1): Holding(first.id, 2, world.now_ms),
+        ("t", 3): Holding(second.id, 1, since_ms),
+    }
+
+
+def test_holdings_pass_to_the_new_process() -> None:
+    """A static member that comes back holds what it held."""
+    world = World()
+    old = world.member("a", static="i1")
+    world.form(old)
+    new = old.restarted()
+    new.join()
+    assert world.group().ledger.owned_by(new.id) == partitions(0, 1, 2, 3)
+    assert world.group().ledger.owned_by(old.id) == frozenset()
+
+
+def test_holdings_survive_a_crash() -> None:
+    """They are read from the stored assignments."""
+    world = World()
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    world.crash()
+    assert world.group().ledger.owned_by(second.id) == partitions(1, 3)
+
+
+def test_a_restart_tells_who_owned_what() -> None:
+    """The journal goes on where the restart left it, whatever the guard."""
+    world = World(ownership_guard="off")
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    world.crash()
+    assert world.seen(GroupRecovered)[-1].assigned == {
+        first.id: {"t": (0, 2)},
+        second.id: {"t": (1, 3)},
+    }
+
+
+# -- members that have to join once more -------------------------------------------------------
+
+
+def test_follow_up_of_a_revocation() -> None:
+    """The owner lost something, so it joins again; the journal knows which round asked for it."""
+    world, owner, newcomer = cooperative("report")
+    bring(owner, {owner: (0, 1), newcomer: ()})
+    claims(owner, 0, 1)
+    owner.join()
+    assert world.causes[-1] == "revocation_follow_up"
+    assert world.seen(RebalanceStarted)[-1].follows == 2
+
+
+def test_follow_up_of_needs_rejoin() -> None:
+    """A leader that asks everybody to rejoin makes follow-ups of all their joins."""
+    world, owner, newcomer = cooperative("report")
+    entries = group_by_topic(partitions(0, 1, 2, 3))
+    plan = Assignment(assigned_partitions=entries, error_code=NEEDS_REJOIN)
+    owner.sync({owner: encode_assignment(plan, 1)})
+    newcomer.sync()
+    assert world.seen(RebalanceCompleted)[-1].needs_rejoin is True
+    newcomer.owned_generation = 2
+    newcomer.join()
+    assert world.causes[-1] == "revocation_follow_up"
+
+
+def test_follow_up_is_asked_for_once() -> None:
+    """When the next round has begun, later changes have causes of their own."""
+    world, owner, newcomer = cooperative("report")
+    bring(owner, {owner: (0, 1), newcomer: ()})
+    claims(owner, 0, 1)
+    owner.join()
+    newcomer.join()
+    owner.topics = ("t", "u")
+    owner.join()
+    assert world.causes[-2:] == ["revocation_follow_up", "subscription_changed"]
+
+
+def test_follow_up_of_a_member_that_was_replaced() -> None:
+    """Its place is known under its new id."""
+    world = World(initial_rebalance_delay_ms=0)
+    owner, newcomer = world.member("a", static="i1"), world.member("b")
+    world.form(owner)
+    claims(owner, 0, 1, 2, 3)
+    newcomer.join()
+    owner.join()
+    bring(owner, {owner: (0, 1), newcomer: ()})
+    again = owner.restarted()
+    again.join()
+    claims(again, 0, 1)
+    again.join()
+    assert world.causes[-1] == "revocation_follow_up"

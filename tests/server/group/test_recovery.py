@@ -1,0 +1,364 @@
+"""A node that starts again takes its groups up where it left them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import GroupRecovered, MemberGone, RebalanceStarted
+from coterie_server.group import Config, Coordinator, GroupState, Record, Row
+from coterie_server.group.records import (
+    Gone,
+    GroupRow,
+    MemberRow,
+    OffsetRow,
+    from_stored,
+    to_stored,
+)
+from tests.support.group_harness import Client, World, assigned
+
+OK = ErrorCode.NONE
+UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def pair(world: World, **attributes: object) -> tuple[Client, Client]:
+    """A stable group of two."""
+    leader, follower = world.member("a", **attributes), world.member("b", **attributes)
+    world.form(leader, follower)
+    return leader, follower
+
+
+# -- stable ------------------------------------------------------------------------------------
+
+
+def test_stable_group_goes_on() -> None:
+    """Same generation, same leader, same assignments; nobody notices."""
+    world = World()
+    leader, follower = pair(world)
+    world.crash()
+    assert [c.heartbeat() for c in (leader, follower)] == [OK, OK]
+    assert follower.sync().reply.assignment == assigned("t", 1, 3)
+    assert follower.join().reply.leader == leader.id
+    assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
+    assert len(world.seen(RebalanceStarted)) == 1
+
+
+def test_everything_shown_is_as_it_was() -> None:
+    """What an administrator sees does not change with the restart."""
+    world = World()
+    pair(world)
+    before = world.describe()
+    world.crash()
+    assert world.describe() == before
+
+
+def test_members_get_a_fresh_session() -> None:
+    """They could not be heard of while the node was down."""
+    world = World()
+    leader, follower = pair(world)
+    world.sleep(9_999)
+    world.crash()
+    world.live(9_999, leader)
+    assert follower.id in world.group().members
+    world.sleep(1)
+    assert follower.id not in world.group().members
+    assert world.causes[-1] == "session_expired"
+
+
+def test_all_protocols_are_stored() -> None:
+    """A newcomer may have any of them in common, and an unchanged join is unchanged."""
+    world = World()
+    leader, follower = pair(world, protocols=("x", "y"))
+    world.crash()
+    assert follower.join().error is OK
+    assert world.member("c", protocols=("y",)).join().is_parked
+    assert leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_order_of_members_does_not_hang_on_it() -> None:
+    """Whoever led before leads on, though others come first in the store."""
+    world = World()
+    leader, follower = world.member("z"), world.member("a")
+    world.form(leader, follower)
+    world.crash()
+    leader.join()
+    follower.join()
+    assert leader.leads
+
+
+def test_static_members_are_known_by_name() -> None:
+    """A static member that comes back after a restart takes its place without a rebalance."""
+    world = World()
+    old = world.member("a", static="i1")
+    world.form(old)
+    world.crash()
+    new = old.restarted()
+    assert new.join().reply.skip_assignment is True
+    assert old.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_recovery_is_written_down() -> None:
+    """The journal has a line for each group with members."""
+    world = World()
+    leader, follower = pair(world)
+    world.commit({("t", 0): 1}, group_id="offsets")
+    world.crash()
+    (recovered,) = world.seen(GroupRecovered)
+    assert (recovered.group, recovered.state, recovered.generation) == ("g", "Stable", 1)
+    assert recovered.members == (leader.id, follower.id)
+
+
+# -- the first phase ---------------------------------------------------------------------------
+
+
+def preparing(world: World) -> tuple[Client, Client]:
+    """A stable group that a newcomer has disturbed."""
+    leader, follower = pair(world, rebalance_ms=5_000)
+    world.member("c", rebalance_ms=5_000, version=3).join()
+    world.crash()
+    assert world.state() is GroupState.PREPARING
+    return leader, follower
+
+
+def test_first_phase_goes_on() -> None:
+    """The members are asked to join again, as they were before."""
+    world = World()
+    leader, follower = preparing(world)
+    assert leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert leader.join().is_parked
+    assert follower.join().reply.generation_id == 2
+
+
+def test_first_phase_gets_its_full_time_again() -> None:
+    """Those who do not join in that time are dropped."""
+    world = World()
+    leader, follower = preparing(world)
+    join = leader.join()
+    world.live(4_999, follower)
+    assert join.is_parked
+    world.sleep(1)
+    assert list(leader.roster) == [leader.id]
+
+
+def test_newcomer_of_a_lost_round() -> None:
+    """It was in no generation, so it is not known; its client starts over."""
+    world = World()
+    preparing(world)
+    newcomer = world.member("c", id="c-3")
+    assert newcomer.join().error is UNKNOWN
+
+
+def test_first_rebalance_is_lost() -> None:
+    """A group whose members were all new is empty again, in the generation that it had."""
+    world = World()
+    world.member("a").join()
+    world.crash()
+    row = world.group().row
+    assert (row.state, row.generation, row.leader) == ("Empty", 0, None)
+    again = world.member("b")
+    world.form(again)
+    assert (again.generation, again.leads) == (1, True)
+
+
+def test_only_new_members_were_left() -> None:
+    """The same in a group that had others before."""
+    world = World()
+    old, new = world.member("a"), world.member("b", version=3)
+    world.form(old)
+    new.join()
+    world.member("c").join_once()
+    old.leave()
+    assert world.state() is GroupState.PREPARING
+    world.crash()
+    row = world.group().row
+    assert (row.state, row.generation) == ("Empty", 1)
+    assert (row.leader, row.protocol_name) == (None, None)
+
+
+def test_new_member_led_when_the_node_stopped() -> None:
+    """It is not stored, so somebody who is leads."""
+    world = World()
+    leader, follower = pair(world)
+    late = world.member("c", version=3)
+    late.join()
+    leader.leave()
+    world.crash()
+    assert world.group().leader == follower.id
+
+
+# -- the second phase --------------------------------------------------------------------------
+
+
+def completing(world: World) -> tuple[Client, Client]:
+    """A group that has been told its generation and lost its node."""
+    leader, follower = world.member("a"), world.member("b")
+    leader.join()
+    follower.join()
+    world.sleep(6_000)
+    follower.sync()
+    world.crash()
+    assert world.state() is GroupState.COMPLETING
+    return leader, follower
+
+
+def test_second_phase_goes_on() -> None:
+    """The generation was stored before anybody was told of it: the leader may bring its plan."""
+    world = World()
+    leader, follower = completing(world)
+    assert leader.sync({follower: b"yours"}).error is OK
+    assert follower.sync().reply.assignment == b"yours"
+    assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
+
+
+def test_generation_is_not_given_out_twice() -> None:
+    """Whatever happens after the crash, the next generation is another one."""
+    world = World()
+    leader, follower = completing(world)
+    leader.topics = ("u",)
+    leader.join()
+    follower.join()
+    assert leader.generation == 2
+
+
+def test_second_phase_gets_its_full_time_again() -> None:
+    """All members are given up that do not sync in that time."""
+    world = World()
+    leader, follower = completing(world)
+    world.live(59_999, leader, follower)
+    assert world.state() is GroupState.COMPLETING
+    world.sleep(1)
+    assert world.state() is GroupState.EMPTY
+
+
+def test_lost_answer_is_given_again() -> None:
+    """A member whose join's answer was lost asks again and gets it."""
+    world = World()
+    leader, _ = completing(world)
+    reply = leader.join().reply
+    assert (reply.generation_id, len(reply.members)) == (1, 2)
+
+
+def test_absent_static_member_in_the_second_phase() -> None:
+    """It is still there, and is not given up though it does not sync."""
+    world = World()
+    leader = world.member("a", rebalance_ms=5_000)
+    away = world.member("b", static="i1", rebalance_ms=5_000, session_ms=60_000)
+    world.form(leader, away)
+    leader.join()
+    world.live(5_000, leader)
+    assert world.state() is GroupState.COMPLETING
+    world.crash()
+    leader.sync({})
+    world.live(20_000, leader)
+    assert away.id in world.group().members
+    assert world.state() is GroupState.STABLE
+    assert world.seen(MemberGone) == []
+
+
+# -- empty, and gone ---------------------------------------------------------------------------
+
+
+def test_empty_group_keeps_its_generation() -> None:
+    """And the type that its members had."""
+    world = World()
+    client = world.member("a")
+    world.form(client)
+    client.leave()
+    world.crash()
+    row = world.group().row
+    assert (row.state, row.generation, row.protocol_type) == ("Empty", 2, "consumer")
+
+
+def test_members_that_left_stay_away() -> None:
+    """They are gone from the store as from memory."""
+    world = World()
+    leader, follower = pair(world)
+    follower.leave()
+    world.crash()
+    assert list(world.group().members) == [leader.id]
+    assert follower.heartbeat() is UNKNOWN
+
+
+def test_crash_after_crash() -> None:
+    """Recovering changes nothing that a second recovery would need."""
+    world = World()
+    pair(world)
+    world.member("x", group="h").join()
+    world.crash()
+    before = dict(world.store)
+    world.crash()
+    assert world.store == before
+
+
+def test_nothing_stored() -> None:
+    """A node that is new starts with nothing, and looks for expired offsets in due time."""
+    coordinator = Coordinator(Config(offsets_check_interval_ms=7), World().ids, {})
+    assert not coordinator.recover([], 1_000)
+    assert coordinator.groups == {}
+    assert coordinator.next_deadline() == 1_007
+
+
+# -- rows --------------------------------------------------------------------------------------
+
+ROWS: list[Row] = [
+    GroupRow(group_id="g", state="Stable", generation=7, protocol_type="consumer", leader="a-1"),
+    MemberRow(
+        group_id="g",
+        member_id="a-1",
+        client_id="a",
+        client_host="/10.0.0.1",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=-5,
+        protocols=(),
+        assignment=b"\x00",
+    ),
+    OffsetRow(group_id="", topic="t", partition=2**31 - 1, offset=-7, metadata="é"),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
+def test_row_comes_back_as_it_was_stored(row: Row) -> None:
+    """A stored row reads as the row that was stored."""
+    key, value = to_stored(row)
+    assert value is not None
+    assert from_stored(key, value) == row
+
+
+def test_rows_that_are_gone_have_the_same_keys() -> None:
+    """What takes a row away hits exactly that row."""
+    gone: list[Record] = [
+        Gone(GroupRow, "g"),
+        Gone(MemberRow, "g", "a-1"),
+        Gone(OffsetRow, "", "t", 2**31 - 1),
+    ]
+    assert [to_stored(record) for record in gone] == [(to_stored(row)[0], None) for row in ROWS]
+
+
+def test_keys_do_not_run_together() -> None:
+    """A group's name can't be taken for a part of a member's or topic's."""
+    keys = {
+        to_stored(Gone(kind, group, name, partition))[0]
+        for kind in (MemberRow, OffsetRow)
+        for group, name in (("a", "bc"), ("ab", "c"), ("abc", ""), ("", "abc"))
+        for partition in (0, 1)
+    }
+    assert len(keys) == 4 + 8
+
+
+def test_groups_come_before_what_belongs_to_them() -> None:
+    """Recovery reads rows in the order of their keys."""
+    names = ["g", "gg", "", "a" * 300, "é"]
+    kinds = [(GroupRow, ""), (MemberRow, "m"), (OffsetRow, "t")]
+    keys = {to_stored(Gone(kind, name, of))[0]: kind for name in names for kind, of in kinds}
+    order = [keys[key] for key in sorted(keys)]
+    assert order == [GroupRow] * 5 + [MemberRow] * 5 + [OffsetRow] * 5
+
+
+def test_turn_hands_over_what_changed_and_no_more() -> None:
+    """A request that changes nothing stores nothing."""
+    world = World()
+    leader, _ = pair(world)
+    stored = dict(world.store)
+    leader.heartbeat()
+    world.describe()
+    assert world.store == stored
