@@ -1,0 +1,218 @@
+"""A shard being served, through trouble with its store and with itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import Event, GroupRecovered
+from coterie_server import runner as runner_module
+from coterie_server.clock import Clock
+from coterie_server.group import Call, Config, Coordinator, Refusal
+from coterie_server.ids import RandomIds
+from coterie_server.runner import ShardRunner
+from coterie_server.store import FencedError, Lease, MemoryStore, StoreError
+from coterie_server.store.abc import Record
+
+pytestmark = pytest.mark.asyncio
+
+
+class Ticket:
+    """Awaits one reply."""
+
+    def __init__(self) -> None:
+        self.reply_future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def reply(self, message: Any) -> None:
+        """Take the reply; a second one would raise."""
+        self.reply_future.set_result(message)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the reply has come."""
+        return self.reply_future.done()
+
+
+class BrittleStore(MemoryStore):
+    """A store that can be told to fail."""
+
+    error: Exception | None = None
+
+    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+        """Fail if told to."""
+        if self.error is not None:
+            raise self.error
+        await super().append(shard, epoch, records)
+
+
+class Bench:
+    """A runner with all that it needs."""
+
+    def __init__(self, store: BrittleStore, lease: Lease) -> None:
+        self.store = store
+        self.events: list[Event] = []
+        self.armed: list[int] = []
+        config = Config(initial_rebalance_delay_ms=0)
+        self.runner = ShardRunner(
+            lease,
+            store,
+            lambda: Coordinator(config, RandomIds(), {"t": 4}),
+            Clock(),
+            observe=lambda _ts, event: self.events.append(event),
+            arm=self.armed.append,
+        )
+
+    def ask(self, message: Any, version: int) -> Ticket:
+        """Hand in a request."""
+        ticket = Ticket()
+        self.runner.submit(ticket, Call(message, version, "client", "/127.0.0.1"))
+        return ticket
+
+    async def answer(self, message: Any, version: int) -> Any:
+        """Hand in a request and wait for its reply."""
+        return await asyncio.wait_for(self.ask(message, version).reply_future, 5)
+
+    def commit(self, offset: int) -> Ticket:
+        """Commit an offset as somebody who is in no generation."""
+        partition = m.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=None
+        )
+        topic = m.OffsetCommitRequestTopic(name="t", partitions=(partition,))
+        return self.ask(m.OffsetCommitRequest(group_id="g", topics=(topic,)), 7)
+
+    async def committed(self) -> int:
+        """The offset that is stored, as a client would be told."""
+        asked = m.OffsetFetchRequestTopic(name="t", partition_indexes=(0,))
+        request = m.OffsetFetchRequest(group_id="g", topics=(asked,))
+        answer = await self.answer(request, 5)
+        offset: int = answer.topics[0].partitions[0].committed_offset
+        return offset
+
+
+def commit_error(answer: m.OffsetCommitResponse) -> int:
+    """The error for the one partition."""
+    return answer.topics[0].partitions[0].error_code
+
+
+@pytest_asyncio.fixture
+async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+    """A runner that serves an empty shard."""
+    monkeypatch.setattr(runner_module, "_RETRY_FIRST_S", 0.001)
+    async with BrittleStore() as store:
+        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
+        assert lease is not None
+        bench = Bench(store, lease)
+        await bench.runner.load()
+        yield bench
+        await bench.runner.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something holds."""
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)  # noqa: ASYNC110  # what is waited for tells nobody
+
+
+async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
+    """And not in the same breath in which it was made."""
+    ticket = bench.commit(5)
+    assert not ticket.answered
+    assert commit_error(await ticket.reply_future) == ErrorCode.NONE
+    assert await bench.committed() == 5
+
+
+async def test_reading_waits_for_what_was_written_before(bench: Bench) -> None:
+    """Or somebody would be told of an offset that a crash takes back."""
+    bench.commit(5)
+    fetch = asyncio.ensure_future(bench.committed())
+    await asyncio.sleep(0)
+    assert not fetch.done()
+    assert await fetch == 5
+
+
+async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:
+    """The commit fails with an error that clients retry, and what was stored before holds."""
+    await bench.commit(5).reply_future
+    bench.store.error = StoreError("the disk is full")
+    answer = await bench.commit(6).reply_future
+    assert commit_error(answer) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.runner.coordinator is None
+    bench.store.error = None
+    await until(lambda: bench.runner.coordinator is not None)
+    assert await bench.committed() == 5
+
+
+async def test_everybody_who_waits_is_told(bench: Bench) -> None:
+    """A parked join does not hang until its client gives up."""
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
+    join = bench.ask(
+        m.JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=(protocol,),
+        ),
+        3,
+    )
+    bench.store.error = StoreError("the disk is full")
+    answer = await asyncio.wait_for(join.reply_future, 5)
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_fenced_shard_is_given_up(bench: Bench) -> None:
+    """Another node has it: clients are to look for that one, and nothing is read again."""
+    bench.store.error = FencedError(0, 1, None)
+    answer = await bench.commit(6).reply_future
+    assert commit_error(answer) == ErrorCode.NOT_COORDINATOR
+    bench.store.error = None
+    await asyncio.sleep(0.01)
+    assert bench.runner.coordinator is None
+    assert commit_error(await bench.commit(7).reply_future) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_bug_costs_the_memory_but_nothing_stored(bench: Bench) -> None:
+    """An exception of the core may have left a group half changed, so the shard is read again."""
+    await bench.commit(5).reply_future
+
+    def stumble(_now_ms: int) -> Any:
+        raise AssertionError("a bug")
+
+    bench.runner.run(stumble)
+    assert bench.runner.coordinator is None
+    await until(lambda: bench.runner.coordinator is not None)
+    assert await bench.committed() == 5
+
+
+async def test_closing_answers_who_is_parked(bench: Bench) -> None:
+    """And those that come later are sent to look elsewhere."""
+    await bench.runner.close()
+    answer = await bench.answer(m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_refused_rebalance_changes_nothing(bench: Bench) -> None:
+    """The operator is told why, and the shard goes on."""
+    with pytest.raises(Refusal) as caught:
+        await bench.runner.force_rebalance("nobody")
+    assert caught.value.name == "group_not_found"
+    assert bench.runner.coordinator is not None
+
+
+async def test_deadlines_are_handed_on(bench: Bench) -> None:
+    """The node has one timer for all shards; at least the sweep for old offsets is due some day."""
+    await bench.commit(5).reply_future
+    assert bench.runner.next_deadline() in bench.armed
+
+
+async def test_an_empty_shard_recovers_nothing(bench: Bench) -> None:
+    """No group, no event."""
+    assert not [event for event in bench.events if isinstance(event, GroupRecovered)]
