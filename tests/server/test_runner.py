@@ -116,8 +116,8 @@ async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until something holds."""
     async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.001)  # noqa: ASYNC110  # what is waited for tells nobody
+        while not condition():  # noqa: ASYNC110  # what is waited for tells nobody
+            await asyncio.sleep(0.001)
 
 
 async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:

@@ -116,9 +116,10 @@ def test_like_a_dictionary(steps: list[tuple[str, str, int]]) -> None:
 def test_cancelled_ones_do_not_pile_up() -> None:
     """Setting and cancelling for ever takes no more room than what is set."""
     deadlines = Deadlines()
+    for number in range(100):
+        deadlines.set(name(f"{number:02}"), 40_000 - number)
     for number in range(20_000):
-        deadlines.set(name(str(number)), number)
-        deadlines.cancel(name(str(number)))
-    deadlines.set(name("last"), 30_000)
+        deadlines.set(name(f"gone {number}"), number)
+        deadlines.cancel(name(f"gone {number}"))
     assert len(deadlines._heap) < 2_000  # noqa: SLF001  # the room it takes
-    assert due(deadlines, 30_000) == ["last"]
+    assert due(deadlines, 50_000) == [f"{number:02}" for number in reversed(range(100))]

@@ -227,7 +227,7 @@ def test_silence_is_written_down() -> None:
     """The journal says how long a member had not been heard of, and what it had."""
     world = World()
     leader, follower = formed(world, "a", "b")
-    follower.heartbeat()
+    world.live(2_000, leader, follower)
     world.live(10_000, leader)
     (gone,) = world.seen(MemberGone)
     assert (gone.member, gone.how, gone.silent_ms) == (follower.id, "session_expired", 10_000)

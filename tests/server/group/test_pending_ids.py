@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.journal import RebalanceStarted
+from coterie_protocol.journal import IdUnclaimed, RebalanceStarted
 from coterie_protocol.messages import LeaveGroupRequest, MemberIdentity
 from coterie_server.group import GroupState
 from tests.support.group_harness import Client, World
@@ -101,6 +103,18 @@ def test_id_given_back_does_not_disturb_a_stable_group() -> None:
     assert ghost.leave() is ErrorCode.NONE
     assert world.state() is GroupState.STABLE
     assert world.group().pending_joins == set()
+
+
+@pytest.mark.parametrize("how", ["expires", "leaves"])
+def test_unused_id_is_written_down(how: str) -> None:
+    """A rebalance may have waited for it."""
+    world = World()
+    _, _, ghost = going_on(world)
+    if how == "leaves":
+        ghost.leave()
+    else:
+        world.sleep(10_000)
+    assert [(e.group, e.member) for e in world.seen(IdUnclaimed)] == [("g", ghost.id)]
 
 
 def test_pending_id_is_no_member() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -40,9 +40,20 @@ class AnyWorld(RuleBasedStateMachine):
         expansion_ms=st.sampled_from([0, 4_000]),
         guard=st.sampled_from(["off", "report", "enforce"]),
         delay_ms=st.sampled_from([0, 3_000]),
+        first=st.lists(st.sampled_from(INSTANCES), max_size=4),
+        settled=st.booleans(),
     )
-    def begin(self, max_size: int, expansion_ms: int, guard: str, delay_ms: int) -> None:
-        """Choose the settings."""
+    def begin(
+        self,
+        max_size: int,
+        expansion_ms: int,
+        guard: str,
+        delay_ms: int,
+        first: list[str | None],
+        *,
+        settled: bool,
+    ) -> None:
+        """Choose the settings, and perhaps who is there already."""
         self.world = World(
             max_size=max_size,
             static_expansion_timeout_ms=expansion_ms,
@@ -53,6 +64,10 @@ class AnyWorld(RuleBasedStateMachine):
             offsets_retention_ms=90_000,
             offsets_check_interval_ms=20_000,
         )
+        for static in first:
+            self.comes((10_000, 8_000), 9, static=static)
+        if settled:
+            self.settles("g", share=True)
 
     def client(self, number: int) -> Client:
         """One of the clients."""
@@ -119,6 +134,20 @@ class AnyWorld(RuleBasedStateMachine):
             brought[next(iter(brought))] = b"?"
         client = self.client(number)
         client.sync(brought, version=5 if client.protocol else 4)
+
+    @rule(group=st.sampled_from(GROUPS), share=st.booleans())
+    def settles(self, group: str, *, share: bool) -> None:
+        """Everybody does what a good client would, up to an assignment."""
+        mine = [client for client in self.clients if client.group == group]
+        for client in mine:
+            answer = client.join()
+            if not answer.is_parked and answer.error is ErrorCode.UNKNOWN_MEMBER_ID:
+                client.id = ""
+                client.join()
+        self.world.sleep(3_000)
+        plan = {client: assigned("t", number % 4) for number, client in enumerate(mine)}
+        for client in sorted(mine, key=lambda client: not client.leads):
+            client.sync(plan if share else {}, version=4)
 
     @precondition(lambda self: self.clients)
     @rule(number=whom)
@@ -207,10 +236,12 @@ class AnyWorld(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In the end, with nobody left alive, every group gets empty and nobody waits."""
+        for kind in {type(happened).__name__ for happened in self.world.events}:
+            event(kind)  # shown by --hypothesis-show-statistics: how far the walks get
         self.world.sleep(600_000)
         assert not [answer for answer in self.world.answers.values() if answer.is_parked]
         assert all(not group.members for group in self.world.coordinator.groups.values())
 
 
 TestAnyWorld = AnyWorld.TestCase
-TestAnyWorld.settings = settings(max_examples=60, stateful_step_count=40)
+TestAnyWorld.settings = settings(max_examples=120, stateful_step_count=40)

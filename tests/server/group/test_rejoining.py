@@ -83,6 +83,19 @@ def test_parked_sync_is_sent_back() -> None:
     assert sync.reply.assignment == b""
 
 
+def test_end_of_a_phase_can_be_asked_for() -> None:
+    """Whoever shows a group can say until when its present phase lasts at most."""
+    world = World()
+    client = world.member("a")
+    client.join()
+    assert world.coordinator.phase_deadline(world.group()) == world.now_ms + 3_000
+    world.sleep(3_000)
+    assert world.state() is GroupState.COMPLETING
+    assert world.coordinator.phase_deadline(world.group()) == world.now_ms + 60_000
+    client.sync({})
+    assert world.coordinator.phase_deadline(world.group()) is None
+
+
 # -- in a stable group -------------------------------------------------------------------------
 
 

@@ -1,0 +1,190 @@
+"""The requests of the load, made beforehand, and what their answers must say."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+
+from coterie_protocol import decode_response, encode_request, encode_response
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+__all__ = [
+    "CLIENT_ID",
+    "CORRELATION_ID",
+    "TOPIC",
+    "check_commit",
+    "check_heartbeat",
+    "commit",
+    "commit_sizes",
+    "has_offsets",
+    "heartbeat",
+    "heartbeat_sizes",
+    "make_ready",
+]
+
+M = TypeVar("M")
+
+CLIENT_ID: Final = "orders-worker"
+CORRELATION_ID: Final = 70_001
+TOPIC: Final = "orders.events"
+
+_HEARTBEAT_VERSION: Final = 4
+_COMMIT_VERSION: Final = 9
+_FETCH_VERSION: Final = 8
+_HOST: Final = "127.0.0.1"
+_TIMEOUT_S: Final = 60.0
+_AGAIN_S: Final = 0.01
+
+
+def _frame(message: Any, version: int) -> bytes:
+    return encode_request(message, version, CORRELATION_ID, CLIENT_ID)
+
+
+# -- heartbeats ------------------------------------------------------------------------------------
+
+
+def heartbeat(group_id: str, generation: int, member_id: str) -> bytes:
+    """A heartbeat."""
+    message = HeartbeatRequest(group_id=group_id, generation_id=generation, member_id=member_id)
+    return _frame(message, _HEARTBEAT_VERSION)
+
+
+def check_heartbeat(payload: bytes) -> None:
+    """Raise if a heartbeat was not welcome."""
+    _, answer = decode_response(HeartbeatResponse, _HEARTBEAT_VERSION, payload)
+    _expect_none([answer.error_code])
+
+
+def heartbeat_sizes(group_id: str, member_id: str) -> tuple[int, int]:
+    """How long a heartbeat and its answer are."""
+    answer = encode_response(HeartbeatResponse(), _HEARTBEAT_VERSION, CORRELATION_ID)
+    return len(heartbeat(group_id, 1, member_id)), len(answer)
+
+
+# -- commits ---------------------------------------------------------------------------------------
+
+
+def commit(
+    group_id: str, generation: int, member_id: str, partitions: Iterable[int], offset: int
+) -> bytes:
+    """A commit of one offset for some partitions."""
+    committed = tuple(
+        OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=""
+        )
+        for partition in partitions
+    )
+    message = OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=(OffsetCommitRequestTopic(name=TOPIC, partitions=committed),),
+    )
+    return _frame(message, _COMMIT_VERSION)
+
+
+def check_commit(payload: bytes) -> None:
+    """Raise if anything of a commit was refused."""
+    _, answer = decode_response(OffsetCommitResponse, _COMMIT_VERSION, payload)
+    _expect_none([p.error_code for topic in answer.topics for p in topic.partitions])
+
+
+def commit_sizes(group_id: str, member_id: str, partitions: int) -> tuple[int, int]:
+    """How long a commit and its answer are."""
+    results = tuple(OffsetCommitResponsePartition(partition_index=p) for p in range(partitions))
+    topics = (OffsetCommitResponseTopic(name=TOPIC, partitions=results),)
+    message = OffsetCommitResponse(topics=topics)
+    answer = encode_response(message, _COMMIT_VERSION, CORRELATION_ID)
+    return len(commit(group_id, 1, member_id, range(partitions), 1)), len(answer)
+
+
+def _expect_none(error_codes: Iterable[int]) -> None:
+    errors = {ErrorCode(code).name for code in error_codes if code}
+    if errors:
+        raise AssertionError(f"answered with {', '.join(sorted(errors))}")
+
+
+# -- one question at a time ------------------------------------------------------------------------
+
+
+def make_ready(port: int, partitions: int) -> None:
+    """Create the topic, and wait until the server coordinates groups and knows all partitions."""
+    topic = CreatableTopic(
+        name=TOPIC, num_partitions=partitions, replication_factor=1, assignments=(), configs=()
+    )
+    created = _ask(port, CreateTopicsRequest(topics=(topic,)), 5, CreateTopicsResponse)
+    _expect_none(result.error_code for result in created.topics)
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not (_coordinates(port) and _has_partitions(port, partitions)):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"the server on port {port} does not get ready")
+        time.sleep(_AGAIN_S)
+
+
+def _coordinates(port: int) -> bool:
+    """Kafka makes its topic of offsets when somebody asks for the first time."""
+    return not _ask(port, FindCoordinatorRequest(key="any"), 2, FindCoordinatorResponse).error_code
+
+
+def _has_partitions(port: int, partitions: int) -> bool:
+    message = MetadataRequest(
+        topics=(MetadataRequestTopic(name=TOPIC),), allow_auto_topic_creation=False
+    )
+    (topic,) = _ask(port, message, 5, MetadataResponse).topics
+    ready = [partition for partition in topic.partitions if not partition.error_code]
+    return not topic.error_code and len(ready) == partitions
+
+
+def has_offsets(port: int, group_id: str, partitions: int) -> bool:
+    """Whether the server answers with a group's offsets, instead of an error or a closed door."""
+    topics = (OffsetFetchRequestTopics(name=TOPIC, partition_indexes=tuple(range(partitions))),)
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+    try:
+        answer = _ask(
+            port, OffsetFetchRequest(groups=(group,)), _FETCH_VERSION, OffsetFetchResponse
+        )
+    except OSError:
+        return False
+    (found,) = answer.groups
+    if found.error_code:
+        return False
+    return all(p.committed_offset >= 0 for topic in found.topics for p in topic.partitions)
+
+
+def _ask(port: int, message: Any, version: int, answer: type[M]) -> M:
+    """Ask on a connection of its own."""
+    with socket.create_connection((_HOST, port), timeout=_TIMEOUT_S) as connection:
+        connection.sendall(_frame(message, version))
+        with connection.makefile("rb") as stream:
+            size = int.from_bytes(_whole(stream.read(4), 4), "big")
+            return decode_response(answer, version, _whole(stream.read(size), size))[1]
+
+
+def _whole(data: bytes, size: int) -> bytes:
+    if len(data) < size:
+        raise ConnectionResetError("the server closed the connection")
+    return data

@@ -1,0 +1,220 @@
+"""A client that is no bottleneck: frames made beforehand, callbacks, no futures for requests.
+
+Each connection has one request under way.  The next one leaves from within the callback that got
+the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from bench.support.processes import PROC
+from coterie_protocol import FrameReader
+
+__all__ = [
+    "Burst",
+    "Tally",
+    "connect",
+    "cpu_s",
+    "disconnect",
+    "exchange",
+    "memory_bytes",
+    "pump",
+]
+
+_HOST: Final = "127.0.0.1"
+#: How many connections are opened at a time: fewer than any server's backlog holds.
+_AT_A_TIME: Final = 100
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """What came of keeping a server busy for a while."""
+
+    answers: int
+    seconds: float
+    #: What the server and this process took of the processors.
+    server_cpu_s: float
+    client_cpu_s: float
+
+    @property
+    def per_second(self) -> float:
+        """Answers per second."""
+        return self.answers / self.seconds
+
+    @property
+    def server_cpu_us(self) -> float:
+        """The server's processor time per request, in microseconds."""
+        return self.server_cpu_s / self.answers * 1e6
+
+    @property
+    def client_cpu_us(self) -> float:
+        """The client's own processor time per request, in microseconds."""
+        return self.client_cpu_s / self.answers * 1e6
+
+
+def cpu_s(pid: int) -> float:
+    """How much processor time all threads of a process have taken."""
+    stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8")
+    # The name in parentheses may hold spaces; user and system time are the 14th and 15th field.
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def memory_bytes(pid: int) -> int:
+    """How much memory a process occupies."""
+    statm = (PROC / str(pid) / "statm").read_text(encoding="ascii")
+    return int(statm.split()[1]) * _PAGE_BYTES
+
+
+class _Waiting(asyncio.Protocol):
+    """A connection that nothing is asked on."""
+
+    def data_received(self, data: bytes) -> None:
+        """Complain: nothing was asked."""
+        raise AssertionError(f"{len(data)} bytes that nobody asked for")
+
+
+async def connect(port: int, count: int) -> list[asyncio.Transport]:
+    """Open connections."""
+    loop = asyncio.get_running_loop()
+    transports: list[asyncio.Transport] = []
+    while len(transports) < count:
+        several = min(_AT_A_TIME, count - len(transports))
+        opening = (loop.create_connection(_Waiting, _HOST, port) for _ in range(several))
+        opened = await asyncio.gather(*opening)
+        transports += (cast(asyncio.Transport, transport) for transport, _ in opened)
+    return transports
+
+
+async def disconnect(transports: Iterable[asyncio.Transport]) -> None:
+    """Close connections and wait until the other side had time to notice."""
+    for transport in transports:
+        transport.close()
+    await asyncio.sleep(0.1)
+
+
+class Tally:
+    """What the connections of a burst share."""
+
+    def __init__(self, senders: int, check: Callable[[bytes], None] | None = None) -> None:
+        self.answers = 0
+        self.is_over = False
+        #: Raises if an answer's payload is not the one that was hoped for.
+        self.check = check
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._senders = senders
+
+    def one_ended(self) -> None:
+        """One connection has its last answer."""
+        self._senders -= 1
+        if not self._senders and not self.ended.done():
+            self.ended.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        """Something is wrong: end the burst."""
+        self.is_over = True
+        if not self.ended.done():
+            self.ended.set_exception(error)
+
+
+class _Sender(asyncio.Protocol):
+    """One connection of a burst: a frame, its answer, the next frame."""
+
+    def __init__(self, transport: asyncio.Transport, frames: Iterator[bytes], tally: Tally) -> None:
+        self._transport = transport
+        self._frames = frames
+        self._tally = tally
+        self._reader = FrameReader()
+        #: The last answer that was looked at: the same bytes again need no second look.
+        self._known = b""
+        transport.set_protocol(self)
+
+    def send(self) -> None:
+        """Send the next frame, if there is one."""
+        tally = self._tally
+        frame = None if tally.is_over else next(self._frames, None)
+        if frame is None:
+            self._transport.set_protocol(_Waiting())
+            tally.one_ended()
+        else:
+            self._transport.write(frame)
+
+    def data_received(self, data: bytes) -> None:
+        """Count an answer that is whole, and go on."""
+        if data == self._known or self._is_answer(data):
+            self._tally.answers += 1
+            self.send()
+
+    def _is_answer(self, data: bytes) -> bool:
+        payloads = self._reader.feed(data)
+        if not payloads:
+            return False
+        (payload,) = payloads
+        if self._tally.check is not None:
+            try:
+                self._tally.check(payload)
+            except Exception as error:  # noqa: BLE001  # whatever it is, it must not go unseen
+                self._tally.fail(error)
+        if len(payload) + 4 == len(data):
+            self._known = data
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody closes a connection during a burst."""
+        self._tally.fail(exc or ConnectionResetError("the server closed a connection"))
+
+
+def _start(
+    transports: Sequence[asyncio.Transport],
+    frames: Sequence[Iterator[bytes]],
+    check: Callable[[bytes], None] | None,
+) -> Tally:
+    tally = Tally(len(transports), check)
+    senders = [_Sender(t, f, tally) for t, f in zip(transports, frames, strict=True)]
+    for sender in senders:
+        sender.send()
+    return tally
+
+
+async def pump(
+    transports: Sequence[asyncio.Transport],
+    frames: Sequence[Iterator[bytes]],
+    *,
+    pid: int,
+    seconds: float,
+    check: Callable[[bytes], None] | None = None,
+) -> Burst:
+    """Keep a server busy on all connections; count after a tenth of the time, until its end."""
+    tally = _start(transports, frames, check)
+    await asyncio.wait([tally.ended], timeout=seconds / 10)
+    answers, began = tally.answers, time.perf_counter()
+    server_cpu_s, client_cpu_s = cpu_s(pid), time.process_time()
+    await asyncio.wait([tally.ended], timeout=seconds)
+    burst = Burst(
+        answers=tally.answers - answers,
+        seconds=time.perf_counter() - began,
+        server_cpu_s=cpu_s(pid) - server_cpu_s,
+        client_cpu_s=time.process_time() - client_cpu_s,
+    )
+    tally.is_over = True
+    await tally.ended
+    return burst
+
+
+async def exchange(
+    transports: Sequence[asyncio.Transport],
+    frames: Sequence[Iterator[bytes]],
+    check: Callable[[bytes], None] | None = None,
+) -> float:
+    """Send all frames, each after the answer to the one before; return the seconds it took."""
+    began = time.perf_counter()
+    await _start(transports, frames, check).ended
+    return time.perf_counter() - began

@@ -1,0 +1,140 @@
+"""What is measured over TCP, each in a process of its own: Coterie, a bare echo, a real Kafka."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from bench.support import echo
+from tests.interop.kafka_broker import KafkaBroker
+from tests.live.daemon import Daemon
+
+__all__ = ["PROC", "CoterieServer", "EchoServer", "KafkaServer", "Server", "more_files"]
+
+#: Where Linux tells what processes take; without it there is nothing to measure by.
+PROC: Final = Path("/proc")
+
+_NO_DELAY: Final = {"group.initial.rebalance.delay.ms": 0}
+#: What Kafka's own start script runs a broker with; the tests' brokers are made to start quickly.
+_JVM_OPTIONS: Final = (
+    "-XX:TieredStopAtLevel=4 -XX:-UseSerialGC -XX:+UseG1GC -Xms1g -Xmx1g"
+    " -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
+)
+
+
+class Server(Protocol):
+    """A process that listens on a port."""
+
+    @property
+    def port(self) -> int:
+        """Where it listens on loopback."""
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+
+    def stop(self) -> None:
+        """Stop it in good order."""
+
+
+class EchoServer:
+    """The bare echo for requests and answers of given sizes."""
+
+    def __init__(self, request_bytes: int, answer_bytes: int) -> None:
+        self._sizes = (str(request_bytes), str(answer_bytes))
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it says where it listens."""
+        assert echo.__file__ is not None
+        command = [sys.executable, echo.__file__, *self._sizes]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603  # ours
+        assert self._process.stdout is not None
+        self.port = int(self._process.stdout.readline())
+
+    def stop(self) -> None:
+        """Kill it: it holds nothing."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.communicate()
+        self._process = None
+
+
+class CoterieServer:
+    """The daemon as users run it: SQLite on disk, journal, HTTP; only nobody is waited for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._daemon = Daemon(folder, settings=_NO_DELAY)
+
+    @property
+    def port(self) -> int:
+        """Where it listens on loopback."""
+        return self._daemon.port
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._daemon.process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it says that it is ready."""
+        self._daemon.start()
+
+    def stop(self) -> None:
+        """Stop it in good order."""
+        self._daemon.stop()
+
+
+class KafkaServer(KafkaBroker):
+    """One Kafka node with the memory and the collector that its own start script gives it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, _NO_DELAY)
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it and wait until clients can use it."""
+        with _environment("_JAVA_OPTIONS", _JVM_OPTIONS):
+            super().start()
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def more_files() -> int:
+    """Let this process, and those it starts, have as many files open as they may; say how many."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most
