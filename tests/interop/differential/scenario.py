@@ -1,0 +1,74 @@
+"""Which scenarios there are: functions marked with `@scenario`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, Final
+
+from coterie_protocol import API_VERSIONS, ApiKey
+from tests.interop.differential.script import Script
+
+__all__ = ["SCENARIOS", "Scenario", "Stage", "scenario"]
+
+Play = Callable[[Script], Awaitable[None]]
+
+
+class Stage(Enum):
+    """Under which settings, and when, a scenario is played."""
+
+    USUAL = "usual"
+    """Kafka's defaults, but no initial delay, short sessions allowed and no automatic topics."""
+    NARROW = "narrow"
+    """Two members at most, an initial delay, automatic topics, and topics can't be deleted."""
+    RESTART = "restart"
+    """As usual; in the middle of all these scenarios the brokers are restarted, and from then on
+    groups may have two members at most."""
+    SWEPT = "swept"
+    """As usual; expired offsets and groups are looked for all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Something to be played with both brokers."""
+
+    name: str
+    sentence: str
+    play: Play
+    stage: Stage
+    #: The API and version that it is about, if the broker may lack it.
+    needs: tuple[ApiKey, int] | None = None
+
+
+SCENARIOS: Final[dict[str, Scenario]] = {}
+
+
+def scenario(
+    stage: Stage = Stage.USUAL, *, each: ApiKey | None = None, since: int = 0
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
+    """Mark a function as a scenario; with `each`, as one for each version of an API.
+
+    `since` is the first of these versions.
+    """
+
+    def register(function: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        name = str(getattr(function, "__name__", "")).replace("_", "-")
+        sentence = inspect.getdoc(function) or ""
+        assert sentence
+        if each is None:
+            _add(Scenario(name, sentence, function, stage))
+        else:
+            for version in range(since, API_VERSIONS[each].last + 1):
+                play: Any = partial(function, version=version)
+                _add(Scenario(f"{name}-v{version}", sentence, play, stage, (each, version)))
+        return function
+
+    return register
+
+
+def _add(added: Scenario) -> None:
+    assert added.name not in SCENARIOS, added.name
+    SCENARIOS[added.name] = added

@@ -1,0 +1,35 @@
+"""All scenarios: importing this module registers them."""
+
+from tests.interop.differential.scenarios import (
+    delays,
+    describing,
+    discovery,
+    expiry,
+    joining,
+    leaving,
+    offsets,
+    reading,
+    rejoining,
+    restarts,
+    sizes,
+    static,
+    syncing,
+    topics,
+)
+
+__all__ = [
+    "delays",
+    "describing",
+    "discovery",
+    "expiry",
+    "joining",
+    "leaving",
+    "offsets",
+    "reading",
+    "rejoining",
+    "restarts",
+    "sizes",
+    "static",
+    "syncing",
+    "topics",
+]

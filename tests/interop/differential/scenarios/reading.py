@@ -1,0 +1,215 @@
+"""Metadata, ListOffsets, Fetch and Produce, where there are no records."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from coterie_protocol import ApiKey
+from coterie_protocol import messages as m
+from tests.interop.differential.differences import (
+    CLIENTS_FAULT,
+    FETCHES_WAIT,
+    NO_RECORDS,
+    TOPICS_AT_ONCE,
+)
+from tests.interop.differential.scenario import Stage, scenario
+from tests.interop.differential.script import Reply, Script
+from tests.interop.differential.transcript import ANY
+
+_FIRST_WITH_NULL = 1
+_FIRST_WITH_IDS = 12
+
+
+async def _metadata(
+    s: Script, names: Sequence[str] | None, version: int = 12, **fields: Any
+) -> Reply:
+    topics = None if names is None else tuple(m.MetadataRequestTopic(name=n) for n in names)
+    fields.setdefault("allow_auto_topic_creation", version < 4)
+    return await s.ask(m.MetadataRequest(topics=topics, **fields), version)
+
+
+@scenario(each=ApiKey.METADATA)
+async def topics_are_told(s: Script, version: int) -> None:
+    """All topics, none, some, unknown ones and names that can't be."""
+    one = await s.new_topic("one", 3)
+    await _metadata(s, [one], version)
+    await _metadata(s, [one, s.topic, one, f"{s.group}.unknown"], version)
+    await _metadata(s, [], version)
+    if version >= _FIRST_WITH_NULL:
+        await _metadata(s, None, version)
+    await _metadata(s, ["", ".", "a b"], version)
+    if version >= 8:
+        asked: dict[str, bool] = {"include_topic_authorized_operations": True}
+        if version <= 10:
+            asked["include_cluster_authorized_operations"] = True
+        await _metadata(s, [one, f"{s.group}.unknown"], version, **asked)
+
+
+@scenario(each=ApiKey.METADATA, since=10)
+async def topics_are_told_by_id(s: Script, version: int) -> None:
+    """Since version 12 a topic can be asked for by its id; the field is two versions older."""
+    one = await s.new_topic("one")
+    told = await _metadata(s, [one])
+    (topic_id,) = [topic.topic_id for topic in told.message.topics]
+    known = m.MetadataRequestTopic(name=None, topic_id=topic_id)
+    stranger = m.MetadataRequestTopic(name=None, topic_id=uuid.UUID(int=99))
+    both = m.MetadataRequestTopic(name=one, topic_id=topic_id)
+    nameless = m.MetadataRequestTopic(name=None)
+    for topics in ((known,), (stranger, known), (both,), (known, nameless)):
+        await s.ask(m.MetadataRequest(topics=topics, allow_auto_topic_creation=False), version)
+    reply = await s.ask(m.MetadataRequest(topics=(nameless,)), version)
+    if version >= _FIRST_WITH_IDS:
+        reply.differs(CLIENTS_FAULT, "topics[0].error_code", kafka=-1, coterie=42)
+    named = m.MetadataRequestTopic(name=s.topic)
+    if version >= _FIRST_WITH_IDS:
+        await s.ask(m.MetadataRequest(topics=(known, named)), version)
+
+
+@scenario(Stage.NARROW)
+async def topics_come_when_asked_for(s: Script) -> None:
+    """Kafka says that the topic is unknown and makes it; Coterie makes it and tells it."""
+    name = f"{s.group}.new"
+    reply = await _metadata(s, [name], 5, allow_auto_topic_creation=True)
+    reply.differs(TOPICS_AT_ONCE, "topics[0].error_code", kafka=3, coterie=0)
+    reply.differs(TOPICS_AT_ONCE, "topics[0].partitions", kafka=[], coterie=ANY)
+    await s.until_partitions(name, 2)
+    await _metadata(s, [name], 5)
+    await _metadata(s, [f"{s.group}.other"], 5)
+    for bad in ("", "a b", "..", "x" * 250):
+        await _metadata(s, [bad], 5, allow_auto_topic_creation=True)
+
+
+async def _list(s: Script, *asked: tuple[int, int], version: int, **fields: Any) -> Reply:
+    """Ask for offsets of the shared topic, by partition and time."""
+    topic = fields.pop("topic", s.topic)
+    partitions = tuple(
+        m.ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
+        for index, timestamp in asked
+    )
+    topics = (m.ListOffsetsTopic(name=topic, partitions=partitions),)
+    return await s.ask(m.ListOffsetsRequest(replica_id=-1, topics=topics), version)
+
+
+@scenario(each=ApiKey.LIST_OFFSETS)
+async def ends_are_told(s: Script, version: int) -> None:
+    """Every partition begins and ends at 0; no record is found by any time."""
+    for timestamp in (-1, -2, 0, 1_700_000_000_000, -3, -4, -5, -6, -99):
+        await _list(s, (0, timestamp), version=version)
+    await _list(s, (0, -1), (1, -2), (2, 5), version=version)
+    await _list(s, (3, -1), (-1, -1), version=version)
+    await _list(s, (0, -1), version=version, topic="unknown")
+    await _list(s, (0, -1), (0, -2), (1, -1), version=version)
+    await _list(s, (0, -99), version=version, topic="unknown")
+    await _list(s, version=version)
+    if version >= 4:
+        for epoch in (0, 1, 99):
+            await _list(s, (0, -1), version=version, current_leader_epoch=epoch)
+
+
+async def _fetch(
+    s: Script, *asked: tuple[int, int], version: int = 12, topic: str = "", **fields: Any
+) -> Reply:
+    """Fetch from the shared topic, by partition and offset, without waiting long."""
+    epoch = fields.pop("current_leader_epoch", -1)
+    partitions = tuple(
+        m.FetchPartition(
+            partition=index,
+            fetch_offset=offset,
+            partition_max_bytes=1000,
+            current_leader_epoch=epoch,
+        )
+        for index, offset in asked
+    )
+    topics = (m.FetchTopic(topic=topic or s.topic, partitions=partitions),)
+    values: dict[str, Any] = {"max_wait_ms": 200, "min_bytes": 1, "topics": topics}
+    return await s.ask(m.FetchRequest(**{**values, **fields}), version)
+
+
+@scenario(each=ApiKey.FETCH)
+async def nothing_is_fetched(s: Script, version: int) -> None:
+    """From the end of an empty partition there is nothing to fetch, now or after a while."""
+    await _fetch(s, (0, 0), version=version)
+    await _fetch(s, (0, 0), (2, 0), version=version, max_wait_ms=0)
+    await _fetch(s, (0, 0), version=version, min_bytes=0)
+    await _fetch(s, (0, 0), version=version, isolation_level=1)
+    await _fetch(s, (3, 0), (-1, 0), (1, 0), version=version)
+    await _fetch(s, (0, 0), version=version, topic="unknown")
+    await s.ask(m.FetchRequest(max_wait_ms=100, min_bytes=1, topics=()), version)
+
+
+@scenario(each=ApiKey.FETCH, since=9)
+async def fetches_with_an_epoch(s: Script, version: int) -> None:
+    """A client that knows of a later leader than there is must look again."""
+    for epoch in (0, 1, 99):
+        await _fetch(s, (0, 0), version=version, current_leader_epoch=epoch)
+        await _fetch(s, (0, 0), version=version, current_leader_epoch=epoch, isolation_level=1)
+
+
+@scenario(each=ApiKey.FETCH, since=7)
+async def fetch_sessions(s: Script, version: int) -> None:
+    """A session that the broker does not know is not found."""
+    await _fetch(s, (0, 0), version=version, session_id=77, session_epoch=3)
+    await _fetch(s, (0, 0), version=version, session_id=77, session_epoch=-1)
+    await _fetch(s, (0, 0), version=version, session_id=0, session_epoch=1)
+    reply = await _fetch(s, (0, 0), version=version, session_id=0, session_epoch=0)
+    reply.differs(NO_RECORDS, "session_id", kafka=ANY, coterie=0)
+
+
+@scenario()
+async def fetches_that_do_not_wait(s: Script) -> None:
+    """Kafka answers at once if something is wrong, or if no byte is asked for; Coterie waits."""
+    unknown = m.FetchPartition(partition=99, fetch_offset=0, partition_max_bytes=1000)
+    topics = (m.FetchTopic(topic=s.topic, partitions=(unknown,)),)
+    message = m.FetchRequest(max_wait_ms=20_000, min_bytes=1, topics=topics)
+    reply = await s.send("a", await s.connect("a"), message, 4).or_silence(1.0)
+    reply.differs(FETCHES_WAIT, kafka=ANY, coterie="silence")
+    known = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    topics = (m.FetchTopic(topic=s.topic, partitions=(known,)),)
+    message = m.FetchRequest(max_wait_ms=20_000, min_bytes=0, topics=topics)
+    reply = await s.send("b", await s.connect("b"), message, 4).or_silence(1.0)
+    reply.differs(FETCHES_WAIT, kafka=ANY, coterie="silence")
+
+
+@scenario()
+async def fetches_beyond_the_end(s: Script) -> None:
+    """Kafka says that the offset is out of range, Coterie that the client is at the end."""
+    reply = await _fetch(s, (0, 5), version=4)
+    path = "responses[0].partitions[0]"
+    reply.differs(NO_RECORDS, f"{path}.error_code", kafka=1, coterie=0)
+    reply.differs(NO_RECORDS, f"{path}.high_watermark", kafka=-1, coterie=5)
+    reply.differs(NO_RECORDS, f"{path}.last_stable_offset", kafka=-1, coterie=5)
+
+
+@scenario(each=ApiKey.PRODUCE, since=3)
+async def records_are_produced(s: Script, version: int) -> None:
+    """Kafka takes records; Coterie has no place for them."""
+    topic = await s.new_topic("t")
+    data = m.PartitionProduceData(index=0, records=_one_record())
+    topics = (m.TopicProduceData(name=topic, partition_data=(data,)),)
+    message = m.ProduceRequest(acks=1, timeout_ms=10_000, topic_data=topics)
+    reply = await s.ask(message, version)
+    path = "responses[0].partition_responses[0]"
+    reply.differs(NO_RECORDS, f"{path}.error_code", kafka=0, coterie=44)
+    reply.differs(NO_RECORDS, f"{path}.base_offset", kafka=0, coterie=-1)
+    if version >= 5:
+        reply.differs(NO_RECORDS, f"{path}.log_start_offset", kafka=0, coterie=-1)
+    if version >= 8:
+        reply.differs(NO_RECORDS, f"{path}.error_message", kafka=None, coterie=ANY)
+
+
+def _one_record() -> bytes:
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=1000,
+    )
+    builder.append(0, timestamp=1_700_000_000_000, key=None, value=b"x", headers=[])
+    return bytes(builder.build())
