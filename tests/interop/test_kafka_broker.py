@@ -47,7 +47,7 @@ def _create_topic(broker: KafkaBroker, topic: str) -> None:
         admin.close()
 
 
-def _joined_consumer(broker: KafkaBroker, group: str, topic: str) -> Any:  # noqa: ANN401 - untyped
+def _joined_consumer(broker: KafkaBroker, group: str, topic: str) -> Any:
     """Return a consumer of ``group`` that was given partitions of ``topic``."""
     consumer = KafkaConsumer(
         topic, bootstrap_servers=broker.bootstrap, group_id=group, enable_auto_commit=False
