@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from coterie_protocol._emit_build import emit_builder
+from coterie_protocol._emit_parse import emit_parser
 from coterie_protocol._format import (
     Blob,
+    Emitters,
     Format,
     Length,
     Many,
@@ -26,6 +29,8 @@ from coterie_protocol.schema import (
 )
 
 __all__ = ["format_of"]
+
+_EMITTERS: Final = Emitters(emit_parser, emit_builder)
 
 _CODES: Final = {
     Primitive.BOOL: "?",
@@ -70,6 +75,7 @@ def _record(declaration: Declaration, version: int, *, flexible: bool) -> Record
         tagged=tagged if flexible else None,
         absent=absent,
         refused=refused,
+        emitters=_EMITTERS,
     )
 
 

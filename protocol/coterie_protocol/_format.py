@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import struct
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ import construct
 __all__ = [
     "TEXT_LIMIT",
     "Blob",
+    "Emitters",
     "Format",
     "Length",
     "Malformed",
@@ -284,6 +286,18 @@ class Part:
     default: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Emitters:
+    """What makes fast code of a record, when construct compiles it.
+
+    Each adds its function to a code generator of construct's and answers the expression that
+    construct's own calls evaluate.
+    """
+
+    parser: Callable[[Record, Any], str]
+    builder: Callable[[Record, Any], str]
+
+
 class Record(Format):
     """A declared class in one version: its parts in order, then its tagged fields."""
 
@@ -295,6 +309,7 @@ class Record(Format):
         tagged: dict[int, Part] | None,
         absent: dict[str, Any],
         refused: dict[str, Any],
+        emitters: Emitters,
     ) -> None:
         super().__init__()
         self.cls = cls
@@ -306,6 +321,7 @@ class Record(Format):
         #: Those of them that must have their default value, because dropping them would say
         #: something else than the caller meant.
         self.refused = refused
+        self._emitters = emitters
 
     def _parse(self, stream: IO[bytes], context: Any, path: str) -> Any:
         values = dict(self.absent)
@@ -378,14 +394,10 @@ class Record(Format):
         return compiled
 
     def _emitparse(self, code: Any) -> str:
-        from coterie_protocol._emit_parse import emit_parser  # noqa: PLC0415  # they need us first
-
-        return emit_parser(self, code)
+        return self._emitters.parser(self, code)
 
     def _emitbuild(self, code: Any) -> str:
-        from coterie_protocol._emit_build import emit_builder  # noqa: PLC0415  # they need us first
-
-        return emit_builder(self, code)
+        return self._emitters.builder(self, code)
 
 
 def least_size(form: Format) -> int:

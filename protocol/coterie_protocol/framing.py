@@ -43,6 +43,9 @@ class FrameReader:
         if self._refused is not None:
             raise self._refused
         if not self._buffer:
+            size = len(data) - _SIZE.size
+            if 0 <= size <= self._limit and data[: _SIZE.size] == size.to_bytes(_SIZE.size):
+                return [bytes(data[_SIZE.size :])]  # one frame in one piece, as nearly always
             payloads, rest = self._cut(data)
             if rest < len(data):
                 self._buffer += data[rest:] if rest else data
