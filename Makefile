@@ -32,10 +32,10 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help run test lint format bench interop fuzz docs lock clean
+.PHONY: help run test lint format bench interop kill9 fuzz docs lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(RUN) ## Start the daemon on 127.0.0.1:9092 (ARGS="--topic orders:12" and so on)
 	@exec $(BIN)/coterie serve $(ARGS)
@@ -62,6 +62,11 @@ bench: $(DEV) ## Run the benchmarks
 
 interop: $(DEV) ## Run the tests that need Java and a real Kafka
 	$(BIN)/python -m pytest -ra -m interop tests/interop $(ARGS)
+
+KILL9_ROUNDS ?= 30
+
+kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that nothing is lost
+	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra tests/live/test_kill9.py $(ARGS)
 
 FUZZ_SECONDS ?= 60
 

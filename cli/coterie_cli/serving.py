@@ -30,30 +30,38 @@ def options_of(
 ) -> ServerOptions:
     """The server that the words ask for; exits with a sentence if they make no sense."""
     try:
-        settings = Settings.load(config, os.environ, overrides)
-    except SettingsError as error:
+        return ServerOptions(
+            settings=Settings.load(config, os.environ, overrides),
+            listen=_address("--listen", listen),
+            advertise=_address("--advertise", advertise) if advertise else None,
+            http=None if http == "off" else _address("--http", http),
+            store=store,
+            data_dir=data_dir,
+            topics=_topics(topics),
+        )
+    except (SettingsError, _ArgumentError) as error:
         typer.echo(f"coterie: {error}", err=True)
         raise typer.Exit(2) from None
-    return ServerOptions(
-        settings=settings,
-        listen=_address("--listen", listen),
-        advertise=_address("--advertise", advertise) if advertise else None,
-        http=None if http == "off" else _address("--http", http),
-        store=store,
-        data_dir=data_dir,
-        topics=dict(_topic(text) for text in topics),
-    )
+
+
+class _ArgumentError(Exception):
+    """An argument that makes no sense; the message names it."""
 
 
 def _address(option: str, text: str) -> Address:
     try:
         return Address.parse(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{error}", param_hint=option) from None
+        raise _ArgumentError(f"{option}: {error}") from None
 
 
-def _topic(text: str) -> tuple[str, int]:
-    name, colon, partitions = text.rpartition(":")
-    if not colon or not partitions.isdigit():
-        raise typer.BadParameter(f"{text!r} is no NAME:PARTITIONS", param_hint="--topic")
-    return name, int(partitions)
+def _topics(texts: list[str]) -> dict[str, int]:
+    topics: dict[str, int] = {}
+    for text in texts:
+        name, colon, partitions = text.rpartition(":")
+        if not colon or not partitions.isdecimal():
+            raise _ArgumentError(f"--topic: {text!r} is no NAME:PARTITIONS")
+        if name in topics:
+            raise _ArgumentError(f"--topic: {name!r} is given twice")
+        topics[name] = int(partitions)
+    return topics

@@ -13,6 +13,7 @@ __all__ = ["FRAME_SIZE_LIMIT", "FrameReader"]
 FRAME_SIZE_LIMIT: Final = 104_857_600
 
 _SIZE: Final = struct.Struct(">i")
+_size_at: Final = _SIZE.unpack_from
 
 
 class FrameReader:
@@ -43,9 +44,9 @@ class FrameReader:
         if self._refused is not None:
             raise self._refused
         if not self._buffer:
-            size = len(data) - _SIZE.size
-            if 0 <= size <= self._limit and data[: _SIZE.size] == size.to_bytes(_SIZE.size):
-                return [bytes(data[_SIZE.size :])]  # one frame in one piece, as nearly always
+            size = len(data) - 4
+            if 0 <= size <= self._limit and _size_at(data) == (size,):
+                return [data[4:]]  # one frame in one piece, as nearly always
             payloads, rest = self._cut(data)
             if rest < len(data):
                 self._buffer += data[rest:] if rest else data
@@ -63,7 +64,7 @@ class FrameReader:
         payloads = []
         pos, end = 0, len(data)
         while end - pos >= _SIZE.size:
-            (size,) = _SIZE.unpack_from(data, pos)
+            (size,) = _size_at(data, pos)
             if not 0 <= size <= self._limit:
                 self._refused = ProtocolError(
                     f"a size of {size} bytes, {self._limit} at most", subject="frame", field="size"

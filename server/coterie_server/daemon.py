@@ -6,12 +6,22 @@ import asyncio
 import contextlib
 import signal
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import structlog
+
 from coterie_server.log import configure
 from coterie_server.node import ShardsTakenError
-from coterie_server.process import DirectoryInUseError, notify_systemd
+from coterie_server.process import (
+    DirectoryInUseError,
+    DirectoryUnusableError,
+    collect_rarely,
+    notify_systemd,
+    overlook_what_is_there,
+    room_for_connections,
+)
 from coterie_server.server import Server, ServerError, ServerOptions
 from coterie_server.store import StoreError
 from coterie_server.topics import TopicRefusal
@@ -21,7 +31,19 @@ if TYPE_CHECKING:
 
 __all__ = ["run", "serve"]
 
+_log = structlog.get_logger(__name__)
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+#: What keeps a server from starting; the messages say what to do.
+_REFUSALS = (
+    DirectoryInUseError,
+    DirectoryUnusableError,
+    ServerError,
+    ShardsTakenError,
+    StoreError,
+    TopicRefusal,
+)
 
 
 async def serve(options: ServerOptions, *, say: Callable[[str], None] = print) -> None:
@@ -30,6 +52,7 @@ async def serve(options: ServerOptions, *, say: Callable[[str], None] = print) -
     with _signals(stop):
         server = Server(options)
         await server.start()
+        overlook_what_is_there()
         try:
             say(_ready_line(server))
             notify_systemd("READY=1")
@@ -68,14 +91,25 @@ def _ready_line(server: Server) -> str:
 def run(options: ServerOptions) -> int:
     """Run a server to its end; answer the process's exit code."""
     configure(options.settings.log_level, options.settings.log_format, sys.stderr)
+    collect_rarely()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(serve(options))
-    except (DirectoryInUseError, ServerError, ShardsTakenError, StoreError, TopicRefusal) as error:
+            runner.run(serve(_within_open_files(options)))
+    except _REFUSALS as error:
         return _complain(str(error))
     except OSError as error:
         return _complain(f"can't listen on {options.listen}: {error.strerror}.")
     return 0
+
+
+def _within_open_files(options: ServerOptions) -> ServerOptions:
+    """The options with no more connections than this process may have open files."""
+    wanted = options.settings.max_connections
+    room = room_for_connections(wanted)
+    if room == wanted:
+        return options
+    _log.info("the limit of open files allows fewer connections", set=wanted, connections=room)
+    return replace(options, settings=replace(options.settings, max_connections=room))
 
 
 def _complain(sentence: str) -> int:

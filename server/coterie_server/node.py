@@ -138,9 +138,13 @@ class Node:
                 shard, options.owner, options.address, self._clock.now_ms(), options.lease_ms
             )
             if lease is None:
-                holders = {held.owner: held for held in await self._store.leases()}
+                others = {
+                    f"{held.owner} at {held.address}"
+                    for held in await self._store.leases()
+                    if held.owner not in ("", options.owner)
+                }
                 raise ShardsTakenError(
-                    f"{self._store.url} is in use by {', '.join(map(str, holders.values()))}."
+                    f"{self._store.url} is in use by {', '.join(sorted(others))}."
                     " Stop that node, or give this one a store of its own."
                 )
             self._leases.append(lease)
@@ -211,7 +215,6 @@ class Node:
 
     def _make_routes(self) -> dict[type[Any], Callable[[Exchange], None]]:
         one_group = (
-            m.HeartbeatRequest,
             m.JoinGroupRequest,
             m.LeaveGroupRequest,
             m.OffsetCommitRequest,
@@ -234,6 +237,7 @@ class Node:
             m.DeleteGroupsRequest: self._to_many,
             m.DescribeGroupsRequest: self._to_many,
             m.FindCoordinatorRequest: self._to_find_coordinator,
+            m.HeartbeatRequest: self._to_heartbeat,
             m.ListGroupsRequest: self._to_all,
             m.OffsetFetchRequest: self._to_offset_fetch,
             m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.request.message)),
@@ -247,6 +251,15 @@ class Node:
         request = exchange.request
         runner = self._runners[self._shard_of(request.message.group_id)]
         runner.submit(exchange, _call(exchange, request.message))
+
+    def _to_heartbeat(self, exchange: Exchange) -> None:
+        message = exchange.request.message
+        runner = self._runners[self._shard_of(message.group_id)]
+        answer = runner.hear(message)
+        if answer is None:
+            runner.submit(exchange, _call(exchange, message))
+        else:
+            exchange.reply(answer)
 
     def _to_offset_fetch(self, exchange: Exchange) -> None:
         if exchange.request.message.groups:

@@ -51,7 +51,7 @@ class Pump:
         #: Appends handed in, and how many of them are durable.
         self._handed_in = 0
         self._durable = 0
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[int, Callable[..., None], tuple[object, ...]]] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._failed = False
 
@@ -69,14 +69,14 @@ class Pump:
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
 
-    def when_durable(self, action: Callable[[], None]) -> None:
+    def when_durable(self, action: Callable[..., None], *arguments: object) -> None:
         """Run an action as soon as all that was handed in before is durable."""
         if self._failed:
             return
         if self._durable == self._handed_in:
-            action()
+            action(*arguments)
         else:
-            self._waiting.append((self._handed_in, action))
+            self._waiting.append((self._handed_in, action, arguments))
 
     async def settle(self) -> None:
         """Wait until everything handed in is durable, or has failed."""
@@ -101,7 +101,8 @@ class Pump:
 
     def _run_ready(self) -> None:
         while self._waiting and self._waiting[0][0] <= self._durable:
-            self._waiting.popleft()[1]()
+            _, action, arguments = self._waiting.popleft()
+            action(*arguments)
 
     def _fail(self, error: Exception) -> None:
         self._failed = True

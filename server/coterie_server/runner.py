@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie_protocol.journal import Event
+    from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.clock import Clock
     from coterie_server.gathering import Replies
     from coterie_server.group import Outcome
@@ -111,7 +111,21 @@ class ShardRunner:
             ticket.reply(failure(call.message, call.version, self._trouble))
             return
         self._open[ticket] = call
-        self.run(lambda now_ms: coordinator.handle(ticket, call, now_ms))
+        self.run(coordinator.handle, ticket, call)
+
+    def hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
+        """The answer to a heartbeat, if it can be given at once; None if it is to be submitted.
+
+        There are more heartbeats than all other requests together.  Nothing comes of most of them
+        that is stored or told, and while nothing has to be durable first, they are spared the way
+        of the others, which costs more than what is done at its end.
+        """
+        coordinator, pump = self._coordinator, self._pump
+        if coordinator is None or pump is None or not pump.is_settled:
+            return None
+        answer = coordinator.hear(message, self._clock.now_ms())
+        self._arm_next()
+        return answer
 
     def fire_due(self, now_ms: int) -> None:
         """Do what is due by now."""
@@ -123,7 +137,7 @@ class ShardRunner:
         """Let the shard's groups know about a topic."""
         coordinator = self._coordinator
         if coordinator is not None:
-            self.run(lambda now_ms: coordinator.topic_changed(topic, change, now_ms))
+            self.run(coordinator.topic_changed, topic, change)
 
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
@@ -140,20 +154,23 @@ class ShardRunner:
         """When something is due next."""
         return None if self._coordinator is None else self._coordinator.next_deadline()
 
-    def run(self, step: Callable[[int], Outcome]) -> None:
-        """Take a step of the coordinator and see to what comes of it.
+    def run(self, step: Callable[..., Outcome], *arguments: object) -> None:
+        """Take a step of the coordinator, at the present time, and see to what comes of it.
 
         A step that raises is a bug, and it may have left a group half changed.  What is stored is
         sound, so the shard is read again.
         """
         now_ms = self._clock.now_ms()
         try:
-            outcome = step(now_ms)
+            outcome = step(*arguments, now_ms)
         except Exception as error:  # noqa: BLE001  # a bug, whatever it is
             _log.exception("the coordinator failed; its shard is read again", shard=self.shard)
             self._fail(error)
             return
         self._release(outcome, now_ms)
+        self._arm_next()
+
+    def _arm_next(self) -> None:
         if (due_ms := self.next_deadline()) is not None:
             self._arm(due_ms)
 
@@ -164,7 +181,7 @@ class ShardRunner:
         if outcome.records:
             pump.put([to_stored(record) for record in outcome.records])
         if outcome.replies or outcome.events:
-            pump.when_durable(partial(self._send, outcome, now_ms))
+            pump.when_durable(self._send, outcome, now_ms)
 
     def _send(self, outcome: Outcome, now_ms: int) -> None:
         for ticket, message in outcome.replies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Address", "Observer", "Server", "ServerError", "ServerOptions"]
 
+_PORT_MAX = 65_535
 _NEEDS_ADVERTISING = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
 
 
@@ -56,8 +58,10 @@ class Address:
     def parse(cls, text: str) -> Address:
         """Read HOST:PORT, with an IPv6 host in brackets."""
         host, colon, port = text.rpartition(":")
-        if not colon or not port.isdigit():
+        if not colon or not port.isdecimal():
             raise ValueError(f"{text!r} is no HOST:PORT")
+        if int(port) > _PORT_MAX:
+            raise ValueError(f"{text!r} has no port from 0 to {_PORT_MAX}")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
     def __str__(self) -> str:
@@ -224,7 +228,14 @@ class Server:
         self.metrics.watch(show.census)
         if self.options.http is not None:
             http = HttpServer(create_app(show, self.history, self.metrics))
-            await http.start(self.options.http.host, self.options.http.port)
+            try:
+                await http.start(self.options.http.host, self.options.http.port)
+            except OSError as error:
+                why = os.strerror(error.errno) if error.errno else str(error)
+                raise ServerError(
+                    f"can't answer HTTP on {self.options.http}: {why}. Choose another address with"
+                    " --http, or --http off."
+                ) from error
             self._parts.push_async_callback(http.close)
             self._http_address = Address(self.options.http.host, http.port)
 

@@ -78,7 +78,10 @@ class TopicRunner:
         self._catalogue: Catalogue | None = None
         self._pump: Pump | None = None
         self._open: set[Exchange] = set()
+        #: Of these, who waits for records, and what they are told when they have waited enough.
+        self._parked: dict[Exchange, Answer] = {}
         self._reload: asyncio.Task[None] | None = None
+        self._why_not = "the catalogue of topics can't be read just now"
 
     @property
     def catalogue(self) -> Catalogue | None:
@@ -108,12 +111,15 @@ class TopicRunner:
         await self._pump.settle()
 
     async def close(self) -> None:
-        """Wait until what was begun is durable."""
+        """Wait until what was begun is durable, and let nobody wait for records any longer."""
         if self._reload is not None:
             self._reload.cancel()
         if self._pump is not None:
             await self._pump.settle()
         self._catalogue = None
+        self._why_not = "the node is stopping"
+        for exchange, answer in list(self._parked.items()):
+            self._send(exchange, answer)
 
     def submit(self, exchange: Exchange) -> None:
         """Take a request about topics."""
@@ -141,6 +147,7 @@ class TopicRunner:
 
     def _answer(self, exchange: Exchange, answer: Answer) -> None:
         if answer.wait_ms:
+            self._parked[exchange] = answer
             loop = asyncio.get_running_loop()
             loop.call_later(answer.wait_ms / 1000, self._send, exchange, answer)
         else:
@@ -150,6 +157,7 @@ class TopicRunner:
         if exchange not in self._open:
             return
         self._open.discard(exchange)
+        self._parked.pop(exchange, None)
         if answer.close:
             exchange.close(answer.close)
         else:
@@ -161,11 +169,12 @@ class TopicRunner:
         try:
             exchange.reply(failure(request.message, request.api_version, error))
         except KeyError:
-            exchange.close("the catalogue of topics can't be read just now")
+            exchange.close(self._why_not)
 
     def _fail(self, error: Exception) -> None:
         _log.error("topics can't be served", error=str(error))
         self._catalogue = None
+        self._parked.clear()
         waiting, self._open = self._open, set()
         for exchange in waiting:
             self._refuse(exchange)

@@ -1,14 +1,20 @@
-"""One process per data directory, and word to systemd."""
+"""One process per data directory, word to systemd, and room for connections."""
 
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from pathlib import Path
 
 import pytest
 
-from coterie_server.process import DirectoryInUseError, hold_directory, notify_systemd
+from coterie_server.process import (
+    DirectoryInUseError,
+    hold_directory,
+    notify_systemd,
+    room_for_connections,
+)
 
 
 def test_a_directory_is_made_and_held(tmp_path: Path) -> None:
@@ -43,3 +49,54 @@ def test_without_systemd_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> Non
     notify_systemd("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere/at/all")
     notify_systemd("READY=1")
+
+
+class Limits:
+    """Stands in for the system's limits of open files."""
+
+    def __init__(self, soft: int, hard: int, attainable: int | None = None) -> None:
+        self.now = (soft, hard)
+        self._attainable = attainable
+
+    def get(self, _: int) -> tuple[int, int]:
+        """As resource.getrlimit."""
+        return self.now
+
+    def set(self, _: int, wanted: tuple[int, int]) -> None:
+        """As resource.setrlimit."""
+        if self._attainable is not None and wanted[0] > self._attainable:
+            raise ValueError("not permitted")
+        self.now = wanted
+
+
+def limit(number: int) -> int:
+    """A limit as the system gives it, of which -1 stands for none."""
+    return resource.RLIM_INFINITY if number == -1 else number
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "attainable", "soft_after", "room"),
+    [
+        pytest.param(1024, 524_288, None, 5100, 5000, id="raised to what is needed"),
+        pytest.param(1024, -1, None, 5100, 5000, id="raised below an unlimited one"),
+        pytest.param(1024, 4096, None, 4096, 3996, id="raised as far as it goes"),
+        pytest.param(1024, -1, 2000, 1024, 924, id="not raised where the system refuses"),
+        pytest.param(8192, 8192, None, 8192, 5000, id="left alone when it is enough"),
+        pytest.param(-1, -1, None, -1, 5000, id="left alone when there is none"),
+        pytest.param(50, 50, None, 50, 1, id="never less than one"),
+    ],
+)
+def test_room_for_connections(
+    monkeypatch: pytest.MonkeyPatch,
+    soft: int,
+    hard: int,
+    attainable: int | None,
+    soft_after: int,
+    room: int,
+) -> None:
+    """The limit of open files is raised as far as need be; what is left bounds the connections."""
+    limits = Limits(limit(soft), limit(hard), attainable)
+    monkeypatch.setattr(resource, "getrlimit", limits.get)
+    monkeypatch.setattr(resource, "setrlimit", limits.set)
+    assert room_for_connections(5000) == room
+    assert limits.now[0] == limit(soft_after)

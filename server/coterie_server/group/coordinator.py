@@ -36,6 +36,7 @@ from coterie_server.group.turn import Call, Config, IdSource, Outcome, Shard, Tu
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from coterie_protocol.messages import HeartbeatResponse
     from coterie_server.group.deadlines import Deadline
     from coterie_server.group.group import Group
     from coterie_server.group.member import Ticket
@@ -96,6 +97,10 @@ class Coordinator:
         turn = Turn(self._shard, now_ms)
         _HANDLERS[type(call.message)](turn, ticket, call)
         return turn.finish()
+
+    def hear(self, message: HeartbeatRequest, now_ms: int) -> HeartbeatResponse | None:
+        """The answer to a heartbeat of which nothing comes; None for those that `handle` takes."""
+        return membership.welcome(self._shard, message, now_ms)
 
     def next_deadline(self) -> int | None:
         """When `fire` is to be called next, if nothing happens before."""

@@ -126,6 +126,8 @@ class Group:
     def apply(self, row: Row) -> None:
         """Take over a row that is, or is about to be, on disk."""
         match row:
+            case OffsetRow():
+                self.offsets[row.topic, row.partition] = row
             case GroupRow():
                 self._apply_group(row)
             case MemberRow():
@@ -134,8 +136,6 @@ class Group:
                     self.add(Member(row, saved=row))
                 else:
                     member.row = member.saved = row
-            case OffsetRow():
-                self.offsets[row.topic, row.partition] = row
 
     def _apply_group(self, row: GroupRow) -> None:
         self.state = GroupState(row.state)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from coterie_protocol.messages import HeartbeatRequest, LeaveGroupRequest
     from coterie_server.group.group import Group
     from coterie_server.group.member import Member, Ticket
-    from coterie_server.group.turn import Call, Turn
+    from coterie_server.group.turn import Call, Shard, Turn
 
-__all__ = ["expire_session", "heartbeat", "leave"]
+__all__ = ["expire_session", "heartbeat", "leave", "welcome"]
 
 #: From this version on one request can make several members leave, static ones by their names.
 _BATCHES_FROM = 3
@@ -37,27 +37,39 @@ _REBALANCING = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
 def heartbeat(turn: Turn, ticket: Ticket, call: Call) -> None:
     """Keep a member alive, and tell it if it is to join again."""
+    answer = welcome(turn.shard, call.message, turn.now_ms)
+    if answer is None:
+        answer = HeartbeatResponse(error_code=_why_unwelcome(turn, call))
+    turn.reply(ticket, answer)
+
+
+def welcome(shard: Shard, message: HeartbeatRequest, now_ms: int) -> HeartbeatResponse | None:
+    """Keep a member of the present generation alive; None for anybody else.
+
+    Nothing comes of it that is stored or told, so it needs no turn.
+    """
+    group = shard.groups.get(message.group_id)
+    if group is None or message.generation_id != group.generation:
+        return None
+    member = group.members.get(message.member_id)
+    if member is None or message.group_instance_id not in (None, member.instance_id):
+        return None
+    member.last_seen_ms = now_ms
+    shard.keep_alive(group, member, now_ms + member.row.session_timeout_ms)
+    return _REBALANCING if group.state is GroupState.PREPARING else _FINE
+
+
+def _why_unwelcome(turn: Turn, call: Call) -> ErrorCode:
     message: HeartbeatRequest = call.message
     group = turn.shard.groups.get(message.group_id)
-    error = _check_heartbeat(turn, group, call)
-    if error is not None:
-        turn.reply(ticket, HeartbeatResponse(error_code=error))
-        return
-    if group is None:
-        raise AssertionError("a heartbeat without a group passed the checks")
-    member = group.members[message.member_id]
-    member.last_seen_ms = turn.now_ms
-    turn.keep_alive(group, member)
-    turn.reply(ticket, _REBALANCING if group.state is GroupState.PREPARING else _FINE)
-
-
-def _check_heartbeat(turn: Turn, group: Group | None, call: Call) -> ErrorCode | None:
-    message: HeartbeatRequest = call.message
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID if message.group_id else ErrorCode.INVALID_GROUP_ID
-    return check_generation(
+    error = check_generation(
         turn, group, message.member_id, message.group_instance_id, message.generation_id, call
     )
+    if error is None:
+        raise AssertionError("a heartbeat that passes the checks is not welcome")
+    return error
 
 
 # -- leaving -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
@@ -40,6 +41,8 @@ __all__ = ["commit", "delete", "expire", "forget_topic"]
 _GROUP_ID_NOT_FOUND_FROM = 9
 #: The last moment that can be stored; old clients ask for offsets to be kept that long and longer.
 _END_OF_TIME_MS = 2**63 - 1
+#: How many different results of partitions are remembered.
+_RESULTS_MAX = 4_096
 
 
 # -- commit ------------------------------------------------------------------------------------
@@ -90,9 +93,8 @@ def _commit_answer(
             OffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=tuple(
-                    OffsetCommitResponsePartition(
-                        partition_index=p.partition_index,
-                        error_code=results.get((topic.name, p.partition_index), unknown),
+                    _result(
+                        p.partition_index, results.get((topic.name, p.partition_index), unknown)
                     )
                     for p in topic.partitions
                 ),
@@ -100,6 +102,12 @@ def _commit_answer(
             for topic in _answered(turn, message.topics)
         )
     )
+
+
+@lru_cache(_RESULTS_MAX)
+def _result(partition: int, error: ErrorCode) -> OffsetCommitResponsePartition:
+    """Commits are answered with the same few results, again and again."""
+    return OffsetCommitResponsePartition(partition_index=partition, error_code=error)
 
 
 def _group_for_commit(turn: Turn, call: Call) -> Group | ErrorCode:
@@ -145,14 +153,16 @@ def _store(
     expires_at_ms = -1
     if message.retention_time_ms >= 0:
         expires_at_ms = min(turn.now_ms + message.retention_time_ms, _END_OF_TIME_MS)
-    results, longest = {}, turn.config.offset_metadata_max
+    results = dict.fromkeys(known, ErrorCode.NONE)
+    rows, longest = [], turn.config.offset_metadata_max
     for key, partition in known.items():
         if _length(partition.committed_metadata or "") > longest:
             results[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            continue
-        results[key] = ErrorCode.NONE
-        turn.save(group, _row(turn, group, key[0], partition, expires_at_ms))
-    _note_commit(turn, group, message, results)
+        else:
+            row = _row(turn, group, key[0], partition, expires_at_ms)
+            turn.save(group, row)
+            rows.append(row)
+    _note_commit(turn, group, message, rows)
     return results
 
 
@@ -186,13 +196,11 @@ def _note_commit(
     turn: Turn,
     group: Group,
     message: OffsetCommitRequest,
-    results: dict[tuple[str, int], ErrorCode],
+    rows: list[OffsetRow],
 ) -> None:
     offsets: dict[str, dict[str, int]] = {}
-    for key, error in results.items():
-        if error is ErrorCode.NONE:
-            row = group.offsets[key]
-            offsets.setdefault(row.topic, {})[str(row.partition)] = row.offset
+    for row in rows:
+        offsets.setdefault(row.topic, {})[str(row.partition)] = row.offset
     if offsets:
         turn.event(
             OffsetsCommitted(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from coterie_protocol import decode, encode
@@ -102,19 +103,25 @@ _KEY: Final = struct.Struct(">BH")
 _PARTITION: Final = struct.Struct(">i")
 #: Stored in front of every value, so that rows can change their shape.
 _ROW_VERSION: Final = 0
+_MARK: Final = bytes((_ROW_VERSION,))
+#: For how many topics of groups the beginnings of keys are remembered.
+_PREFIXES_MAX: Final = 4_096
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value under which a record is stored; the value is None if the row is gone."""
-    if isinstance(record, Gone):
-        return _key(record.row, record.group_id, record.name, record.partition), None
+    # Offsets come first, as there are more of them than of all the others.
     if isinstance(record, OffsetRow):
-        key = _key(OffsetRow, record.group_id, record.topic, record.partition)
+        key = _offset_key(record.group_id, record.topic, record.partition)
     elif isinstance(record, MemberRow):
         key = _key(MemberRow, record.group_id, record.member_id)
-    else:
+    elif isinstance(record, GroupRow):
         key = _key(GroupRow, record.group_id)
-    return key, bytes((_ROW_VERSION,)) + encode(record, _ROW_VERSION)
+    elif record.row is OffsetRow:
+        return _offset_key(record.group_id, record.name, record.partition), None
+    else:
+        return _key(record.row, record.group_id, record.name), None
+    return key, _MARK + encode(record, _ROW_VERSION)
 
 
 def from_stored(key: bytes, value: bytes) -> Row:
@@ -124,8 +131,17 @@ def from_stored(key: bytes, value: bytes) -> Row:
     return found
 
 
-def _key(row: type[Row], group_id: str, name: str = "", partition: int = 0) -> bytes:
+def _key(row: type[Row], group_id: str, name: str = "") -> bytes:
     """A key that sorts groups before their members, and those before their offsets."""
     group = group_id.encode()
-    key = _KEY.pack(_KINDS[row], len(group)) + group + name.encode()
-    return key + _PARTITION.pack(partition) if row is OffsetRow else key
+    return _KEY.pack(_KINDS[row], len(group)) + group + name.encode()
+
+
+def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    return _offset_prefix(group_id, topic) + _PARTITION.pack(partition)
+
+
+@lru_cache(_PREFIXES_MAX)
+def _offset_prefix(group_id: str, topic: str) -> bytes:
+    """A commit is of many partitions of one topic, and the next one of the same."""
+    return _key(OffsetRow, group_id, topic)

@@ -29,6 +29,10 @@ __all__ = ["Connection"]
 _log = structlog.stdlib.get_logger(__name__)
 
 _SIZE_BYTES: Final = 4
+#: How long one client's pipeline may keep the others waiting before it is their turn. A single
+#: request can't be interrupted; most take microseconds, but some hundreds that ask for much,
+#: sent in one piece, would take seconds.
+_TURN_S: Final = 0.01
 
 
 @final
@@ -60,6 +64,7 @@ class Connection(asyncio.Protocol):
         "due",
         "gone",
         "on_reply",
+        "peer_host",
     )
 
     _transport: asyncio.Transport
@@ -91,6 +96,8 @@ class Connection(asyncio.Protocol):
         self._close_reason = CloseReason.PEER
         self._port = 0
         self.address = "unknown"
+        #: The client's address as Kafka prints it: `/127.0.0.1`.
+        self.peer_host = kafka_host(self.address)
         self.due = 0.0
         self.gone = False
 
@@ -98,11 +105,6 @@ class Connection(asyncio.Protocol):
     def peer(self) -> str:
         """The client's address and port, for the log."""
         return printable(self.address, self._port)
-
-    @property
-    def peer_host(self) -> str:
-        """The client's address as Kafka prints it: `/127.0.0.1`."""
-        return kafka_host(self.address)
 
     @property
     def in_flight(self) -> int:
@@ -124,6 +126,7 @@ class Connection(asyncio.Protocol):
         peername = transport.get_extra_info("peername")
         if peername:
             self.address, self._port = peername[:2]
+            self.peer_host = kafka_host(self.address)
         if not registry.admit(self, self.peer):
             self.gone = True
             self._transport.abort()
@@ -208,10 +211,10 @@ class Connection(asyncio.Protocol):
             self._registry.charge(change_bytes)
 
     def _take(self, payloads: list[bytes], now: float) -> None:
-        """Handle requests until as many as may be are in flight; the others are the backlog.
+        """Handle requests until as many as may be are in flight, or until it is others' turn.
 
-        Answers that come at once are sent together at the end. They count as in flight until
-        then, so one client's pipeline does not keep all others waiting.
+        What is left is the backlog. Answers that come at once are sent together at the end, and
+        count as in flight until then.
         """
         taken = 0
         self._corked = True
@@ -234,12 +237,13 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def _handle(self, payloads: list[bytes], received_ms: int) -> int:
-        """Handle requests while there is room; answer how many were taken from the list."""
-        turns, handle = self._turns, self._registry.handle
+        """Handle requests while there is room and time; answer how many were taken."""
+        turns, handle, stopwatch = self._turns, self._registry.handle, self._registry.stopwatch
         limit = self._registry.limits.max_requests_in_flight
         taken = 0
+        turn_ends = stopwatch() + _TURN_S if len(payloads) > 1 else 0.0
         for payload in payloads:
-            if self.gone or len(turns) >= limit:
+            if self.gone or len(turns) >= limit or (taken and stopwatch() >= turn_ends):
                 break
             taken += 1
             try:

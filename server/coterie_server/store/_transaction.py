@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from itertools import chain
+from typing import Final, TypeVar
 
 from coterie_server.store.abc import FencedError, KeptRecord, Lease, Record, StoreError
 
 __all__ = ["Transaction", "read_leases", "read_records"]
 
 _LEASE = "SELECT shard, epoch, owner, address, expires_ms FROM leases"
-_KEEP = (
-    "INSERT INTO records (shard, key, value) VALUES (?, ?, ?)"
-    " ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value"
-)
-_DROP = "DELETE FROM records WHERE shard = ? AND key = ?"
 _SET_LEASE = (
     "INSERT OR REPLACE INTO leases (shard, epoch, owner, address, expires_ms)"
     " VALUES (?, ?, ?, ?, ?)"
 )
+_KEEP: Final = (
+    "INSERT INTO records (shard, key, value) VALUES {}"
+    " ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value"
+)
+_DROP: Final = "DELETE FROM records WHERE shard = ?1 AND key IN ({})"
+#: How many records a statement writes.  Every statement lets go of Python's lock and has to get it
+#: back, for which a busy event loop makes it wait up to 5 ms: a statement for each record would be
+#: the end of all speed.  SQLite took 999 parameters at all times; a record needs two.
+_ROWS: Final = (256, 64, 16, 4, 1)
+
+T = TypeVar("T")
 
 
 class Transaction:
@@ -42,11 +51,12 @@ class Transaction:
         """Write what was gathered and make all of it durable."""
         for shard, changes in self._changes.items():
             # In key order, neighbours are written while their page is at hand.
-            kept = [(shard, key, value) for key, value in changes.items() if value is not None]
-            self._connection.executemany(_KEEP, sorted(kept))
-            if len(kept) < len(changes):
-                dropped = [(shard, key) for key, value in changes.items() if value is None]
-                self._connection.executemany(_DROP, sorted(dropped))
+            kept = sorted((key, value) for key, value in changes.items() if value is not None)
+            for rows in _parts(kept):
+                self._connection.execute(_keep(len(rows)), (shard, *chain.from_iterable(rows)))
+            dropped = sorted(key for key, value in changes.items() if value is None)
+            for keys in _parts(dropped):
+                self._connection.execute(_drop(len(keys)), (shard, *keys))
         self._connection.execute("COMMIT")
 
     def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
@@ -105,6 +115,26 @@ class Transaction:
         self._connection.execute(_SET_LEASE, row)
         self._held_epochs[lease.shard] = lease.epoch if lease.owner else None
         return lease
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut into parts of a few sizes, so that there are few different statements to prepare."""
+    start = 0
+    for rows in _ROWS:
+        while len(items) - start >= rows:
+            yield items[start : start + rows]
+            start += rows
+
+
+@cache
+def _keep(rows: int) -> str:
+    places = ", ".join(f"(?1, ?{2 * row + 2}, ?{2 * row + 3})" for row in range(rows))
+    return _KEEP.format(places)
+
+
+@cache
+def _drop(rows: int) -> str:
+    return _DROP.format(", ".join(f"?{row + 2}" for row in range(rows)))
 
 
 def read_leases(connection: sqlite3.Connection) -> list[Lease]:

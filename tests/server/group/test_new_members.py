@@ -235,6 +235,17 @@ def test_silence_is_written_down() -> None:
     assert gone.owned == {"t": (1, 3)}
 
 
+def test_join_is_heard() -> None:
+    """A join shows that a member is there, though it does not prolong its session."""
+    world = World()
+    leader, follower = formed(world, "a", "b")
+    world.live(4_000, leader)
+    follower.join()
+    world.live(6_000, leader)
+    (gone,) = world.seen(MemberGone)
+    assert (gone.member, gone.silent_ms) == (follower.id, 6_000)
+
+
 def test_time_may_jump() -> None:
     """After a long standstill everything that was due is done at once, in order."""
     world = World()

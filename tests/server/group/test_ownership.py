@@ -9,61 +9,21 @@ from coterie_protocol.consumer import (
     Assignment,
     decode_assignment,
     encode_assignment,
-    flatten,
     group_by_topic,
 )
-from coterie_protocol.journal import (
-    GroupRecovered,
-    MemberGone,
-    OwnershipConflict,
-    RebalanceCompleted,
-    RebalanceStarted,
+from coterie_protocol.journal import MemberGone, RebalanceCompleted
+from tests.server.group.ownership import (
+    away,
+    bring,
+    claims,
+    conflicts,
+    cooperative,
+    given,
+    partitions,
 )
-from coterie_server.group.ledger import Holding
-from tests.support.group_harness import Client, World, assigned
+from tests.support.group_harness import World, assigned
 
 GUARDS = ("off", "report", "enforce")
-
-
-def partitions(*numbers: int) -> frozenset[tuple[str, int]]:
-    """Partitions of the topic."""
-    return frozenset(("t", number) for number in numbers)
-
-
-def given(client: Client) -> tuple[frozenset[tuple[str, int]], int]:
-    """What a client was told in its last sync, and the error code in it."""
-    assert client.assignment is not None
-    assignment = decode_assignment(client.assignment)
-    return flatten(assignment.assigned_partitions), assignment.error_code
-
-
-def cooperative(guard: str) -> tuple[World, Client, Client]:
-    """One member that owns all four partitions, and one that has just come, both joined."""
-    world = World(ownership_guard=guard, initial_rebalance_delay_ms=0)
-    owner, newcomer = world.member("a"), world.member("b")
-    world.form(owner)
-    claims(owner, 0, 1, 2, 3)
-    newcomer.join()
-    owner.join()
-    return world, owner, newcomer
-
-
-def claims(client: Client, *numbers: int) -> None:
-    """Let a client say in its next join that it owns these, as of its generation."""
-    client.owned, client.owned_generation = partitions(*numbers), client.generation
-
-
-def bring(leader: Client, plan: dict[Client, tuple[int, ...]]) -> None:
-    """Let the leader bring an assignment and the others ask for it."""
-    leader.sync({client: assigned("t", *numbers) for client, numbers in plan.items()})
-    for client in plan:
-        if client is not leader:
-            client.sync()
-
-
-def conflicts(world: World) -> list[tuple[int, str, str, bool]]:
-    """Partition, holder, who was to get it, and whether it was withheld."""
-    return [(c.partition, c.holder, c.given_to, c.withheld) for c in world.seen(OwnershipConflict)]
 
 
 # -- the guard ---------------------------------------------------------------------------------
@@ -177,17 +137,6 @@ def test_partitions_of_a_lost_member_are_free() -> None:
     assert conflicts(world) == []
 
 
-def away(guard: str) -> tuple[World, Client, Client]:
-    """A leader, and a static member that is away in the generation that has just begun."""
-    world = World(ownership_guard=guard)
-    leader = world.member("a", rebalance_ms=3_000, session_ms=60_000)
-    absent = world.member("b", static="i1", rebalance_ms=3_000, session_ms=60_000)
-    world.form(leader, absent)
-    leader.join()
-    world.sleep(3_000)
-    return world, leader, absent
-
-
 def test_absent_static_member_holds_what_it_was_given() -> None:
     """It has not been told to let go of anything."""
     world, leader, absent = away("enforce")
@@ -219,10 +168,34 @@ def test_later_generation_is_right() -> None:
     assert conflicts(world) == [(0, first.id, second.id, True)]
 
 
+def test_first_of_two_equal_claims() -> None:
+    """If two claim a partition as of the same generation, the member that came first has it."""
+    world = World(ownership_guard="enforce")
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    for client in (second, first):
+        claims(client, 0)
+        client.join()
+    bring(first, {first: (), second: (0,)})
+    assert conflicts(world) == [(0, first.id, second.id, True)]
+
+
 def test_absent_member_knows_better_than_an_old_claim() -> None:
     """It was given the partition in the last generation; the claim is of one before."""
     world, leader, absent = away("enforce")
     leader.sync({leader: assigned("t", 0, 2), absent: assigned("t", 1, 3)})
+    leader.owned, leader.owned_generation = partitions(1), 0
+    leader.join()
+    world.sleep(3_000)
+    leader.sync({leader: assigned("t", 1)})
+    assert conflicts(world) == [(1, absent.id, leader.id, True)]
+
+
+def test_restart_does_not_make_old_claims_better() -> None:
+    """What an absent member was given before a crash still counts as given last."""
+    world, leader, absent = away("enforce")
+    leader.sync({leader: assigned("t", 0, 2), absent: assigned("t", 1, 3)})
+    world.crash()
     leader.owned, leader.owned_generation = partitions(1), 0
     leader.join()
     world.sleep(3_000)
@@ -269,121 +242,3 @@ def test_groups_of_another_type_have_no_ledger() -> None:
     assert world.group().ledger.holdings == {}
     client.leave()
     assert [gone.owned for gone in world.seen(MemberGone)] == [{}]
-
-
-# -- what the journal says ---------------------------------------------------------------------
-
-
-def test_moved_and_revoked() -> None:
-    """Compared with what was given last: changed hands, and were taken away at all."""
-    world = World()
-    first, second = world.member("a"), world.member("b")
-    world.form(first, second)
-    first.join()
-    second.join()
-    bring(first, {first: (0, 1), second: ()})
-    done = world.seen(RebalanceCompleted)
-    assert [(d.moved, d.revoked) for d in done] == [(0, 0), (1, 3)]
-
-
-def test_holdings_know_since_when() -> None:
-    """A partition that stays where it is keeps its generation and time."""
-    world = World()
-    first, second = world.member("a"), world.member("b")
-    world.form(first, second)
-    since_ms = world.now_ms
-    world.sleep(500)
-    first.join()
-    second.join()
-    bring(first, {first: (0, 1), second: (3,)})
-    assert world.group().ledger.holdings == {
-        ("t", 0): Holding(first.id, 1, since_ms),
-        ("t", 1): Holding(first.id, 2, world.now_ms),
-        ("t", 3): Holding(second.id, 1, since_ms),
-    }
-
-
-def test_holdings_pass_to_the_new_process() -> None:
-    """A static member that comes back holds what it held."""
-    world = World()
-    old = world.member("a", static="i1")
-    world.form(old)
-    new = old.restarted()
-    new.join()
-    assert world.group().ledger.owned_by(new.id) == partitions(0, 1, 2, 3)
-    assert world.group().ledger.owned_by(old.id) == frozenset()
-
-
-def test_holdings_survive_a_crash() -> None:
-    """They are read from the stored assignments."""
-    world = World()
-    first, second = world.member("a"), world.member("b")
-    world.form(first, second)
-    world.crash()
-    assert world.group().ledger.owned_by(second.id) == partitions(1, 3)
-
-
-def test_a_restart_tells_who_owned_what() -> None:
-    """The journal goes on where the restart left it, whatever the guard."""
-    world = World(ownership_guard="off")
-    first, second = world.member("a"), world.member("b")
-    world.form(first, second)
-    world.crash()
-    assert world.seen(GroupRecovered)[-1].assigned == {
-        first.id: {"t": (0, 2)},
-        second.id: {"t": (1, 3)},
-    }
-
-
-# -- members that have to join once more -------------------------------------------------------
-
-
-def test_follow_up_of_a_revocation() -> None:
-    """The owner lost something, so it joins again; the journal knows which round asked for it."""
-    world, owner, newcomer = cooperative("report")
-    bring(owner, {owner: (0, 1), newcomer: ()})
-    claims(owner, 0, 1)
-    owner.join()
-    assert world.causes[-1] == "revocation_follow_up"
-    assert world.seen(RebalanceStarted)[-1].follows == 2
-
-
-def test_follow_up_of_needs_rejoin() -> None:
-    """A leader that asks everybody to rejoin makes follow-ups of all their joins."""
-    world, owner, newcomer = cooperative("report")
-    entries = group_by_topic(partitions(0, 1, 2, 3))
-    plan = Assignment(assigned_partitions=entries, error_code=NEEDS_REJOIN)
-    owner.sync({owner: encode_assignment(plan, 1)})
-    newcomer.sync()
-    assert world.seen(RebalanceCompleted)[-1].needs_rejoin is True
-    newcomer.owned_generation = 2
-    newcomer.join()
-    assert world.causes[-1] == "revocation_follow_up"
-
-
-def test_follow_up_is_asked_for_once() -> None:
-    """When the next round has begun, later changes have causes of their own."""
-    world, owner, newcomer = cooperative("report")
-    bring(owner, {owner: (0, 1), newcomer: ()})
-    claims(owner, 0, 1)
-    owner.join()
-    newcomer.join()
-    owner.topics = ("t", "u")
-    owner.join()
-    assert world.causes[-2:] == ["revocation_follow_up", "subscription_changed"]
-
-
-def test_follow_up_of_a_member_that_was_replaced() -> None:
-    """Its place is known under its new id."""
-    world = World(initial_rebalance_delay_ms=0)
-    owner, newcomer = world.member("a", static="i1"), world.member("b")
-    world.form(owner)
-    claims(owner, 0, 1, 2, 3)
-    newcomer.join()
-    owner.join()
-    bring(owner, {owner: (0, 1), newcomer: ()})
-    again = owner.restarted()
-    again.join()
-    claims(again, 0, 1)
-    again.join()
-    assert world.causes[-1] == "revocation_follow_up"

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.journal import GroupRecovered, MemberGone, RebalanceStarted
+from coterie_protocol.journal import (
+    GroupRecovered,
+    MemberGone,
+    RebalanceCompleted,
+    RebalanceStarted,
+)
 from coterie_server.group import Config, Coordinator, GroupState, Record, Row
 from coterie_server.group.records import (
     Gone,
@@ -63,6 +68,17 @@ def test_members_get_a_fresh_session() -> None:
     world.sleep(1)
     assert follower.id not in world.group().members
     assert world.causes[-1] == "session_expired"
+
+
+def test_silence_counts_from_the_restart() -> None:
+    """Nobody knows who would have been heard of while the node was down."""
+    world = World()
+    leader, follower = pair(world)
+    world.sleep(5_000)
+    world.crash()
+    world.live(10_000, leader)
+    (gone,) = world.seen(MemberGone)
+    assert (gone.member, gone.silent_ms) == (follower.id, 10_000)
 
 
 def test_all_protocols_are_stored() -> None:
@@ -228,6 +244,16 @@ def test_second_phase_gets_its_full_time_again() -> None:
     assert world.state() is GroupState.COMPLETING
     world.sleep(1)
     assert world.state() is GroupState.EMPTY
+
+
+def test_second_phase_is_timed_anew() -> None:
+    """What it took before the restart is not known; the journal counts from there."""
+    world = World()
+    leader, _ = completing(world)
+    world.sleep(500)
+    leader.sync({})
+    (completed,) = world.seen(RebalanceCompleted)
+    assert (completed.took_ms, completed.total_ms) == (500, 500)
 
 
 def test_lost_answer_is_given_again() -> None:

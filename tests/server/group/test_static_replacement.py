@@ -136,6 +136,17 @@ def test_protocols_that_change_the_vote() -> None:
     assert new.protocol == "y"
 
 
+def test_lone_member_that_changes_the_vote() -> None:
+    """Nobody is waited for: it is answered once, in the next generation."""
+    world = World()
+    old = world.member("a", static="i1", protocols=("x", "y"))
+    world.form(old)
+    new = old.restarted(protocols=("y",))
+    reply = new.join().reply
+    assert (reply.generation_id, reply.protocol_name) == (2, "y")
+    assert world.state() is GroupState.COMPLETING
+
+
 def test_protocols_that_do_not_change_the_vote() -> None:
     """Another list with the same outcome makes no round."""
     world = World()

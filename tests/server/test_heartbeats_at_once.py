@@ -1,0 +1,212 @@
+"""Heartbeats of which nothing comes are spared the way of the others, and nobody can tell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import Event, MemberFenced, MemberGone
+from coterie_server.clock import Clock
+from coterie_server.group import Call, Config, Coordinator
+from coterie_server.ids import RandomIds
+from coterie_server.runner import ShardRunner
+from coterie_server.store import MemoryStore
+from coterie_server.store.abc import Record
+
+pytestmark = pytest.mark.asyncio
+
+SESSION_MS = 10_000
+
+
+class GatedStore(MemoryStore):
+    """A store whose appends wait until the gate is open, as it is at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+        """Wait for the gate."""
+        await self.gate.wait()
+        await super().append(shard, epoch, records)
+
+
+class SetClock(Clock):
+    """A clock that shows what it is set to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ms = 1_000_000
+
+    def now_ms(self) -> int:
+        """The present moment."""
+        return self.ms
+
+
+class Ticket:
+    """Awaits one reply."""
+
+    def __init__(self) -> None:
+        self.reply_future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def reply(self, message: Any) -> None:
+        """Take the reply."""
+        self.reply_future.set_result(message)
+
+
+class Shard:
+    """A shard with a group of one static member."""
+
+    def __init__(self, store: GatedStore, runner: ShardRunner, clock: SetClock) -> None:
+        self.store = store
+        self.runner = runner
+        self.clock = clock
+        self.member_id = ""
+
+    def ask(self, message: Any, version: int) -> asyncio.Future[Any]:
+        """Hand in a request."""
+        ticket = Ticket()
+        self.runner.submit(ticket, Call(message, version, "client", "/127.0.0.1"))
+        return ticket.reply_future
+
+    async def form(self) -> None:
+        """Let the member join and sync."""
+        protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
+        join = m.JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=SESSION_MS,
+            member_id="",
+            group_instance_id="i1",
+            protocol_type="consumer",
+            protocols=(protocol,),
+        )
+        joined = self.ask(join, 5)
+        self.runner.fire_due(self.clock.ms)
+        self.member_id = (await joined).member_id
+        sync = m.SyncGroupRequest(
+            group_id="g", generation_id=1, member_id=self.member_id, assignments=()
+        )
+        await self.ask(sync, 3)
+
+    def heartbeat(self, **changes: Any) -> m.HeartbeatRequest:
+        """The member's heartbeat, or one that differs from it."""
+        values = {"group_id": "g", "generation_id": 1, "member_id": self.member_id, **changes}
+        return m.HeartbeatRequest(**values)
+
+    def commit(self) -> asyncio.Future[Any]:
+        """Commit an offset in the member's name."""
+        partition = m.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=5, committed_metadata=None
+        )
+        topic = m.OffsetCommitRequestTopic(name="t", partitions=(partition,))
+        message = m.OffsetCommitRequest(
+            group_id="g",
+            generation_id_or_member_epoch=1,
+            member_id=self.member_id,
+            topics=(topic,),
+        )
+        return self.ask(message, 7)
+
+
+@pytest_asyncio.fixture
+async def events() -> list[Event]:
+    """What the shard told."""
+    return []
+
+
+@pytest_asyncio.fixture
+async def shard(events: list[Event]) -> AsyncIterator[Shard]:
+    """A shard whose group is stable."""
+    clock = SetClock()
+    async with GatedStore() as store:
+        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
+        assert lease is not None
+        runner = ShardRunner(
+            lease,
+            store,
+            lambda: Coordinator(Config(initial_rebalance_delay_ms=0), RandomIds(), {"t": 1}),
+            clock,
+            observe=lambda _ts, event: events.append(event),
+            arm=lambda _due_ms: None,
+        )
+        await runner.load()
+        shard = Shard(store, runner, clock)
+        await shard.form()
+        yield shard
+        store.gate.set()
+        await runner.close()
+
+
+async def test_answered_at_once(shard: Shard) -> None:
+    """A member of the present generation is told that all is well."""
+    assert shard.runner.hear(shard.heartbeat()) == m.HeartbeatResponse()
+    assert shard.runner.hear(shard.heartbeat(group_instance_id="i1")) == m.HeartbeatResponse()
+
+
+async def test_keeps_the_member_alive(shard: Shard, events: list[Event]) -> None:
+    """Its session counts from the last heartbeat."""
+    shard.clock.ms += SESSION_MS - 1
+    assert shard.runner.hear(shard.heartbeat()) is not None
+    shard.clock.ms += SESSION_MS - 1
+    shard.runner.fire_due(shard.clock.ms)
+    assert not any(isinstance(event, MemberGone) for event in events)
+    shard.clock.ms += 1
+    shard.runner.fire_due(shard.clock.ms)
+    await asyncio.sleep(0.01)
+    (gone,) = (event for event in events if isinstance(event, MemberGone))
+    assert gone.silent_ms == SESSION_MS
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"generation_id": 2}, ErrorCode.ILLEGAL_GENERATION),
+        ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_id": "h"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"group_instance_id": "i2"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+async def test_others_go_the_long_way(
+    shard: Shard, changes: dict[str, Any], error: ErrorCode
+) -> None:
+    """Whoever is not welcome is told why by a turn."""
+    heartbeat = shard.heartbeat(**changes)
+    assert shard.runner.hear(heartbeat) is None
+    assert (await shard.ask(heartbeat, 4)).error_code == error
+
+
+async def test_fencing_is_told(shard: Shard, events: list[Event]) -> None:
+    """A process whose name somebody else has by now is fenced, and the journal has it."""
+    heartbeat = shard.heartbeat(member_id="the former one", group_instance_id="i1")
+    assert shard.runner.hear(heartbeat) is None
+    assert (await shard.ask(heartbeat, 4)).error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert any(isinstance(event, MemberFenced) for event in events)
+
+
+async def test_waits_for_what_is_to_be_durable_first(shard: Shard) -> None:
+    """While the shard is being written, a heartbeat is answered behind what is written."""
+    shard.store.gate.clear()
+    commit = shard.commit()
+    assert shard.runner.hear(shard.heartbeat()) is None
+    heartbeat = shard.ask(shard.heartbeat(), 4)
+    await asyncio.sleep(0.01)
+    assert not heartbeat.done()
+    shard.store.gate.set()
+    await commit
+    assert (await heartbeat).error_code == ErrorCode.NONE
+    assert shard.runner.hear(shard.heartbeat()) is not None
+
+
+async def test_not_without_a_coordinator(shard: Shard) -> None:
+    """A shard that is not served answers as it answers everything."""
+    await shard.runner.close()
+    assert shard.runner.hear(shard.heartbeat()) is None
