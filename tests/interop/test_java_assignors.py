@@ -1,0 +1,210 @@
+"""Our assignors against Kafka's own, on the same groups."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from coterie_client.assignors import (
+    Assignor,
+    Cluster,
+    CooperativeStickyAssignor,
+    MemberInfo,
+    Partitions,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    lead,
+)
+from coterie_protocol.consumer import flatten, group_by_topic
+from tests.client.assignors.world import assert_fair, loads, member, moved
+from tests.interop.java_tools import run_java_source
+
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java_compiler")]
+
+SOURCE: Final = Path(__file__).with_name("java") / "Assignors.java"
+TOPICS: Final = ["t0", "t1", "t10", "t2", "u"]
+RACKS: Final = ["r0", "r1", "r2"]
+GROUPS: Final = 400
+
+Group = tuple[Cluster, dict[str, MemberInfo]]
+
+
+def ask_java(name: str, groups: Iterable[Group]) -> list[dict[str, set[tuple[str, int]]]]:
+    """Put groups to Kafka's assignor of this name."""
+    questions = "".join(f"{json.dumps(_question(name, *group))}\n" for group in groups)
+    answers = run_java_source(SOURCE, stdin=questions).stdout.splitlines()
+    return [
+        {member: {(topic, number) for topic, number in pairs} for member, pairs in given.items()}
+        for given in map(json.loads, answers)
+    ]
+
+
+def _question(name: str, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Any]:
+    racks = {
+        topic: [sorted(where) for where in cluster.racks.get(topic, [frozenset()] * count)]
+        for topic, count in cluster.topics.items()
+    }
+    return {
+        "assignor": name,
+        "topics": racks,
+        "members": [
+            {
+                "id": info.member_id,
+                "instance": info.instance_id,
+                "topics": list(info.topics),
+                "owned": sorted(flatten(info.owned)),
+                "generation": info.generation,
+                "rack": info.rack,
+                "user_data": None if info.user_data is None else info.user_data.hex(),
+            }
+            for info in members.values()
+        ],
+    }
+
+
+def ours(assignor: Assignor, group: Group) -> dict[str, set[tuple[str, int]]]:
+    """What our assignor answers."""
+    return {name: set(flatten(given)) for name, given in assignor.assign(*group).items()}
+
+
+def groups(
+    seed: int, *, racks: bool = False, equal: bool = False, static: bool = False
+) -> list[Group]:
+    """Random groups, always the same ones for a seed."""
+    dice = random.Random(seed)
+    return [_group(dice, racks=racks, equal=equal, static=static) for _ in range(GROUPS)]
+
+
+def _group(dice: random.Random, *, racks: bool, equal: bool, static: bool) -> Group:
+    topics = {topic: dice.randint(1, 9) for topic in TOPICS if dice.random() < 0.7}
+    where = {
+        topic: [frozenset(dice.sample(RACKS, dice.randint(1, 2))) for _ in range(count)]
+        for topic, count in topics.items()
+    }
+    members = {}
+    for number in dice.sample(range(100), dice.randint(1, 7)):
+        wanted = TOPICS if equal else dice.sample(TOPICS, dice.randint(0, len(TOPICS)))
+        members[f"m{number}"] = member(
+            f"m{number}",
+            sorted(wanted),
+            instance_id=f"i{99 - number}" if static and dice.random() < 0.5 else None,
+            rack=dice.choice([*RACKS, None]) if racks else None,
+        )
+    return Cluster(topics, where if racks else {}), members
+
+
+@pytest.mark.parametrize("assignor", [RangeAssignor(), RoundRobinAssignor()], ids=["range", "rr"])
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+@pytest.mark.parametrize("equal", [False, True], ids=["differing", "equal"])
+def test_same_as_kafka(assignor: Assignor, *, static: bool, equal: bool) -> None:
+    """Range and round robin give exactly what Kafka's give, for all kinds of member."""
+    asked = groups(1, equal=equal, static=static)
+    assert [ours(assignor, group) for group in asked] == ask_java(assignor.name, asked)
+
+
+@pytest.mark.parametrize("equal", [False, True], ids=["differing", "equal"])
+def test_same_as_kafka_with_racks(*, equal: bool) -> None:
+    """With racks, too, range gives exactly what Kafka's gives (KIP-881)."""
+    asked = groups(2, racks=True, equal=equal, static=True)
+    assert [ours(RangeAssignor(), group) for group in asked] == ask_java("range", asked)
+
+
+def _settled(group: Group, assignor: Assignor, tell: Callable[..., MemberInfo]) -> Group:
+    cluster, members = group
+    given = assignor.assign(cluster, members)
+    return cluster, {name: tell(info, given[name]) for name, info in members.items()}
+
+
+def _by_user_data(info: MemberInfo, given: Partitions) -> MemberInfo:
+    data = StickyAssignor().subscription_user_data(info.topics, given, 3)
+    return replace(info, user_data=data)
+
+
+def _by_subscription(info: MemberInfo, given: Partitions) -> MemberInfo:
+    return replace(info, owned=given, generation=3)
+
+
+def test_kafkas_leader_reads_what_our_eager_members_had() -> None:
+    """Led by Kafka's sticky assignor, our members with equal subscriptions keep what they had."""
+    asked = [_settled(g, StickyAssignor(), _by_user_data) for g in groups(3, equal=True)]
+    kept = [ours(StickyAssignor(), group) for group in asked]
+    assert ask_java("sticky", asked) == kept
+
+
+def test_kafkas_leader_leaves_our_cooperative_members_what_they_own() -> None:
+    """Led by Kafka's cooperative assignor, a settled group of ours stays as it is."""
+    assignor = CooperativeStickyAssignor()
+    asked = [_settled(g, assignor, _by_subscription) for g in groups(4, equal=True)]
+    assert ask_java("cooperative-sticky", asked) == [ours(assignor, group) for group in asked]
+
+
+def _disturbed(seed: int, *, equal: bool) -> list[Group]:
+    """Settled groups in which then somebody leaves and somebody joins."""
+    changed = []
+    for cluster, members in groups(seed, equal=equal):
+        if not all(info.topics for info in members.values()):
+            continue  # Kafka's assignor gives partitions to some that want none
+        cluster, settled = _settled(  # noqa: PLW2901  # the same group, later
+            (cluster, members), CooperativeStickyAssignor(), _by_subscription
+        )
+        del settled[min(settled)]
+        for new in ("x0", "x1"):
+            settled[new] = member(new, TOPICS)
+        changed.append((cluster, settled))
+    return changed
+
+
+def test_not_less_fair_and_not_less_sticky_than_kafka() -> None:
+    """After members left and joined, as few partitions move as with Kafka's; loads are as even."""
+    asked = _disturbed(5, equal=True)
+    eager = [(cluster, _as_eager(members)) for cluster, members in asked]
+    for group, theirs in zip(asked, ask_java("sticky", eager), strict=True):
+        given = CooperativeStickyAssignor().assign(*group)
+        kafkas = {name: group_by_topic(pairs) for name, pairs in theirs.items()}
+        assert sorted(loads(given).values()) == sorted(loads(kafkas).values())
+        assert moved(group[1], given) <= moved(group[1], kafkas)
+
+
+def test_not_less_fair_than_kafka_with_differing_subscriptions() -> None:
+    """With differing subscriptions loads are never less even than Kafka's.
+
+    And over all groups where they are equally even, no more partitions move.
+    """
+    asked = _disturbed(6, equal=False)
+    eager = [(cluster, _as_eager(members)) for cluster, members in asked]
+    ours_moved = kafkas_moved = 0
+    for group, theirs in zip(asked, ask_java("sticky", eager), strict=True):
+        given = CooperativeStickyAssignor().assign(*group)
+        assert_fair(group[0].topics, group[1], given)
+        kafkas = {name: group_by_topic(pairs) for name, pairs in theirs.items()}
+        assert _unevenness(given) <= _unevenness(kafkas)
+        if _unevenness(given) == _unevenness(kafkas):
+            ours_moved += moved(group[1], given)
+            kafkas_moved += moved(group[1], kafkas)
+    assert 0 < ours_moved <= kafkas_moved
+
+
+def _unevenness(assignment: Mapping[str, Partitions]) -> int:
+    return sum(load * load for load in loads(assignment).values())
+
+
+def _as_eager(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:
+    return {
+        name: replace(_by_user_data(info, info.owned), owned=(), generation=-1)
+        for name, info in members.items()
+    }
+
+
+def test_kafka_withholds_what_we_withhold() -> None:
+    """With equal subscriptions both leaders withhold equally many partitions."""
+    asked = _disturbed(7, equal=True)
+    for group, theirs in zip(asked, ask_java("cooperative-sticky", asked), strict=True):
+        led = lead(CooperativeStickyAssignor(), *group)
+        assert sum(loads(led.assignment).values()) == sum(map(len, theirs.values()))

@@ -1,0 +1,86 @@
+"""The members of one group, started by a test."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tests.live.daemon import Daemon
+from tests.live.member import Client, MemberProcess
+from tests.live.programs.lines import Options
+
+__all__ = ["ALL", "TOPIC", "Crew"]
+
+TOPIC: Final = "work"
+#: The partitions of the topic.
+ALL: Final = frozenset(range(6))
+
+_SETTLE_S: Final = 40.0
+_POLL_S: Final = 0.1
+
+
+class Crew:
+    """Starts members of a group, and as a context manager sees that none outlives it."""
+
+    def __init__(self, daemon: Daemon, group: str, folder: Path) -> None:
+        """Start none yet."""
+        self.daemon = daemon
+        self.group = group
+        self.members: list[MemberProcess] = []
+        self._folder = folder
+
+    def start(self, client: Client, name: str, **options: Any) -> MemberProcess:
+        """Start a member; more options are those of `Options`."""
+        usual = {
+            "bootstrap": self.daemon.address,
+            "group": self.group,
+            "topic": TOPIC,
+            "assignor": client.assignor,
+        }
+        member = MemberProcess(client, Options(client=name, **{**usual, **options}), self._folder)
+        self.members.append(member)
+        return member
+
+    def settle(self, *members: MemberProcess) -> dict[str, Any]:
+        """Wait until these are the group and share all partitions; return the group."""
+        deadline = time.monotonic() + _SETTLE_S
+        while not self._is_settled(*members):
+            ended = [member for member in members if not member.is_running]
+            if ended or time.monotonic() > deadline:
+                raise AssertionError(self._why_not(*members))
+            time.sleep(_POLL_S)
+        return self.look()
+
+    def look(self) -> dict[str, Any]:
+        """The group as the daemon shows it."""
+        return self.daemon.group(self.group)
+
+    def _is_settled(self, *members: MemberProcess) -> bool:
+        owned = [partition for member in members for partition in member.owned]
+        if sorted(owned) != sorted(ALL) or not all(member.owned for member in members):
+            return False
+        group = self.look()
+        return group["state"] == "Stable" and len(group["members"]) == len(members)
+
+    def _why_not(self, *members: MemberProcess) -> str:
+        names = ", ".join(member.name for member in members)
+        parts = [f"{names} do not share all partitions", *(member.told() for member in members)]
+        try:
+            parts.append(str(self.look()))
+        except OSError as error:
+            parts.append(f"{self.group}: {error}")
+        return "\n".join(parts)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for member in self.members:
+            member.die()

@@ -1,0 +1,31 @@
+"""The stock clients of Python against a live daemon, each in processes of its own.
+
+They all live through `tests/live/story.py` at the same time, once; each test looks at one chapter.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.live.chapters import *  # noqa: F403 - the tests
+from tests.live.daemon import Daemon
+from tests.live.member import CLIENTS, Client
+from tests.live.story import Story, live_through
+
+# One process has the stories for all tests.
+pytestmark = [
+    pytest.mark.xdist_group("stories"),
+    pytest.mark.parametrize("client", CLIENTS, ids=str),
+]
+
+
+@pytest.fixture(scope="module")
+def stories(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Story]:
+    """Let all clients live through the story."""
+    return live_through(CLIENTS, daemon, tmp_path_factory.mktemp("members"))
+
+
+@pytest.fixture
+def story(client: Client, stories: dict[str, Story]) -> Story:
+    """Tell what one client lived through."""
+    return stories[client.name]

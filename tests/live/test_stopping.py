@@ -1,0 +1,150 @@
+"""A daemon that is told to stop: parked requests are answered, and it ends well and soon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
+from tests.live.conftest import SETTINGS, errors_in
+from tests.live.daemon import Daemon, eventually
+from tests.live.raw import Pair, join_request
+from tests.live.wire import Wire
+
+pytestmark = pytest.mark.xdist_group("stopping")
+
+#: What every client takes for a reason to look for the coordinator again and go on.
+RETRIABLE: Final = {
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+#: Far less than the limits by which it would give up, or the parked requests would be over.
+SOON_S: Final = 4.0
+TOPIC: Final = "parked"
+
+
+@pytest.fixture(scope="module")
+def stoppable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Give a daemon that is not running; tests start it."""
+    daemon = Daemon(tmp_path_factory.mktemp("stopping"), settings=SETTINGS, topics={TOPIC: 1})
+    yield daemon
+    daemon.kill()
+    assert errors_in(daemon.whole_log()) == []
+
+
+@dataclass(slots=True)
+class Parked:
+    """A request whose answer has to wait for somebody else's."""
+
+    request: Any
+    wires: tuple[Wire, ...]
+    sent: int
+
+    @classmethod
+    async def join(cls, port: int, group: str) -> Parked:
+        """A second member joins, and the first does not join again."""
+        first, second = [await Wire.open(port) for _ in range(2)]
+        request = join_request(group)
+        await first.ask(request, 3)
+        return cls(request, (second, first), second.send(request, 3))
+
+    @classmethod
+    async def sync(cls, port: int, group: str) -> Parked:
+        """A follower asks for its assignment, and the leader has not brought it."""
+        pair = await Pair.form(port, group)
+        request = pair.follower_sync()
+        return cls(request, (pair.follower, pair.leader), pair.follower.send(request, 3))
+
+    async def answer(self) -> ErrorCode:
+        """Wait for the answer, and then for the end of all connections."""
+        answer = await self.wires[0].receive(self.request, 3, self.sent)
+        for wire in self.wires:
+            await wire.until_closed()
+            wire.close()
+        return ErrorCode(answer.error_code)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_parked_requests_are_answered(stoppable: Daemon, number: signal.Signals) -> None:
+    """A join and a sync that wait for others get an error that clients retry; exit 0, soon."""
+
+    async def play() -> tuple[list[ErrorCode], float]:
+        parked = [
+            await Parked.join(stoppable.port, f"join-{number.name}"),
+            await Parked.sync(stoppable.port, f"sync-{number.name}"),
+        ]
+        await until_parked(stoppable, "JoinGroup", "SyncGroup")
+        stopping = asyncio.create_task(asyncio.to_thread(stoppable.stop, number))
+        return [await each.answer() for each in parked], await stopping
+
+    stoppable.start()
+    errors, seconds = asyncio.run(play())
+    assert set(errors) <= RETRIABLE
+    assert seconds < SOON_S
+    assert f'"reason": "{number.name}"' in stoppable.log()
+
+
+async def until_parked(daemon: Daemon, *apis: str) -> None:
+    """Wait until a request of each of these APIs waits."""
+
+    def are_parked() -> bool:
+        figures = (daemon.figure("coterie_parked_requests", f'api="{api}"') for api in apis)
+        return all(figure > 0 for figure in figures)
+
+    await asyncio.to_thread(eventually, are_parked, f"{apis} are parked")
+
+
+def test_wait_for_records_is_over(stoppable: Daemon) -> None:
+    """A consumer that waits for records is told at once that there are none."""
+    partition = m.FetchPartition(
+        partition=0, fetch_offset=7, log_start_offset=-1, partition_max_bytes=1000
+    )
+    request = m.FetchRequest(
+        max_wait_ms=60_000,
+        min_bytes=1,
+        topics=(m.FetchTopic(topic=TOPIC, partitions=(partition,)),),
+    )
+
+    async def play() -> tuple[m.FetchResponse, float]:
+        wire = await Wire.open(stoppable.port)
+        with contextlib.closing(wire):
+            sent = wire.send(request, 11)
+            await until_parked(stoppable, "Fetch")
+            stopping = asyncio.create_task(asyncio.to_thread(stoppable.stop))
+            answer: m.FetchResponse = await wire.receive(request, 11, sent)
+            return answer, await stopping
+
+    stoppable.start()
+    answer, seconds = asyncio.run(play())
+    (topic,) = answer.responses
+    assert [(each.error_code, each.high_watermark) for each in topic.partitions] == [(0, 7)]
+    assert seconds < SOON_S
+
+
+def test_systemd_is_told(tmp_path: Path) -> None:
+    """READY=1 when it serves and STOPPING=1 when it stops, to whoever listens for it."""
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(path))
+        listening.settimeout(30)
+        with Daemon(tmp_path / "daemon", environ={"NOTIFY_SOCKET": str(path)}):
+            assert listening.recv(100) == b"READY=1"
+        assert listening.recv(100) == b"STOPPING=1"
+
+
+def test_impatience_does_no_harm(stoppable: Daemon) -> None:
+    """Who asks again and again still gets a clean end."""
+    stoppable.start()
+    for _ in range(3):
+        stoppable.process.send_signal(signal.SIGINT)
+    assert stoppable.stop() < SOON_S

@@ -1,0 +1,143 @@
+"""`coterie serve` that can't do what it is asked for: one sentence that says why and what to do."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import pytest
+from typer.testing import CliRunner
+
+from coterie_cli.main import app
+from tests.live.daemon import HOST, Daemon, coterie, environment
+
+pytestmark = pytest.mark.xdist_group("wrong-arguments")
+
+_TIMEOUT_S: Final = 60.0
+
+
+# -- refused for what they say -----------------------------------------------------------------
+
+#: By what is wrong: the arguments, and what the sentence has to name.
+ARGUMENTS: Final = {
+    "unknown setting": ("--set group.max.sise=5", "the nearest known one is group.max.size"),
+    "bad value": ("--set group.max.size=many", "group.max.size = 'many' (from --set): expected"),
+    "value out of bounds": ("--set group.max.size=0", "expected a whole number of members from 1"),
+    "no value": ("--set group.max.size", "--set group.max.size: expected KEY=VALUE"),
+    "bad value in a file": ("--config config.toml", "(in config.toml): expected a whole number"),
+    "missing file": ("--config nowhere.toml", "nowhere.toml: No such file or directory"),
+    "no port": ("--listen 9092", "--listen: '9092' is no HOST:PORT"),
+    "no such port": ("--http here:99999", "--http: 'here:99999' has no port from 0 to 65535"),
+    "topic without partitions": ("--topic orders", "--topic: 'orders' is no NAME:PARTITIONS"),
+    "topic given twice": ("--topic a:1 --topic a:2", "--topic: 'a' is given twice"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "named"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_argument_is_refused_in_a_sentence(
+    arguments: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the caller's mistake: exit code 2, one line on standard error, nothing begun."""
+    monkeypatch.chdir(tmp_path)
+    Path("config.toml").write_text("group.max.size = 'many'\n", encoding="utf-8")
+    result = CliRunner().invoke(app, ["serve", *arguments.split()])
+    assert (result.exit_code, result.stdout) == (2, "")
+    (sentence,) = result.stderr.splitlines()
+    assert sentence.startswith("coterie: ")
+    assert named in sentence
+    assert not Path("coterie-data").exists()
+
+
+# -- refused for what they run into ------------------------------------------------------------
+
+CIRCUMSTANCES: Final = {
+    "port in use": ("--listen {taken}", "can't listen on {taken}: Address already in use"),
+    "port in use for HTTP": ("--http {taken}", "can't answer HTTP on {taken}: Address already in"),
+    "every address": ("--listen 0.0.0.0:0", "--advertise HOST:PORT"),
+    "data directory in use": ("--data-dir {running}", "is in use by process {pid}"),
+    "data directory is a file": ("--data-dir {file}", "can't keep data in {file}: File exists"),
+    "damaged store": ("--store sqlite:{damaged}", "{damaged} is damaged"),
+    "store in use": (
+        "--store sqlite:{running}/coterie.db --set node.id=2",
+        "coterie.db is in use by node-1 at {taken}",
+    ),
+    "shrinking topic": (
+        "--data-dir {grown} --topic orders:2",
+        "'orders' has 5 partitions and can't shrink to 2",
+    ),
+    "topic with no partition": ("--topic orders:0", "'orders' can't have 0 partitions"),
+}
+
+
+class Place:
+    """What the commands run into: files, and a daemon that is running."""
+
+    def __init__(self, folder: Path, running: Daemon, grown: Path) -> None:
+        """Prepare files."""
+        self._folder = folder
+        file, damaged = folder / "a-file", folder / "damaged.db"
+        file.write_text("no folder", encoding="utf-8")
+        damaged.write_bytes(b"SQLite format 3\0" + b"\xff" * 8000)
+        self._names = {
+            "taken": running.address,
+            "running": running.data_dir,
+            "pid": running.process.pid,
+            "grown": grown,
+            "file": file,
+            "damaged": damaged,
+        }
+
+    def fill(self, text: str) -> str:
+        """A text with the names of what there is."""
+        return text.format(**self._names)
+
+    def run(self, name: str) -> subprocess.CompletedProcess[str]:
+        """Run the command of a circumstance."""
+        words = self.fill(CIRCUMSTANCES[name][0]).split()
+        # Of an option that is given twice the last one counts.
+        data_dir = self._folder / name.replace(" ", "-")
+        usual = ["--listen", f"{HOST}:0", "--http", "off", "--data-dir", str(data_dir)]
+        return subprocess.run(
+            [coterie(), "serve", *usual, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_TIMEOUT_S,
+            check=False,
+            env=environment(),
+        )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Give a place where a daemon is running, and one was that had a topic of five partitions."""
+    folder = tmp_path_factory.mktemp("place")
+    running = Daemon(folder / "running", topics={"orders": 5})
+    with running:
+        pass
+    grown = running.data_dir.rename(folder / "grown")
+    with running:
+        yield Place(folder, running, grown)
+
+
+@pytest.fixture(scope="module")
+def endings(place: Place) -> dict[str, subprocess.CompletedProcess[str]]:
+    """Run all commands, a few at a time."""
+    with ThreadPoolExecutor(3) as pool:
+        return dict(zip(CIRCUMSTANCES, pool.map(place.run, CIRCUMSTANCES), strict=True))
+
+
+@pytest.mark.parametrize("name", CIRCUMSTANCES)
+def test_circumstance_is_explained_in_a_sentence(
+    name: str, place: Place, endings: dict[str, subprocess.CompletedProcess[str]]
+) -> None:
+    """Exit code 1, no ready line, and the last thing it says is what is wrong, in one line."""
+    ended = endings[name]
+    assert (ended.returncode, ended.stdout) == (1, "")
+    *logged, sentence = ended.stderr.splitlines()
+    assert all(line.startswith("{") for line in logged)
+    assert sentence.startswith("coterie: ")
+    assert place.fill(CIRCUMSTANCES[name][1]) in sentence
