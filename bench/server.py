@@ -164,16 +164,17 @@ def _aim(cell: Cell, reaches: Callable[[float], bool]) -> Cell:
 
 
 def _notes(scale: Scale) -> tuple[str, ...]:
+    turns = f"{scale.rounds} rounds in turns, of {scale.seconds:g} s where requests are counted"
+    aims = f"{_HEARTBEATS_OVER_ECHO:g}x echo and {_HEARTBEATS_OVER_KAFKA:g}x Kafka"
     return (
-        f"Loopback; {scale.rounds} rounds of {scale.seconds:g} s in turns, one request under way "
-        "on each connection; medians.",
+        f"{turns}; one request under way on each connection; medians.",
         "The spread is half the distance between the quartiles, of the row's least steady ratio.",
-        "Echo: no requests are read, nothing is kept. For rebalances it exchanges as many frames; "
-        "its restart is its start.",
-        "Kafka: one node, KRaft, no initial delay, the memory settings of its own start script.",
+        "Bare echo: reads no requests, keeps nothing. Instead of rebalances it exchanges as many",
+        "frames as the members do; instead of a restart it starts.",
+        "Kafka: one node, KRaft, no initial delay, memory and collector as in its start script.",
         "Coterie's commits are on disk before they are answered; Kafka's are not.",
-        f"Aims: heartbeats {_HEARTBEATS_OVER_ECHO:g}x echo and {_HEARTBEATS_OVER_KAFKA:g}x Kafka, "
-        f"commits above Kafka's, rebalances not slower, members in {_MEMBERS_MB} MB.",
+        f"Aims: heartbeats {aims}; commits above Kafka's; rebalances not slower;",
+        f"members in {_MEMBERS_MB} MB.",
     )
 
 
@@ -187,8 +188,8 @@ def _found(
         summary([burst.client_cpu_us for burst in each[COTERIE]]).median
         for each in (heartbeats, commits)
     ]
+    each = f"{client[0]:.0f} µs of CPU for a heartbeat and {client[1]:.0f} µs for a commit"
     return (
-        f"The client itself takes {client[0]:.0f} µs for a heartbeat and {client[1]:.0f} µs for a "
-        "commit.",
+        f"The client itself takes {each}.",
         f"The disk takes {sync.median:.2f} ms to make 4 KB durable (±{sync.spread:.0%}).",
     )

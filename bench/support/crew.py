@@ -49,23 +49,30 @@ class Crew:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.members: list[Member] = []
-        self._is_whole: int | None = None
+        self._unnamed = 0
+        self._whole: int | None = None
         self._synced = 0
         self._over: asyncio.Future[float] | None = None
 
     async def join(self, transports: Sequence[asyncio.Transport]) -> float:
-        """Let members come in, all at once; return the seconds until everybody has synced."""
-        self._is_whole, self._synced = None, 0
+        """Let members come in, all at once; return the seconds until everybody has synced.
+
+        Each is told its id first.  They join with it when all of them have one: a group waits for
+        ids that it has handed out, so this is one rebalance, while otherwise it would hang on
+        chance how many members come before the first generation is complete.
+        """
+        self._whole, self._synced = None, 0
         self._over = asyncio.get_running_loop().create_future()
         before, new = self.members, [Member(self, transport) for transport in transports]
-        self.members = before + new
-        # What a leader hands out is made beforehand: one partition for each.
+        self.members, self._unnamed = before + new, len(new)
         began = time.perf_counter()
         for member in new:
             member.join()
-        for member in before:
-            member.heartbeat()
-        return await asyncio.wait_for(self._over, _OVERDUE_S) - began
+        try:
+            return await asyncio.wait_for(self._over, _OVERDUE_S) - began
+        finally:
+            # Until the last heartbeat that was put off has found that all is over.
+            await asyncio.sleep(2 * _HEARTBEAT_S)
 
     async def leave(self) -> None:
         """Let all members leave."""
@@ -78,16 +85,26 @@ class Crew:
     @property
     def is_rebalancing(self) -> bool:
         """Whether somebody is still to come."""
-        return self._is_whole is None
+        return self._whole is None
+
+    def named(self) -> None:
+        """One of the new members has been told its id."""
+        self._unnamed -= 1
+        if not self._unnamed:
+            for member in self.members:
+                if member.generation < 0:
+                    member.join()
+                else:
+                    member.heartbeat()
 
     def led(self, generation: int, members: int) -> None:
         """A leader was told so many members: those are all, or there will be another rebalance."""
         if members == len(self.members):
-            self._is_whole = generation
+            self._whole = generation
 
     def synced(self, generation: int) -> None:
         """A member has its assignment."""
-        if generation != self._is_whole:
+        if generation != self._whole:
             return
         self._synced += 1
         if self._synced == len(self.members) and self._over is not None:
@@ -175,7 +192,7 @@ class Member(asyncio.Protocol):
         _, answer = decode_response(JoinGroupResponse, 9, payload)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.id = answer.member_id
-            self.join()
+            self._crew.named()
         elif answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.join()
         else:

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from bench.support.processes import PROC
 from coterie_protocol import FrameReader
@@ -90,7 +90,7 @@ async def connect(port: int, count: int) -> list[asyncio.Transport]:
         several = min(_AT_A_TIME, count - len(transports))
         opening = (loop.create_connection(_Waiting, _HOST, port) for _ in range(several))
         opened = await asyncio.gather(*opening)
-        transports += (cast(asyncio.Transport, transport) for transport, _ in opened)
+        transports += (transport for transport, _ in opened)
     return transports
 
 

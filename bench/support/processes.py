@@ -81,7 +81,9 @@ class CoterieServer:
     """The daemon as users run it: SQLite on disk, journal, HTTP; only nobody is waited for."""
 
     def __init__(self, folder: Path) -> None:
-        self._daemon = Daemon(folder, settings=_NO_DELAY)
+        # Where it is set, every start would compile all modules anew.
+        compiled = {"PYTHONDONTWRITEBYTECODE": ""}
+        self._daemon = Daemon(folder, settings=_NO_DELAY, environ=compiled)
 
     @property
     def port(self) -> int:
