@@ -1,0 +1,68 @@
+"""Ranges: each topic cut into one run of partitions per member, as Kafka's assignor cuts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from coterie_client.assignors._racks import TopicCut, match_racks
+from coterie_client.assignors._subscribers import subscribers_by_topic
+from coterie_client.assignors.base import (
+    Assignor,
+    Cluster,
+    MemberInfo,
+    Partitions,
+    in_kafka_order,
+)
+from coterie_protocol.consumer import TopicPartitions
+
+__all__ = ["RangeAssignor"]
+
+
+class RangeAssignor(Assignor):
+    """Gives each member a run of every topic, so that equal numbers of topics meet in one member.
+
+    Where members and replicas tell their racks (KIP-881), partitions first go to members in a rack
+    that has a replica, so far as balance allows; topics with the same members and as many
+    partitions still meet.
+    """
+
+    name: ClassVar[str] = "range"
+
+    def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
+        """Cut each topic; the first members get one more where it does not come out even."""
+        order = in_kafka_order(members.values())
+        given: list[list[TopicPartitions]] = [[] for _ in order]
+        subscribers = subscribers_by_topic(order, cluster)
+        by_racks = _by_racks(order, cluster, subscribers) if cluster.racks else {}
+        for topic, takers in subscribers.items():
+            runs = by_racks.get(topic) or _runs(cluster.topics[topic], len(takers))
+            for taker, numbers in zip(takers, runs, strict=False):
+                if numbers:
+                    run = TopicPartitions(topic=topic, partitions=tuple(numbers))
+                    given[taker].append(run)
+        return {member.member_id: tuple(given[place]) for place, member in enumerate(order)}
+
+
+def _by_racks(
+    order: Sequence[MemberInfo], cluster: Cluster, subscribers: Mapping[str, Sequence[int]]
+) -> dict[str, list[list[int]]]:
+    return match_racks(
+        TopicCut(
+            topic,
+            cluster.topics[topic],
+            [order[taker] for taker in takers],
+            cluster.racks.get(topic, ()),
+        )
+        for topic, takers in subscribers.items()
+    )
+
+
+def _runs(count: int, takers: int) -> Iterator[range]:
+    """Cut `count` partitions into runs, the longer ones first, until there are none left."""
+    size, longer = divmod(count, takers)
+    start = 0
+    while start < count:
+        end = start + size + (longer > 0)
+        yield range(start, end)
+        start, longer = end, longer - 1

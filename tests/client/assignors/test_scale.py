@@ -1,0 +1,63 @@
+"""Large groups: the work grows with what there is to share out, not with its square."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from coterie_client.assignors import Cluster, CooperativeStickyAssignor, MemberInfo
+from tests.client.assignors.world import having, loads, member
+
+TOPICS = [f"t{n:02}" for n in range(40)]
+
+
+def lines_run(topics: dict[str, int], members: dict[str, MemberInfo]) -> int:
+    """How many lines of Python one assignment runs: a measure that no busy machine disturbs."""
+    count = 0
+
+    def trace(_frame: object, event: str, _argument: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]  # the stub wants a recursive type
+    try:
+        CooperativeStickyAssignor().assign(Cluster(topics), members)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def big(size: int, *, equal: bool) -> tuple[dict[str, int], dict[str, MemberInfo]]:
+    """A group of `size` members with ten partitions each, where three have just left."""
+    topics = dict.fromkeys(TOPICS, size // 4)
+    members = {
+        f"m{n:04}": member(
+            f"m{n:04}", [t for i, t in enumerate(TOPICS) if equal or (n * 7 + i * 3) % 5 > 1]
+        )
+        for n in range(size)
+    }
+    settled = having(members, CooperativeStickyAssignor().assign(Cluster(topics), members))
+    for gone in ("m0003", "m0017", "m0030"):
+        del settled[gone]
+    return topics, settled
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["equal", "differing"])
+def test_work_grows_with_the_group(*, equal: bool) -> None:
+    """Four times the members and partitions cost about four times the work."""
+    small, large = (lines_run(*big(size, equal=equal)) for size in (80, 320))
+    assert large < 6 * small
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["equal", "differing"])
+def test_hundred_thousand_partitions(*, equal: bool) -> None:
+    """500 members share 100,000 partitions evenly."""
+    topics = dict.fromkeys(TOPICS, 2500)
+    members = {
+        f"m{n:03}": member(f"m{n:03}", TOPICS if equal or n else TOPICS[:1]) for n in range(500)
+    }
+    given = CooperativeStickyAssignor().assign(Cluster(topics), members)
+    assert set(loads(given).values()) == {200}
