@@ -1,1 +1,1 @@
-"""The asyncio client: group membership, assignors and hand-over of partitions."""
+"""The members' side of a group: so far the assignors, which decide who gets which partition."""
