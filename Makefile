@@ -41,7 +41,7 @@ run: $(RUN) ## Start the daemon on 127.0.0.1:9092 (ARGS="--topic orders:12" and 
 	@exec $(BIN)/coterie serve $(ARGS)
 
 test: $(DEV) ## Run the tests (those that need no Java and no Kafka)
-	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -ra -n $(WORKERS) --maxprocesses=4 --dist=loadgroup $(ARGS)
+	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -ra -n $(WORKERS) --maxprocesses=4 --dist=loadfile $(ARGS)
 
 lint: $(DEV) ## Check format, rules, types, layers, sizes, the wheel and the docs
 	$(BIN)/ruff format --check .

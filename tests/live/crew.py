@@ -19,6 +19,7 @@ ALL: Final = frozenset(range(6))
 
 _SETTLE_S: Final = 40.0
 _POLL_S: Final = 0.1
+_CALM_S: Final = 1.0
 
 
 class Crew:
@@ -52,6 +53,20 @@ class Crew:
                 raise AssertionError(self._why_not(*members))
             time.sleep(_POLL_S)
         return self.look()
+
+    def calm(self, *members: MemberProcess) -> dict[str, Any]:
+        """As `settle`, and then wait until nobody stirs any more.
+
+        kafka-python's leader may join again a moment after it has led, when it has looked at the
+        topics once more.
+        """
+        group = self.settle(*members)
+        while True:
+            time.sleep(_CALM_S)
+            later = self.settle(*members)
+            if later["generation"] == group["generation"]:
+                return later
+            group = later
 
     def look(self) -> dict[str, Any]:
         """The group as the daemon shows it."""

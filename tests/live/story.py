@@ -94,9 +94,8 @@ class _Life:
         second = self._start("second", session_ms=_VICTIM_SESSION_MS)
         self._settle("shared", first, second)
         self.story.notes["given up when shared"] = first.given_up(before)
-        self.story.notes["positions of the second"] = (
-            second.offsets("positions") if self._client.tells_positions else None
-        )
+        command = "positions" if self._client.tells_positions else "committed"
+        self.story.notes["the second reads on at"] = second.offsets(command)
         second.die()
         self._settle("after a death", first)
         third = self._start("third")

@@ -28,13 +28,10 @@ from tests.live.hostile import (
     valid_frames,
 )
 from tests.live.raw import Pair, join_request
-from tests.live.wire import Wire
+from tests.live.wire import Wire, run
 from tests.live.witness import Witness
 
-pytestmark = [
-    pytest.mark.xdist_group("hostile"),
-    pytest.mark.usefixtures("unharmed"),
-]
+pytestmark = pytest.mark.usefixtures("unharmed")
 
 PENDING_MAX: Final = 2000
 CONNECTIONS: Final = 5000
@@ -108,7 +105,7 @@ def test_fuzzed_requests(daemon: Daemon) -> None:
     async def play() -> None:
         await asyncio.gather(*(throw(daemon.port, frames[n::SENDERS]) for n in range(SENDERS)))
 
-    asyncio.run(play())
+    run(play())
 
 
 def test_random_bytes(daemon: Daemon) -> None:
@@ -123,7 +120,7 @@ def test_random_bytes(daemon: Daemon) -> None:
         for wire in wires:
             wire.close()
 
-    asyncio.run(play())
+    run(play())
 
 
 # -- slowness ----------------------------------------------------------------------------------
@@ -142,7 +139,7 @@ def test_unfinished_requests(daemon: Daemon) -> None:
         for wire in wires:
             wire.close()
 
-    asyncio.run(play())
+    run(play())
 
 
 def test_slow_sender(daemon: Daemon) -> None:
@@ -159,7 +156,7 @@ def test_slow_sender(daemon: Daemon) -> None:
             answer = await wire.receive(request, 4, 1)
         assert answer.error_code == ErrorCode.NONE
 
-    asyncio.run(play())
+    run(play())
 
 
 DEAF: Final = 3
@@ -194,7 +191,7 @@ def test_idle_connections(daemon: Daemon) -> None:
             eventually(lambda: daemon.figure("coterie_connections") >= number, "all are there")
             assert daemon.rss_bytes() - memory_bytes < number * 20_000
 
-    asyncio.run(play())
+    run(play())
     eventually(lambda: daemon.figure("coterie_connections") < 100, "all are gone")
 
 
@@ -224,7 +221,7 @@ def test_pending_members(daemon: Daemon) -> None:
             joined = await wire.ask(join_request("besieged", answer.member_id), 9)
         assert joined.error_code == ErrorCode.NONE
 
-    asyncio.run(play())
+    run(play())
 
 
 def test_member_that_never_syncs(daemon: Daemon) -> None:
@@ -239,7 +236,7 @@ def test_member_that_never_syncs(daemon: Daemon) -> None:
         assert synced.error_code == ErrorCode.REBALANCE_IN_PROGRESS
         assert (again.leader, len(again.members)) == (pair.follower_id, 1)
 
-    asyncio.run(play())
+    run(play())
 
 
 GROUPS: Final = 1500
@@ -272,7 +269,7 @@ def test_thousands_of_groups(daemon: Daemon) -> None:
             )
             assert (await wire.ask(sync, 3)).error_code == ErrorCode.NONE
 
-    asyncio.run(play())
+    run(play())
     assert daemon.rss_bytes() - memory_bytes < GROUPS * 30_000
 
 
@@ -285,7 +282,7 @@ def test_more_connections_than_open_files(tmp_path: Path) -> None:
             async with connections(limited.port, 400):
                 eventually(lambda: refused(limited) == 200, "the rest is refused")
 
-        asyncio.run(play())
+        run(play())
         assert '"limit": 200' in limited.log()
     assert errors_in(limited.whole_log()) == []
 

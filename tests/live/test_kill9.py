@@ -16,6 +16,7 @@ import pytest
 from tests.live.conftest import SETTINGS, errors_in
 from tests.live.crowd import TOPIC, Crowd, offset_fetch
 from tests.live.daemon import Daemon
+from tests.live.wire import run
 
 ROUNDS: Final = int(os.environ.get("KILL9_ROUNDS", "3"))
 SEED: Final = int(os.environ.get("KILL9_SEED", str(random.randrange(2**32))))
@@ -38,7 +39,7 @@ def test_kill_9_breaks_no_promise(tmp_path: Path, first: int) -> None:
     print(f"KILL9_SEED={SEED}")  # noqa: T201 - shown when the test fails
     rounds = min(ROUNDS_PER_TEST, ROUNDS - first)
     with Daemon(tmp_path, settings=SETTINGS, topics={TOPIC: SIZE}) as daemon:
-        asyncio.run(_play(daemon, random.Random(SEED + first), rounds))
+        run(_play(daemon, random.Random(SEED + first), rounds))
     assert errors_in(daemon.whole_log()) == []
 
 

@@ -15,7 +15,7 @@ def test_replacement_takes_over_without_a_rebalance(crew: Crew, client: Client) 
     """The process of a static member is killed and another comes: nobody else notices."""
     staying = crew.start(client, "staying", instance="instance-1")
     leaving = crew.start(client, "leaving", instance="instance-2")
-    before = crew.settle(staying, leaving)
+    before = crew.calm(staying, leaving)
     had, said = leaving.owned, len(staying.lines)
     leaving.die()
     coming = crew.start(client, "coming", instance="instance-2")

@@ -12,11 +12,7 @@ from tests.live.daemon import Daemon
 from tests.live.member import CLIENTS, Client
 from tests.live.story import Story, live_through
 
-# One process has the stories for all tests.
-pytestmark = [
-    pytest.mark.xdist_group("stories"),
-    pytest.mark.parametrize("client", CLIENTS, ids=str),
-]
+pytestmark = pytest.mark.parametrize("client", CLIENTS, ids=str)
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,7 @@ from coterie_protocol.error_codes import ErrorCode
 from tests.live.conftest import SETTINGS, errors_in
 from tests.live.daemon import Daemon, eventually
 from tests.live.raw import Pair, join_request
-from tests.live.wire import Wire
-
-pytestmark = pytest.mark.xdist_group("stopping")
+from tests.live.wire import Wire, run
 
 #: What every client takes for a reason to look for the coordinator again and go on.
 RETRIABLE: Final = {
@@ -88,7 +86,7 @@ def test_parked_requests_are_answered(stoppable: Daemon, number: signal.Signals)
         return [await each.answer() for each in parked], await stopping
 
     stoppable.start()
-    errors, seconds = asyncio.run(play())
+    errors, seconds = run(play())
     assert set(errors) <= RETRIABLE
     assert seconds < SOON_S
     assert f'"reason": "{number.name}"' in stoppable.log()
@@ -125,7 +123,7 @@ def test_wait_for_records_is_over(stoppable: Daemon) -> None:
             return answer, await stopping
 
     stoppable.start()
-    answer, seconds = asyncio.run(play())
+    answer, seconds = run(play())
     (topic,) = answer.responses
     assert [(each.error_code, each.high_watermark) for each in topic.partitions] == [(0, 7)]
     assert seconds < SOON_S

@@ -14,8 +14,6 @@ from typer.testing import CliRunner
 from coterie_cli.main import app
 from tests.live.daemon import HOST, Daemon, coterie, environment
 
-pytestmark = pytest.mark.xdist_group("wrong-arguments")
-
 _TIMEOUT_S: Final = 60.0
 
 

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from tests.live.wire import Wire
+from tests.live.wire import Wire, run
 
 __all__ = ["Account", "Witness"]
 
@@ -47,7 +47,7 @@ class Witness:
         self._group = group
         self._formed = threading.Event()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self._thread = threading.Thread(target=lambda: run(self._run()))
         self._generations: dict[str, int] = {}
         self._beats = 0
         self._slow = 0

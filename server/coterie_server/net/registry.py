@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from types import MappingProxyType
@@ -63,12 +64,15 @@ class Registry:
         now: Callable[[], float],
         call_soon: Callable[[Callable[[], None]], object],
         on_reply: OnReply | None = None,
+        stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.handle = handler.handle
         self.on_reply = on_reply
         self.limits = limits
         self.now = now
         self.call_soon = call_soon
+        #: What `now` does not tell: a loop's time may stand still while it is busy.
+        self.stopwatch = stopwatch
         self.on_empty: Callable[[], None] | None = None
         self.stopping = False
         self.requests = 0
