@@ -40,6 +40,7 @@ KAFKA: Final = "kafka"
 _COMMITS: Final = 16
 #: A member joins, is told its id, joins with it and syncs.
 _REQUESTS_OF_A_JOINER: Final = 3
+_STORMS_TO_WARM_UP: Final = 3
 #: Files that a server and a client have open besides connections.
 _FILES_BESIDES: Final = 500
 _SETTLE_S: Final = 1.0
@@ -247,7 +248,8 @@ async def measure_traffic(folder: Path, scale: Scale, *, with_kafka: bool) -> Tr
             contenders[name] = _Coordinator(stack.enter_context(_running(server)), scale)
         for contender in contenders.values():
             await contender.prepare()
-            await _warm_up(contender, scale)
+            if isinstance(contender, _Coordinator) and scale.warm_up_s:
+                await _warm_up(contender, scale.warm_up_s)
         stack.enter_context(calm())
         for turn in range(scale.rounds):
             for name, contender in _in_turns(contenders, turn):
@@ -263,13 +265,12 @@ def _servers(folder: Path, *, with_kafka: bool) -> dict[str, Server]:
     return servers
 
 
-async def _warm_up(contender: _Coordinator | _Echo, scale: Scale) -> None:
+async def _warm_up(coordinator: _Coordinator, seconds: float) -> None:
     """Java compiles what runs often, which takes it a while."""
-    if scale.warm_up_s:
-        await contender.heartbeats(scale.warm_up_s)
-        await contender.commits(scale.warm_up_s)
-        await contender.storm()
-        await contender.storm()
+    await coordinator.heartbeats(seconds)
+    await coordinator.commits(seconds)
+    for _ in range(_STORMS_TO_WARM_UP):
+        await coordinator.storm()
 
 
 def _in_turns(
@@ -353,15 +354,15 @@ async def measure_restart(
     folder: Path, scale: Scale, *, with_kafka: bool
 ) -> dict[str, list[float]]:
     """Measure from the start of a process until it answers with offsets that it had before."""
-    took_s: dict[str, list[float]] = {ECHO: [_start_s(EchoServer(1, 4)) for _ in range(2)]}
+    took_s: dict[str, list[float]] = {ECHO: []}
     servers = _servers(folder, with_kafka=with_kafka)
     for server in servers.values():
         with _running(server):
             await _fill(server.port, scale)
     for _ in range(scale.restarts):
+        took_s[ECHO].append(_start_s(EchoServer(1, 4)))
         for name, server in servers.items():
             took_s.setdefault(name, []).append(_restart_s(server, scale))
-    took_s[ECHO] = [_start_s(EchoServer(1, 4)) for _ in range(scale.restarts)]
     return took_s
 
 

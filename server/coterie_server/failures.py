@@ -122,15 +122,6 @@ def _delete_topics(message: m.DeleteTopicsRequest, version: int, error: ErrorCod
     return m.DeleteTopicsResponse(responses=tuple(results))
 
 
-def _metadata(message: m.MetadataRequest, version: int, error: ErrorCode) -> Any:
-    del version
-    topics = tuple(
-        m.MetadataResponseTopic(error_code=error, name=t.name, topic_id=t.topic_id, partitions=())
-        for t in message.topics or ()
-    )
-    return m.MetadataResponse(brokers=(), topics=topics)
-
-
 _SHAPES: Final[dict[type[Any], Callable[[Any, int, ErrorCode], Any]]] = {
     m.CreatePartitionsRequest: _create_partitions,
     m.CreateTopicsRequest: _create_topics,
@@ -141,7 +132,6 @@ _SHAPES: Final[dict[type[Any], Callable[[Any, int, ErrorCode], Any]]] = {
     m.JoinGroupRequest: lambda q, v, e: replies.join_error(v, e, q.member_id),
     m.LeaveGroupRequest: _leave,
     m.ListGroupsRequest: lambda _q, _v, e: m.ListGroupsResponse(error_code=e, groups=()),
-    m.MetadataRequest: _metadata,
     m.OffsetCommitRequest: _commit,
     m.OffsetDeleteRequest: lambda _q, _v, e: m.OffsetDeleteResponse(error_code=e, topics=()),
     m.OffsetFetchRequest: _fetch_offsets,

@@ -314,6 +314,8 @@ class Node:
         self._observe(self._clock.now_ms(), event)
         for runner in self._runners:
             runner.topic_changed(change.topic, change.change)
+        if self._config.rebalance_on_topic_change and self._topic_runner is not None:
+            self._topic_runner.wake(change.topic)
 
     def group(self, group_id: str) -> Group | None:
         """A group, to be shown and not to be changed."""

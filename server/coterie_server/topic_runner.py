@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 import structlog
 
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import FetchResponse
 from coterie_server.failures import failure
 from coterie_server.pump import Pump
-from coterie_server.topics import from_stored, to_stored
+from coterie_server.topics import from_stored, outdated, to_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,6 +141,17 @@ class TopicRunner:
         self._open.add(exchange)
         self._pump.when_durable(partial(self._answer, exchange, answer))
 
+    def wake(self, topic: str) -> None:
+        """Let everybody who waits for records of a topic know that it is not what it was.
+
+        Whoever leads a group would otherwise assign the partitions that it knows of, and look for
+        others minutes later.
+        """
+        for exchange, answer in list(self._parked.items()):
+            message = answer.message
+            if isinstance(message, FetchResponse) and _is_about(message, topic):
+                self._send(exchange, replace(answer, message=outdated(message, topic)))
+
     def _store_and_tell(self, answer: Answer) -> None:
         if answer.records and self._pump is not None:
             self._pump.put([to_stored(record) for record in answer.records])
@@ -164,6 +177,12 @@ class TopicRunner:
             exchange.reply(answer.message)
 
     def _refuse(self, exchange: Exchange) -> None:
+        """Answer with an error, or hang up where there is none that does no harm.
+
+        Clients take Metadata at its word: told of no brokers or of a topic without partitions,
+        they rejoin their group or give up what they have.  Of a lost connection they think
+        nothing.
+        """
         request = exchange.request
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         try:
@@ -192,3 +211,7 @@ class TopicRunner:
         finally:
             self._reload = None
         _log.warning("topics are served again")
+
+
+def _is_about(message: FetchResponse, topic: str) -> bool:
+    return any(each.topic == topic for each in message.responses)

@@ -25,10 +25,20 @@ _CALM_S: Final = 1.0
 class Crew:
     """Starts members of a group, and as a context manager sees that none outlives it."""
 
-    def __init__(self, daemon: Daemon, group: str, folder: Path) -> None:
-        """Start none yet."""
+    def __init__(
+        self,
+        daemon: Daemon,
+        group: str,
+        folder: Path,
+        *,
+        topic: str = TOPIC,
+        partitions: frozenset[int] = ALL,
+    ) -> None:
+        """Start none yet; `partitions` are those of the topic."""
         self.daemon = daemon
         self.group = group
+        self.topic = topic
+        self.partitions = partitions
         self.members: list[MemberProcess] = []
         self._folder = folder
 
@@ -37,16 +47,16 @@ class Crew:
         usual = {
             "bootstrap": self.daemon.address,
             "group": self.group,
-            "topic": TOPIC,
+            "topic": self.topic,
             "assignor": client.assignor,
         }
         member = MemberProcess(client, Options(client=name, **{**usual, **options}), self._folder)
         self.members.append(member)
         return member
 
-    def settle(self, *members: MemberProcess) -> dict[str, Any]:
+    def settle(self, *members: MemberProcess, timeout_s: float = _SETTLE_S) -> dict[str, Any]:
         """Wait until these are the group and share all partitions; return the group."""
-        deadline = time.monotonic() + _SETTLE_S
+        deadline = time.monotonic() + timeout_s
         while not self._is_settled(*members):
             ended = [member for member in members if not member.is_running]
             if ended or time.monotonic() > deadline:
@@ -74,7 +84,7 @@ class Crew:
 
     def _is_settled(self, *members: MemberProcess) -> bool:
         owned = [partition for member in members for partition in member.owned]
-        if sorted(owned) != sorted(ALL) or not all(member.owned for member in members):
+        if sorted(owned) != sorted(self.partitions) or not all(member.owned for member in members):
             return False
         group = self.look()
         return group["state"] == "Stable" and len(group["members"]) == len(members)

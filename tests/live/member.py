@@ -62,6 +62,8 @@ class Client:
     assignor: str
     #: Members keep what they may keep while they rebalance.
     is_cooperative: bool = False
+    #: It joins its group again when the coordinator was away, of its own accord.
+    rejoins_after_restart: bool = False
     #: It can tell where it would read on before it has read anything.
     tells_positions: bool = True
 

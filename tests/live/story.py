@@ -107,7 +107,7 @@ class _Life:
         wanted = {"SIGTERM": 200, "SIGKILL": 300}[number.name]
         found: dict[int, int] = {}
         for member in (first, third):
-            found |= _insist(partial(member.offsets, "committed"))
+            found |= _insist(partial(_committed, member))
             offsets = {partition: wanted + partition for partition in member.owned}
             _insist(partial(member.commit, offsets))
         self.story.notes[f"committed, found after {number.name}"] = found
@@ -131,6 +131,14 @@ class _Life:
         first, _, third = self.crew.members
         first.close()
         self._settle("after a farewell", third)
+
+
+def _committed(member: MemberProcess) -> dict[int, int]:
+    """What is committed for all that a member has; it may have nothing for the moment."""
+    offsets = member.offsets("committed")
+    if not offsets or offsets.keys() != member.owned:
+        raise MemberError(f"{member.name} has {member.owned} and tells {offsets}")
+    return offsets
 
 
 def _insist(step: Callable[[], T], timeout_s: float = 30.0) -> T:

@@ -144,17 +144,3 @@ def test_topic_keeps_its_id(admin: KafkaAdminClient, topic: str) -> None:
     (told,) = created["topics"]
     (described,) = admin.describe_topics([topic])
     assert told["topic_id"] == described["topic_id"] != uuid.UUID(int=0)
-
-
-def test_grown_topic_reaches_its_consumers(admin: KafkaAdminClient, crew: Crew, topic: str) -> None:
-    """Members have the partitions of a grown topic at once, if they look when they rejoin.
-
-    librdkafka does.  Others assign what they know, and look again when they think it is time.
-    """
-    admin.create_topics({topic: {"num_partitions": 2}}, wait_for_metadata=True)
-    member = crew.start(CONFLUENT, "growing", topic=topic)
-    member.wait_for(lambda: member.owned == {0, 1}, "it has both partitions")
-    admin.create_partitions({topic: 4})
-    member.wait_for(lambda: member.owned == {0, 1, 2, 3}, "it has all four partitions")
-    causes = {each["cause"] for each in crew.look()["rebalances"]}
-    assert causes == {"member_joined", "topic_changed"}

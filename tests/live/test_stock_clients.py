@@ -9,6 +9,8 @@ import pytest
 
 from tests.live.chapters import *  # noqa: F403 - the tests
 from tests.live.daemon import Daemon
+from tests.live.growth import *  # noqa: F403 - the test
+from tests.live.growth import Growth, grow_under
 from tests.live.member import CLIENTS, Client
 from tests.live.story import Story, live_through
 
@@ -25,3 +27,15 @@ def stories(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 def story(client: Client, stories: dict[str, Story]) -> Story:
     """Tell what one client lived through."""
     return stories[client.name]
+
+
+@pytest.fixture(scope="module")
+def growths(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Growth]:
+    """Let the topics of all clients grow."""
+    return grow_under(CLIENTS, daemon, tmp_path_factory.mktemp("growing"))
+
+
+@pytest.fixture
+def growth(client: Client, growths: dict[str, Growth]) -> Growth:
+    """Tell what one client made of it."""
+    return growths[client.name]

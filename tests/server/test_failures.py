@@ -14,12 +14,13 @@ from tests.support.samples import filled
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 GONE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-#: Answered without the core: nothing of theirs can fail.
+#: Answered without the core, so that nothing of theirs can fail, or by hanging up.
 NEVER_FAIL = {
     ApiKey.API_VERSIONS,
     ApiKey.FETCH,
     ApiKey.FIND_COORDINATOR,
     ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
     ApiKey.PRODUCE,
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.SASL_HANDSHAKE,

@@ -7,6 +7,7 @@ is wrong with a partition, this waits as well, for the same reason.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from coterie_protocol.error_codes import ErrorCode
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from coterie_protocol.messages import FetchPartition, FetchRequest
     from coterie_server.topics.turn import Turn
 
-__all__ = ["fetch"]
+__all__ = ["fetch", "outdated"]
 
 #: The session epochs of requests that name all their partitions: those without a session, and
 #: those that ask for one.  All others go on with a session, of which there never is one here.
@@ -47,6 +48,29 @@ def fetch(turn: Turn, message: FetchRequest) -> FetchResponse:
             )
             for topic in message.topics
         )
+    )
+
+
+def outdated(message: FetchResponse, topic: str) -> FetchResponse:
+    """The same answer, telling that what the client knows about a topic is not so any more.
+
+    There is no error that says so in these words.  Of this one all clients take that they had
+    better ask for Metadata again, at once; and none gives up anything for it.
+    """
+    return replace(
+        message,
+        responses=tuple(
+            replace(
+                each,
+                partitions=tuple(
+                    replace(partition, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                    for partition in each.partitions
+                ),
+            )
+            if each.topic == topic
+            else each
+            for each in message.responses
+        ),
     )
 
 

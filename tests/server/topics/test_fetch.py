@@ -10,6 +10,7 @@ import pytest
 from coterie_protocol import encode
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from coterie_server.topics import outdated
 from tests.server.topics.room import Room
 
 ALL = range(13)
@@ -196,3 +197,12 @@ def test_epoch_of_another_cluster(version: int) -> None:
     asked = [at(0, 5, current_leader_epoch=1), at(1, 5, current_leader_epoch=0)]
     found = partitions(room.ask(wanted(t=asked), version))
     assert found == [("t", 0, ErrorCode.UNKNOWN_LEADER_EPOCH), ("t", 1, 0)]
+
+
+def test_a_changed_topic_makes_clients_look_again() -> None:
+    """The topic has an error for which clients ask for Metadata; the others are as they were."""
+    reply = Room().with_topics(t=2, u=1).ask(wanted(t=[at(0, 7), at(1, 8)], u=[at(0, 9)]))
+    told = outdated(reply, "t")
+    again = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partitions(told) == [("t", 0, again), ("t", 1, again), ("u", 0, 0)]
+    assert [p.high_watermark for t in told.responses for p in t.partitions] == [7, 8, 9]

@@ -1,8 +1,13 @@
-module example.org/coterie/franzmember
+module franzmember
 
-go 1.22
+go 1.24.0
 
 require (
-	github.com/twmb/franz-go v1.18.1
-	github.com/twmb/franz-go/pkg/kmsg v1.9.0
+	github.com/twmb/franz-go v1.20.5
+	github.com/twmb/franz-go/pkg/kmsg v1.12.0
+)
+
+require (
+	github.com/klauspost/compress v1.18.1 // indirect
+	github.com/pierrec/lz4/v4 v4.1.22 // indirect
 )

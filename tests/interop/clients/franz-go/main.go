@@ -87,6 +87,7 @@ func (m *member) configuration() []kgo.Opt {
 		kgo.HeartbeatInterval(m.milliseconds("heartbeat_ms")),
 		kgo.RebalanceTimeout(m.milliseconds("rebalance_ms")),
 		kgo.DisableAutoCommit(),
+		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil)),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.OnPartitionsAssigned(m.tell("assigned", true)),
 		kgo.OnPartitionsRevoked(m.tell("revoked", false)),

@@ -60,6 +60,9 @@ public final class ConsumerMember {
         values.put("enable.auto.commit", "false");
         values.put("auto.offset.reset", "earliest");
         values.put("reconnect.backoff.max.ms", "500");
+        // By default it forgets all topics while its only broker is away, and its leader joins
+        // again because they seem to have changed.
+        values.put("metadata.recovery.strategy", options.getOrDefault("recovery", "none"));
         if (options.containsKey("instance")) {
             values.put("group.instance.id", options.get("instance"));
         }

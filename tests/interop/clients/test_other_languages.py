@@ -1,0 +1,102 @@
+"""Clients of other languages against a live daemon: Java, JavaScript and Go.
+
+They live through the same story as those of Python, `tests/live/story.py`, all at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from tests.interop.clients.toolchains import (
+    ToolMissingError,
+    franz_go_command,
+    java_command,
+    kafkajs_command,
+)
+from tests.live.chapters import *  # noqa: F403 - the tests
+from tests.live.daemon import Daemon
+from tests.live.growth import *  # noqa: F403 - the test
+from tests.live.growth import Growth, grow_under
+from tests.live.member import Client
+from tests.live.story import Story, live_through
+
+
+def java_by_default() -> list[str]:
+    """Kafka's own consumer as it is if nothing is set: since Java 4, it bootstraps again."""
+    return [*java_command(), "recovery=rebootstrap"]
+
+
+#: kafkajs tells no positions, and neither does franz-go before there is a record.
+#: franz-go gives up its place in the generation when it can't connect to the coordinator.
+CLIENTS: Final = (
+    Client("java", java_command, "range"),
+    Client("java-cooperative", java_command, "cooperative-sticky", is_cooperative=True),
+    Client("java-by-default", java_by_default, "range", rejoins_after_restart=True),
+    Client("kafkajs", kafkajs_command, "roundrobin", tells_positions=False),
+    Client(
+        "franz-go", franz_go_command, "range", tells_positions=False, rejoins_after_restart=True
+    ),
+    Client(
+        "franz-go-cooperative",
+        franz_go_command,
+        "cooperative-sticky",
+        is_cooperative=True,
+        tells_positions=False,
+        rejoins_after_restart=True,
+    ),
+)
+
+pytestmark = [pytest.mark.interop, pytest.mark.parametrize("client", CLIENTS, ids=str)]
+
+
+@pytest.fixture(scope="module")
+def problems() -> dict[str, str]:
+    """Make the programs and tell which of them can't be made here, and why."""
+    problems: dict[Callable[[], list[str]], str] = {}
+    for command in {client.command for client in CLIENTS}:
+        try:
+            command()
+        except ToolMissingError as error:
+            problems[command] = str(error)
+    return {each.name: problems[each.command] for each in CLIENTS if each.command in problems}
+
+
+@pytest.fixture(scope="module")
+def runnable(problems: dict[str, str]) -> list[Client]:
+    """Tell which clients can be run here."""
+    return [client for client in CLIENTS if client.name not in problems]
+
+
+@pytest.fixture(scope="module")
+def stories(
+    daemon: Daemon, runnable: list[Client], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Story]:
+    """Let all clients live through the story that can be run here."""
+    return live_through(runnable, daemon, tmp_path_factory.mktemp("members"))
+
+
+@pytest.fixture
+def story(client: Client, problems: dict[str, str], stories: dict[str, Story]) -> Story:
+    """Tell what one client lived through."""
+    if client.name in problems:
+        pytest.skip(problems[client.name])
+    return stories[client.name]
+
+
+@pytest.fixture(scope="module")
+def growths(
+    daemon: Daemon, runnable: list[Client], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Growth]:
+    """Let the topics of all clients grow."""
+    return grow_under(runnable, daemon, tmp_path_factory.mktemp("growing"))
+
+
+@pytest.fixture
+def growth(client: Client, problems: dict[str, str], growths: dict[str, Growth]) -> Growth:
+    """Tell what one client made of it."""
+    if client.name in problems:
+        pytest.skip(problems[client.name])
+    return growths[client.name]
