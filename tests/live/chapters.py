@@ -45,7 +45,7 @@ def test_second_member_gets_its_share(story: Story) -> None:
     visit = story.visit("shared")
     assert [len(owned) for owned in visit.owned.values()] == [3, 3]
     assert visit.generation > story.visit("alone").generation
-    assert visit.causes[len(story.visit("alone").causes)] == "member_joined"
+    assert "member_joined" in visit.causes[len(story.visit("alone").causes) :]
 
 
 def test_second_member_reads_on_where_the_group_was(story: Story) -> None:

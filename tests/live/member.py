@@ -64,6 +64,8 @@ class Client:
     is_cooperative: bool = False
     #: It joins its group again when the coordinator was away, of its own accord.
     rejoins_after_restart: bool = False
+    #: Its leader looks at the topics when it has led, and may then join once more.
+    looks_again: bool = False
     #: It can tell where it would read on before it has read anything.
     tells_positions: bool = True
 
@@ -215,9 +217,13 @@ def _python(module: str) -> Callable[[], list[str]]:
 _CONFLUENT: Final = _python("confluent_member")
 _KAFKA_PYTHON: Final = _python("kafka_python_member")
 
-KAFKA_PYTHON: Final = Client("kafka-python", _KAFKA_PYTHON, "range")
+KAFKA_PYTHON: Final = Client("kafka-python", _KAFKA_PYTHON, "range", looks_again=True)
 KAFKA_PYTHON_COOPERATIVE: Final = Client(
-    "kafka-python-cooperative", _KAFKA_PYTHON, "cooperative-sticky", is_cooperative=True
+    "kafka-python-cooperative",
+    _KAFKA_PYTHON,
+    "cooperative-sticky",
+    is_cooperative=True,
+    looks_again=True,
 )
 AIOKAFKA: Final = Client("aiokafka", _python("aiokafka_member"), "roundrobin")
 CONFLUENT: Final = Client("confluent-kafka", _CONFLUENT, "range", tells_positions=False)

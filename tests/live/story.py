@@ -99,6 +99,7 @@ class _Life:
         second.die()
         self._settle("after a death", first)
         third = self._start("third")
+        self.crew.calm(first, third)
         self._settle("before SIGTERM", first, third)
 
     def after_restart(self, number: signal.Signals) -> None:
