@@ -1,0 +1,193 @@
+"""What the membership asks of whoever runs it, and how it is told what came of that."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Any, Final, TypeAlias
+
+from coterie_client.membership.events import Event
+
+__all__ = [
+    "ANY",
+    "Abandon",
+    "Action",
+    "Anybody",
+    "Assign",
+    "Committed",
+    "Failure",
+    "FailureKind",
+    "Fetched",
+    "Hangup",
+    "Lane",
+    "Lose",
+    "NodeAddress",
+    "Position",
+    "Report",
+    "Revoke",
+    "Send",
+    "Stop",
+    "TopicPartition",
+]
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddress:
+    """Where a node is reached."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class Anybody(Enum):
+    """The type of `ANY`."""
+
+    ANY = auto()
+
+    def __str__(self) -> str:
+        return "any node"
+
+
+#: Whichever node can be reached.
+ANY: Final = Anybody.ANY
+
+
+class Lane(StrEnum):
+    """Which of the connections to a node a request takes.
+
+    A node answers a connection's requests in their order, and an answer to JoinGroup may take
+    minutes: what keeps the membership alive meanwhile has to travel beside it.
+    """
+
+    GROUP = "group"
+    LIFE = "life"
+
+
+class FailureKind(Enum):
+    """Why there is no answer."""
+
+    #: The connection broke, or could not be made. Whether the request arrived is not known.
+    LOST = auto()
+    #: No answer came in time.
+    TIMED_OUT = auto()
+    #: It can't be sent at all, and sending it again would not help.
+    REFUSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request that got no answer."""
+
+    kind: FailureKind
+    error: Exception | None = None
+
+    @property
+    def reason(self) -> Exception:
+        """The error that says why."""
+        return self.error or ConnectionError(self.kind.name.lower().replace("_", " "))
+
+    def __str__(self) -> str:
+        return str(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A committed offset."""
+
+    offset: int
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request; answer with `answered` or `failed` under the same ticket."""
+
+    ticket: int
+    message: Any
+    to: NodeAddress | Anybody
+    lane: Lane
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hangup:
+    """Close the connections to a node, or the one of a lane: something is wrong with them."""
+
+    node: NodeAddress
+    #: None for all lanes.
+    lane: Lane | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Start work on these partitions, each with its fencing token."""
+
+    partitions: Mapping[TopicPartition, int]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Finish work on these partitions, then call `released`. Their commits still pass."""
+
+    partitions: frozenset[TopicPartition]
+    #: When they are no longer ours, finished or not.
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """These were not released in time: whatever still works on them does so without owning them."""
+
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """Stop work on these partitions at once: others may own them already."""
+
+    partitions: frozenset[TopicPartition]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of a commit: stored, if there is no error."""
+
+    key: Hashable
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The committed offset that was asked for; no position if there is none."""
+
+    key: Hashable
+    position: Position | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something that people may want to know."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The membership is over: it was closed, or cannot go on."""
+
+    error: Exception | None = None
+
+
+Action: TypeAlias = (
+    Send | Hangup | Assign | Revoke | Abandon | Lose | Committed | Fetched | Report | Stop
+)

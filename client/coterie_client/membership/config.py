@@ -1,0 +1,80 @@
+"""What a membership is told once, when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["MembershipConfig", "Sources"]
+
+#: Beyond the rebalance timeout, so that the coordinator's late answer still finds us waiting.
+_PATIENCE_MS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipConfig:
+    """How a member behaves. Names and defaults are Kafka's where Kafka has them."""
+
+    group: str
+    #: The static name (group.instance.id), if it has one.
+    instance: str | None = None
+    rack: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    #: How long letting go of partitions may take (max.poll.interval.ms in Kafka's client).
+    rebalance_timeout_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 60_000
+    allow_auto_create_topics: bool = True
+    #: Whether work stops when the coordinator was silent for a session timeout. It may then have
+    #: given our partitions away, or may not be there at all.
+    stop_when_silent: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.group:
+            raise ValueError("a member needs the name of its group")
+        if self.instance == "":
+            raise ValueError("an instance id is None or has a letter at least")
+        if not 0 < self.heartbeat_interval_ms < self.session_timeout_ms:
+            raise ValueError(
+                f"the heartbeat interval ({self.heartbeat_interval_ms} ms) has to be shorter than "
+                f"the session timeout ({self.session_timeout_ms} ms), a third of it at most is good"
+            )
+        if self.rebalance_timeout_ms <= 0:
+            raise ValueError("the rebalance timeout has to be longer than nothing")
+
+    @property
+    def join_timeout_ms(self) -> int:
+        """How long an answer may take that waits for the other members."""
+        return self.rebalance_timeout_ms + _PATIENCE_MS
+
+    @property
+    def heartbeat_timeout_ms(self) -> int:
+        """How long a heartbeat's answer may take: the session has to outlive a failed one."""
+        return min(self.request_timeout_ms, max(self.session_timeout_ms // 3, 1))
+
+    @property
+    def lease_ms(self) -> int:
+        """How long a sign of life from the coordinator lets us go on.
+
+        Somewhat shorter than the session that it renewed: to stop takes a moment.
+        """
+        return self.session_timeout_ms - self.session_timeout_ms // 10
+
+    @property
+    def release_ms(self) -> int:
+        """How long letting go may take, with room for what follows it."""
+        return self.rebalance_timeout_ms - self.rebalance_timeout_ms // 10
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a pure machine can't have of itself."""
+
+    #: Random numbers in [0, 1), for jitter.
+    random: Callable[[], float]
+    #: The time of day in milliseconds, for fencing tokens.
+    wall_ms: Callable[[], int]

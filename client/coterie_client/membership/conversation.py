@@ -1,0 +1,377 @@
+"""The two phases of a rebalance, from a member's side: JoinGroup, then SyncGroup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeGuard, TypeVar
+
+from coterie_client.assignors import Assignor, Claim, MemberInfo, RebalanceProtocol
+from coterie_client.membership.actions import Failure, FailureKind, Hangup, Lane
+from coterie_client.membership.events import (
+    AssignmentReceived,
+    GroupJoined,
+    JoinStarted,
+    LeaderDecided,
+    RetryPlanned,
+)
+from coterie_client.membership.finding import Finder
+from coterie_client.membership.ground import Ground
+from coterie_client.membership.heart import Heart
+from coterie_client.membership.holdings import Holdings
+from coterie_client.membership.leading import decide, read_members, topics_of
+from coterie_client.membership.standing import Identity, Phase
+from coterie_client.membership.subscribing import common_protocol, offers
+from coterie_client.membership.topic_watch import TopicWatch
+from coterie_client.membership.verdicts import Verdict, verdict_of
+from coterie_protocol.consumer import (
+    NEEDS_REJOIN,
+    Assignment,
+    decode_assignment,
+    flatten,
+    group_by_topic,
+)
+from coterie_protocol.errors import InconsistentGroupProtocolError, error_for
+from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie_protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+__all__ = ["Conversation"]
+
+_PROTOCOL_TYPE: Final = "consumer"
+
+A = TypeVar("A", JoinGroupResponse, SyncGroupResponse)
+
+
+class Conversation:
+    """Brings a member from the wish to join to an assignment.
+
+    Each step is taken by `advance` when its conditions hold, so whatever happens in between only
+    has to be noted in the standing.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        assignors: Sequence[Assignor],
+        *,
+        finder: Finder,
+        heart: Heart,
+        topics: TopicWatch,
+        holdings: Holdings,
+    ) -> None:
+        self._config = ground.config
+        self._post = ground.post
+        self._standing = ground.standing
+        self._judge = ground.judge
+        self._fail = ground.fail
+        self._backoff = ground.backoff()
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self.protocol = common_protocol(assignors)
+        self._finder = finder
+        self._heart = heart
+        self._topics = topics
+        self._holdings = holdings
+        self._ticket: int | None = None
+        self._not_before_ms = 0
+        #: When to doubt that the coordinator ever heard our wish to join.
+        self._doubt_ms: int | None = None
+        self._began_ms = 0
+        self._reason = ""
+        #: What the member had when it last joined, for assignors that want to know.
+        self._had = Claim()
+        self._assignor: Assignor | None = None
+        self._members: Mapping[str, MemberInfo] = {}
+        self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
+        self._assignment: Assignment | None = None
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to take a step that waits for nothing but time, or to ask once more."""
+        return self._not_before_ms if self._is_ready() else self._doubt_ms
+
+    def advance(self, now_ms: int) -> None:
+        """Take all steps that can be taken now."""
+        standing = self._standing
+        if standing.phase is Phase.PROVING and self._heart.is_trusted(now_ms):
+            self._accept(now_ms)
+        if self._doubt_ms is not None and now_ms >= self._doubt_ms:
+            self._ask_again()
+        if not self._is_ready() or now_ms < self._not_before_ms:
+            return
+        if standing.phase in (Phase.OUT, Phase.STABLE):
+            self._prepare(now_ms)
+        if standing.phase is Phase.PREPARING and not standing.releasing:
+            standing.phase = Phase.JOINING
+            kept = len(standing.owned)
+            self._post.report(JoinStarted(reason=self._reason, keeping=kept))
+        if self._finder.address is None:
+            return
+        if standing.phase is Phase.JOINING:
+            self._join(now_ms)
+        elif standing.phase is Phase.LEADING:
+            self._lead()
+        if standing.phase is Phase.SYNCING and self._ticket is None:
+            self._sync(now_ms)
+
+    def abort(self) -> None:
+        """Whatever is under way does not matter any more."""
+        self._post.drop(self._ticket)
+        self._ticket = self._doubt_ms = None
+        self._assignment = None
+
+    def begin_anew(self, now_ms: int) -> None:
+        """What was owned is lost: join again, from the start."""
+        self.abort()
+        self._standing.phase = Phase.OUT
+        self._not_before_ms = now_ms
+
+    def _is_ready(self) -> bool:
+        """Whether a step waits for nothing but time."""
+        standing = self._standing
+        if self._ticket is not None or standing.phase is Phase.OVER:
+            return False
+        match standing.phase:
+            case Phase.OUT | Phase.STABLE:
+                wishes = standing.rejoin is not None and not standing.is_closing
+                return wishes and not standing.releasing
+            case Phase.PREPARING:
+                return not standing.releasing
+            case Phase.JOINING | Phase.SYNCING:
+                return self._finder.address is not None
+            case Phase.LEADING:
+                return self._finder.address is not None and self._topics.is_fresh()
+            case _:
+                return False
+
+    # -- before the join -----------------------------------------------------------------------
+
+    def _prepare(self, now_ms: int) -> None:
+        """Let go of what may not be kept while joining: all of it, or what is not wanted now."""
+        standing = self._standing
+        self._began_ms = now_ms
+        self._reason = standing.rejoin or ""
+        generation = standing.identity.generation
+        self._had = Claim(group_by_topic(standing.owned), generation)
+        if self.protocol is RebalanceProtocol.EAGER:
+            doomed = list(standing.owned)
+        else:
+            doomed = [each for each in standing.owned if each[0] not in standing.wanted]
+        self._holdings.revoke(doomed, self._reason, self._release_deadline_ms(now_ms), now_ms)
+        standing.phase = Phase.PREPARING
+
+    def _release_deadline_ms(self, now_ms: int) -> int:
+        """The coordinator waits for us no longer than a rebalance timeout.
+
+        It may have begun to wait right after it last told us that all was calm.
+        """
+        calm_ms = min(self._heart.calm_at_ms, now_ms) or now_ms
+        return max(calm_ms + self._config.release_ms, now_ms + 1)
+
+    # -- joining -------------------------------------------------------------------------------
+
+    def _join(self, now_ms: int) -> None:
+        standing, config = self._standing, self._config
+        assert self._finder.address is not None
+        if self.protocol is RebalanceProtocol.COOPERATIVE:
+            self._had = Claim(group_by_topic(standing.owned), standing.identity.generation)
+        standing.rejoin = None
+        request = JoinGroupRequest(
+            group_id=config.group,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.rebalance_timeout_ms,
+            member_id=standing.identity.member_id,
+            group_instance_id=config.instance,
+            protocol_type=_PROTOCOL_TYPE,
+            protocols=offers(
+                tuple(self._assignors.values()),
+                standing.wanted,
+                self._had,
+                keeps=self.protocol is RebalanceProtocol.COOPERATIVE,
+                rack=config.rack,
+            ),
+            reason=self._reason,
+        )
+        self._ticket = self._post.send(
+            request, self._finder.address, Lane.GROUP, config.join_timeout_ms, self._joined
+        )
+        if standing.owned:
+            self._doubt_ms = now_ms + config.rebalance_timeout_ms // 2
+
+    def _ask_again(self) -> None:
+        """Join once more, over another connection.
+
+        Heartbeats tell that the coordinator counts on us, but not whether it knows that we want to
+        join. If it doesn't, it will drop us at the end of the rebalance, and give away what we
+        still work on. To have asked twice does no harm.
+        """
+        self._post.drop(self._ticket)
+        self._ticket = self._doubt_ms = None
+        if self._finder.address is not None:
+            self._post.do(Hangup(self._finder.address, Lane.GROUP))
+
+    def _joined(self, answer: JoinGroupResponse | Failure, now_ms: int) -> None:
+        self._ticket = self._doubt_ms = None
+        if not self._is_answer(answer, "join the group", now_ms):
+            return
+        standing = self._standing
+        assignor = self._assignors.get(answer.protocol_name or "")
+        if assignor is None:
+            detail = f"the group uses {answer.protocol_name!r}, which this member does not know"
+            self._fail(InconsistentGroupProtocolError(detail))
+            return
+        standing.identity = Identity(answer.member_id, answer.generation_id)
+        standing.is_leader = answer.leader == answer.member_id
+        self._assignor, self._assignments = assignor, ()
+        self._heart.begin(now_ms)
+        self._post.report(
+            GroupJoined(
+                member_id=answer.member_id,
+                generation=answer.generation_id,
+                is_leader=standing.is_leader,
+                assignor=assignor.name,
+            )
+        )
+        self._members = read_members(answer.members, self._post) if standing.is_leader else {}
+        watched = standing.wanted | topics_of(self._members)
+        self._topics.watch(watched, now_ms)
+        if standing.is_leader and not answer.skip_assignment:
+            self._topics.refresh(now_ms)
+            standing.phase = Phase.LEADING
+        else:
+            standing.phase = Phase.SYNCING
+
+    def _lead(self) -> None:
+        assert self._assignor is not None
+        try:
+            decision = decide(self._assignor, self._topics.cluster(), self._members)
+        except Exception as error:  # noqa: BLE001  # the user's own code
+            self._fail(error)
+            return
+        self._post.report(
+            LeaderDecided(
+                generation=self._standing.identity.generation,
+                members=len(decision.assignments),
+                partitions=decision.partitions,
+                withheld=decision.withheld,
+            )
+        )
+        self._assignments = decision.assignments
+        self._standing.phase = Phase.SYNCING
+
+    # -- syncing -------------------------------------------------------------------------------
+
+    def _sync(self, now_ms: int) -> None:
+        assert self._finder.address is not None
+        assert self._assignor is not None
+        identity, config = self._standing.identity, self._config
+        request = SyncGroupRequest(
+            group_id=config.group,
+            generation_id=identity.generation,
+            member_id=identity.member_id,
+            group_instance_id=config.instance,
+            protocol_type=_PROTOCOL_TYPE,
+            protocol_name=self._assignor.name,
+            assignments=self._assignments,
+        )
+
+        def synced(answer: SyncGroupResponse | Failure, then_ms: int) -> None:
+            self._ticket = None
+            if self._is_answer(answer, "sync with the group", then_ms):
+                self._heart.calm_at_ms = max(self._heart.calm_at_ms, now_ms)
+                self._read(answer)
+
+        self._ticket = self._post.send(
+            request, self._finder.address, Lane.GROUP, config.join_timeout_ms, synced
+        )
+
+    def _read(self, answer: SyncGroupResponse) -> None:
+        try:
+            assignment = (
+                decode_assignment(answer.assignment)
+                if answer.assignment
+                else Assignment(assigned_partitions=())
+            )
+        except ProtocolError as error:
+            self._fail(error)
+            return
+        self._assignments = ()
+        self._assignment = assignment
+        self._standing.phase = Phase.PROVING
+
+    def _accept(self, now_ms: int) -> None:
+        """Take over what is new, then let go of what went away (KIP-429)."""
+        assert self._assignment is not None
+        assert self._assignor is not None
+        standing, assignment = self._standing, self._assignment
+        self._assignment = None
+        standing.phase = Phase.STABLE
+        generation = standing.identity.generation
+        assigned = flatten(assignment.assigned_partitions)
+        added = assigned - standing.owned.keys()
+        revoked = standing.owned.keys() - assigned - standing.releasing
+        self._assignor.on_assignment(
+            assignment.assigned_partitions, generation, assignment.user_data
+        )
+        needs_rejoin = assignment.error_code == NEEDS_REJOIN
+        self._post.report(
+            AssignmentReceived(
+                generation=generation,
+                owned=len(assigned),
+                added=tuple(sorted(added)),
+                revoked=tuple(sorted(revoked)),
+                needs_rejoin=needs_rejoin,
+                took_ms=now_ms - self._began_ms,
+            )
+        )
+        self._backoff.reset()
+        if not standing.is_closing:
+            self._holdings.take(added, generation)
+        deadline_ms = self._release_deadline_ms(now_ms)
+        self._holdings.revoke(revoked, "assigned elsewhere", deadline_ms, now_ms)
+        if revoked:
+            standing.want_rejoin("revoked partitions that others wait for")
+        elif needs_rejoin:
+            standing.want_rejoin("the leader needs everybody to rejoin")
+
+    # -- answers that are none -----------------------------------------------------------------
+
+    def _is_answer(self, answer: A | Failure, what: str, now_ms: int) -> TypeGuard[A]:
+        """Whether it went well; if not, whatever follows from that has been noted."""
+        if isinstance(answer, Failure):
+            self._failed(answer, what, now_ms)
+            return False
+        verdict = verdict_of(answer.error_code)
+        match verdict:
+            case Verdict.FINE:
+                return True
+            case Verdict.TAKE_ID:
+                assert isinstance(answer, JoinGroupResponse)
+                self._standing.identity = Identity(answer.member_id)
+            case Verdict.RETRY:
+                self._retry(what, error_for(answer.error_code), now_ms)
+            case Verdict.SEEK:
+                self._finder.forget(str(error_for(answer.error_code)), now_ms)
+            case Verdict.REJOIN if self._standing.phase is Phase.JOINING:
+                self._retry(what, error_for(answer.error_code), now_ms)
+            case Verdict.REJOIN:
+                self._standing.phase = Phase.OUT
+                self._standing.rejoin = self._standing.rejoin or "the group began another rebalance"
+            case _:
+                self._standing.phase = Phase.OUT
+                self._judge(answer.error_code, self._standing.identity, now_ms)
+        return False
+
+    def _failed(self, failure: Failure, what: str, now_ms: int) -> None:
+        if failure.kind is FailureKind.REFUSED:
+            self._fail(failure.reason)
+            return
+        self._finder.forget(f"could not {what}: {failure}", now_ms)
+
+    def _retry(self, what: str, error: Exception, now_ms: int) -> None:
+        delay_ms = self._backoff.next_ms()
+        self._not_before_ms = now_ms + delay_ms
+        self._post.report(RetryPlanned(what=what, reason=str(error), delay_ms=delay_ms))

@@ -1,0 +1,228 @@
+"""What happens to a membership, for logs, counters and whoever wants to know (`on_event`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Final
+
+__all__ = [
+    "Assigned",
+    "AssignmentReceived",
+    "CoordinatorFound",
+    "CoordinatorLost",
+    "Event",
+    "Fenced",
+    "GroupJoined",
+    "GroupLeft",
+    "JoinStarted",
+    "LeaderDecided",
+    "PartitionsLost",
+    "PartitionsReleased",
+    "RetryPlanned",
+    "RevocationOverran",
+    "RevocationStarted",
+    "Severity",
+    "SubscriptionUnreadable",
+    "TopicMissing",
+    "TopicsChanged",
+]
+
+Partitions = tuple[tuple[str, int], ...]
+
+
+class Severity:
+    """How loud an event is, in the words of logging."""
+
+    DEBUG: Final = "debug"
+    INFO: Final = "info"
+    WARNING: Final = "warning"
+    ERROR: Final = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The base of all events."""
+
+    severity: ClassVar[str] = Severity.INFO
+    #: What the log line says.
+    text: ClassVar[str] = ""
+
+    def details(self) -> Mapping[str, Any]:
+        """The event's fields, for a log line."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorFound(Event):
+    """The node that coordinates the group is known."""
+
+    text = "found the coordinator"
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorLost(Event):
+    """The coordinator has to be looked for again."""
+
+    severity = Severity.WARNING
+    text = "lost the coordinator"
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPlanned(Event):
+    """Something failed that may succeed later."""
+
+    severity = Severity.WARNING
+    text = "will try again"
+    what: str
+    reason: str
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinStarted(Event):
+    """The member asks to take part in the next generation."""
+
+    text = "joining"
+    reason: str
+    #: How many partitions it keeps working on meanwhile.
+    keeping: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupJoined(Event):
+    """The member is part of a generation; what it is to own is yet to come."""
+
+    severity = Severity.DEBUG
+    text = "joined"
+    member_id: str
+    generation: int
+    is_leader: bool
+    assignor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderDecided(Event):
+    """The member leads, and has decided who is to own what."""
+
+    text = "shared out the partitions"
+    generation: int
+    members: int
+    partitions: int
+    #: How many partitions wait until their owners have let go of them.
+    withheld: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentReceived(Event):
+    """The member knows what it owns in this generation."""
+
+    text = "received an assignment"
+    generation: int
+    owned: int
+    added: Partitions
+    revoked: Partitions
+    #: Whether the leader asked everybody to join again at once.
+    needs_rejoin: bool
+    #: From the wish to join until now.
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned(Event):
+    """Work on partitions may start."""
+
+    severity = Severity.DEBUG
+    text = "assigned"
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevocationStarted(Event):
+    """The member is letting go of partitions."""
+
+    text = "revoking"
+    partitions: Partitions
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsReleased(Event):
+    """Work on partitions has ended, and their last commits are in."""
+
+    text = "released"
+    partitions: Partitions
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevocationOverran(Event):
+    """Work on partitions did not end in time, and goes on although they are not ours any more."""
+
+    severity = Severity.ERROR
+    text = "work did not end in time and goes on without owning its partitions"
+    partitions: Partitions
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsLost(Event):
+    """The member does not own partitions any more, and had no chance to finish."""
+
+    severity = Severity.WARNING
+    text = "lost"
+    partitions: Partitions
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsChanged(Event):
+    """Topics of the group appeared, grew or went."""
+
+    text = "topics changed"
+    #: The numbers of partitions now; None where the topic is gone.
+    topics: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMissing(Event):
+    """A topic that the member subscribed to does not exist (yet)."""
+
+    severity = Severity.WARNING
+    text = "subscribed to a topic that does not exist"
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionUnreadable(Event):
+    """The leader can't read what another member wants, and gives it nothing."""
+
+    severity = Severity.WARNING
+    text = "a member's subscription is unreadable, it gets nothing"
+    member_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fenced(Event):
+    """Another process joined under our instance id, and this one is out."""
+
+    severity = Severity.ERROR
+    text = "fenced: another process uses our instance id"
+    instance_id: str
+    member_id: str
+    #: Who has the instance id now, where the coordinator told.
+    successor: str | None
+    successor_host: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLeft(Event):
+    """The member has left its group, or stays in it by its instance id for its next start."""
+
+    text = "left the group"
+    member_id: str
+    stays: bool
