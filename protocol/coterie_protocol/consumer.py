@@ -9,6 +9,9 @@ The draft of KIP-429 ends an assignment with an error code, by which the leader 
 rejoin at once; the protocol that shipped left it out.  Coterie's leader writes `NEEDS_REJOIN`
 behind the user data (version 1 and later), where stock clients do not look, and Coterie's client
 obeys it.
+
+In the same way a Coterie member that can't work on a partition says so behind its subscription
+(version 3), and a Coterie leader gives that partition to somebody else.
 """
 
 from __future__ import annotations
@@ -77,6 +80,18 @@ class Subscription:
     )
     generation_id: int = field(INT32, versions="2+", ignorable=True, default=-1)
     rack_id: str | None = field(STRING, versions="3+", nullable="3+", ignorable=True, default=None)
+    #: In no version that shipped: what the member had, could not work on, and asks to be spared.
+    #: Written behind the rest, and only if there is any.
+    refused_partitions: tuple[TopicPartitions, ...] = field(
+        Array(TopicPartitions), versions="none", ignorable=True, default=()
+    )
+
+
+@structure()
+class _Refusals:
+    """What follows a subscription of a Coterie member that refuses partitions."""
+
+    partitions: tuple[TopicPartitions, ...] = field(Array(TopicPartitions))
 
 
 @structure(versions="0-3")
@@ -107,12 +122,29 @@ class CooperativeStickyData:
 def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
     """Write a subscription; fields that the version lacks are left out."""
     body = encode(subscription, version)
-    return _INT16.pack(version) + body
+    written = _INT16.pack(version) + body
+    if not subscription.refused_partitions:
+        return written
+    newest = declaration_of(Subscription).versions.last
+    if version != newest:
+        reason = f"refusals can only be said in version {newest}"
+        raise EncodeError(
+            reason, subject="Subscription", version=version, field="refused_partitions"
+        )
+    return written + encode(_Refusals(partitions=subscription.refused_partitions), 0)
 
 
 def decode_subscription(data: bytes) -> Subscription:
     """Read a subscription of any version."""
-    return _decode_versioned(Subscription, data)[0]
+    subscription, version, left = _decode_versioned(Subscription, data)
+    # A version to come may put something of its own there, and so may anybody else.
+    if not left or version != declaration_of(Subscription).versions.last:
+        return subscription
+    try:
+        refusals, rest = _decode_prefix(_Refusals, 0, left)
+    except ProtocolError:
+        return subscription
+    return subscription if rest else replace(subscription, refused_partitions=refusals.partitions)
 
 
 def encode_assignment(assignment: Assignment, version: int = 3) -> bytes:

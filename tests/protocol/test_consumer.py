@@ -220,6 +220,40 @@ def test_error_code_comes_back(assignment: Assignment, error_code: int, version:
     assert decode_assignment(encode_assignment(sent, version)) == sent
 
 
+# Refusals
+
+REFUSING = Subscription(topics=("orders",), refused_partitions=(ORDERS,))
+
+
+def test_refusals_are_written_behind_the_subscription() -> None:
+    """Where stock members do not look, and read back."""
+    plain = encode_subscription(Subscription(topics=("orders",)))
+    written = encode_subscription(REFUSING)
+    assert written.startswith(plain)
+    assert len(written) > len(plain)
+    assert decode_subscription(written) == REFUSING
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_refusals_are_not_said_in_older_versions(version: int) -> None:
+    """They would be dropped silently."""
+    with pytest.raises(EncodeError, match=f"Subscription v{version}, field refused_partitions"):
+        encode_subscription(REFUSING, version)
+
+
+@pytest.mark.parametrize("foreign", [b"\0", b"\0\0\0\1", b"\0\0\0\0\0", b"whatever"])
+def test_what_else_is_behind_a_subscription_is_passed_over(foreign: bytes) -> None:
+    """Somebody else may have put something of its own there."""
+    plain = Subscription(topics=("orders",))
+    assert decode_subscription(encode_subscription(plain) + foreign) == plain
+
+
+def test_refusals_are_not_read_from_a_version_to_come() -> None:
+    """A version 4 may begin its own new field there."""
+    written = b"\0\4" + encode_subscription(REFUSING)[2:]
+    assert decode_subscription(written).refused_partitions == ()
+
+
 # Versions that are none
 
 READERS: list[Callable[[bytes], object]] = [decode_subscription, decode_assignment]

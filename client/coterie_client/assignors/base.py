@@ -68,6 +68,8 @@ class MemberInfo:
     generation: int = NO_GENERATION
     #: The rack that it runs in (version 3 and later).
     rack: str | None = None
+    #: What it had, could not work on, and asks to be spared (Coterie's members only).
+    refused: Partitions = ()
     #: What its assignor wrote for the leader's.
     user_data: bytes | None = None
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from coterie_client.assignors._claims import CONTESTED, Ledger, settle
+from coterie_client.assignors._refusals import spare
 from coterie_client.assignors.base import (
     Assignor,
     Claim,
@@ -42,6 +43,8 @@ class Adjustment:
 def lead(assignor: Assignor, cluster: Cluster, members: Mapping[str, MemberInfo]) -> Adjustment:
     """Do the leader's work: have the assignor decide, check its answer, and adjust it.
 
+    Whoever refuses a partition is spared it, if somebody else can take it.
+
     It is adjusted wherever the assignor allows members to keep what they own, even if the leader
     itself still is eager: during an upgrade both kinds of member live in one generation, and those
     that are eager own nothing while they join.
@@ -49,10 +52,11 @@ def lead(assignor: Assignor, cluster: Cluster, members: Mapping[str, MemberInfo]
     Raises `InvalidAssignmentError` when the answer gives a partition away twice, or to somebody who
     did not ask for it, or leaves a member out.
     """
-    target = assignor.assign(cluster, members)
-    _check(target, members)
+    wished = assignor.assign(cluster, members)
+    _check(wished, members)
+    target = spare(wished, members)
     if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
-        return Adjustment(target)
+        return Adjustment(dict(target))
     claims = {member_id: assignor.claim(member) for member_id, member in members.items()}
     return adjust(claims, target, {name: member.topics for name, member in members.items()})
 

@@ -191,6 +191,7 @@ class Conversation:
                 standing.wanted,
                 self._had,
                 keeps=self.protocol is RebalanceProtocol.COOPERATIVE,
+                refused=group_by_topic(standing.refused),
                 rack=config.rack,
             ),
             reason=self._reason,
@@ -309,6 +310,7 @@ class Conversation:
         standing, assignment = self._standing, self._assignment
         self._assignment = None
         standing.phase = Phase.STABLE
+        standing.refused.clear()
         generation = standing.identity.generation
         assigned = flatten(assignment.assigned_partitions)
         added = assigned - standing.owned.keys()

@@ -74,6 +74,19 @@ class Holdings:
         self._post.do(Revoke(fresh, self._deadline_ms))
         self._post.report(RevocationStarted(partitions=tuple(sorted(fresh)), reason=reason))
 
+    def give_up(self, partitions: Iterable[TopicPartition], deadline_ms: int, now_ms: int) -> bool:
+        """Let go of these, whose work has ended, and refuse to have them back; whether any are."""
+        standing = self._standing
+        ended = frozenset(partitions) & standing.owned.keys() - standing.draining
+        if not ended:
+            return False
+        if not standing.releasing:
+            self._began_ms, self._deadline_ms, self._released = now_ms, deadline_ms, set()
+        standing.finishing -= ended
+        standing.draining |= ended
+        standing.refused |= ended
+        return True
+
     def released(self, partitions: Iterable[TopicPartition]) -> None:
         """Work on these has ended; what it committed may still be on its way."""
         ended = frozenset(partitions) & self._standing.finishing

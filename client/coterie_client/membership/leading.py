@@ -78,5 +78,6 @@ def _read(member: JoinGroupResponseMember, post: Post) -> MemberInfo:
         owned=subscription.owned_partitions,
         generation=subscription.generation_id,
         rack=subscription.rack_id,
+        refused=subscription.refused_partitions,
         user_data=subscription.user_data,
     )

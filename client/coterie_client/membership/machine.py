@@ -40,6 +40,7 @@ class Membership:
         self, config: MembershipConfig, assignors: Sequence[Assignor], sources: Sources
     ) -> None:
         ground = Ground(config, sources, self._judge, self._fail)
+        self._config = config
         self._standing, self._post = ground.standing, ground.post
         self._finder = Finder(ground)
         self._heart = Heart(ground, self._finder)
@@ -135,6 +136,18 @@ class Membership:
     def rejoin(self, reason: str, now_ms: int) -> list[Action]:
         """Have the group rebalance, because the user says so."""
         self._standing.want_rejoin(reason)
+        return self._settle(now_ms)
+
+    def give_up(self, partitions: Collection[TopicPartition], now_ms: int) -> list[Action]:
+        """Own these no longer, as they can't be worked on here, and have others take them.
+
+        Their work has ended.  A leader of Coterie's gives them to somebody else, if there is
+        somebody; any other may give them back.
+        """
+        deadline_ms = now_ms + self._config.release_ms
+        if self._holdings.give_up(partitions, deadline_ms, now_ms):
+            names = ", ".join(f"{topic}[{number}]" for topic, number in sorted(partitions))
+            self._standing.want_rejoin(f"gave up {names}")
         return self._settle(now_ms)
 
     def commit(

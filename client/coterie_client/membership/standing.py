@@ -69,6 +69,8 @@ class Standing:
     finishing: set[TopicPartition] = field(default_factory=set)
     #: What is being let go of: its work has ended, its last commits are on their way.
     draining: set[TopicPartition] = field(default_factory=set)
+    #: What was given up, until somebody else was asked to take it.
+    refused: set[TopicPartition] = field(default_factory=set)
     #: Why to join again, if so.
     rejoin: str | None = None
     is_leader: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from coterie_client.assignors.base import Assignor, Claim, RebalanceProtocol
+from coterie_client.assignors.base import Assignor, Claim, Partitions, RebalanceProtocol
 from coterie_protocol.consumer import Subscription, encode_subscription
 from coterie_protocol.messages.join_group import JoinGroupRequestProtocol
 
@@ -34,11 +34,13 @@ def offers(
     had: Claim,
     *,
     keeps: bool,
+    refused: Partitions = (),
     rack: str | None,
 ) -> tuple[JoinGroupRequestProtocol, ...]:
     """The member's subscription in each assignor's terms, the preferred one first.
 
-    `had` is what the member owned last, and `keeps` tells whether it still does.
+    `had` is what the member owned last, and `keeps` tells whether it still does;
+    `refused` is what it can't work on.
     """
     return tuple(
         JoinGroupRequestProtocol(
@@ -50,6 +52,7 @@ def offers(
                     owned_partitions=had.owned if keeps else (),
                     generation_id=had.generation,
                     rack_id=rack,
+                    refused_partitions=refused,
                 )
             ),
         )
