@@ -1,0 +1,138 @@
+"""A coordinator in a virtual world: the real node behind real connections, on a virtual disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from coterie_client.membership import NodeAddress
+from coterie_protocol import ApiKey
+from coterie_protocol.journal import Event, Line, read_line, write_line
+from coterie_server.assembly import catalogue_config, connection_limits, group_config
+from coterie_server.clock import Clock
+from coterie_server.net import Connection, Registry
+from coterie_server.node import Node, NodeOptions
+from coterie_server.settings import Settings
+from coterie_server.topics import Catalogue
+from coterie_testing.virtual import Disk, DiskStore, Network, Process, World
+
+__all__ = ["ADDRESS", "Coordinator"]
+
+ADDRESS = NodeAddress("coordinator", 9092)
+
+#: Few shards, so that a node starts quickly; the mechanism is the same for any number.
+_SHARDS = 2
+
+
+class _Clock(Clock):
+    """A node's clock: it goes by the world's time, and was set once, as the node's real one is."""
+
+    __slots__ = ("_process", "_set_by_s")
+
+    def __init__(self, process: Process) -> None:
+        super().__init__()
+        self._process = process
+        self._set_by_s = process.clock_error_s
+
+    def now_ms(self) -> int:
+        """The present moment."""
+        process = self._process
+        return process.world.now_ms + round(self._set_by_s * 1000)
+
+
+class _Ids:
+    """Names that the seed decides, and that nobody had before."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:
+        """Who it is, and a random number."""
+        del group_id, host
+        name = client_id if instance_id is None else instance_id
+        return f"{name}-{self._world.random.getrandbits(48):012x}"
+
+    def topic_id(self) -> UUID:
+        """A random id."""
+        return UUID(int=self._world.random.getrandbits(128), version=4)
+
+
+@dataclass(slots=True)
+class Coordinator:
+    """One coordinator's machine: its disk stays, its process comes and goes."""
+
+    world: World
+    network: Network
+    settings: Settings
+    topics: Mapping[str, int]
+    disk: Disk
+    #: What its journal says, of all its lives.
+    journal: list[Line] = field(default_factory=list)
+    process: Process | None = None
+    node: Node | None = None
+    lives: int = 0
+    #: Told of everything that is journalled.
+    on_event: Callable[[int, Event], None] | None = None
+    #: Changes the parts of the node before it starts; how mutants are made.
+    tamper: Callable[[Node], None] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it serves."""
+        return self.process is not None and self.process.is_alive and self.node is not None
+
+    def start(self) -> None:
+        """Boot; it serves in a moment, if its disk lets it."""
+        assert self.process is None or self.process.is_dead
+        self.lives += 1
+        self.process = Process(self.world, f"coordinator/{self.lives}", ADDRESS.host)
+        self.process.create_task(self._serve(self.process))
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        if self.process is not None:
+            self.process.kill()
+        self.node = None
+
+    async def _serve(self, process: Process) -> None:
+        settings = self.settings
+        options = NodeOptions(
+            node_id=settings.node_id,
+            host=ADDRESS.host,
+            port=ADDRESS.port,
+            shards=_SHARDS,
+            lease_ms=settings.shard_lease_ms,
+        )
+        ids, store = _Ids(self.world), DiskStore(self.disk, process)
+        catalogue = catalogue_config(settings, options)
+        node = Node(
+            options,
+            group_config(settings),
+            store,
+            _Clock(process),
+            make_ids=lambda _epoch: ids,
+            make_catalogue=lambda: Catalogue(catalogue, ids),
+            observe=self._observe,
+        )
+        if self.tamper is not None:
+            self.tamper(node)
+        await store.open()
+        await node.start(dict(self.topics))
+        registry = Registry(
+            node,
+            connection_limits(settings),
+            now=process.time,
+            call_soon=process.call_soon,
+            at_once={ApiKey.HEARTBEAT: node.hear},
+            stopwatch=process.time,
+        )
+        self.node = node
+        self.network.listen(process, ADDRESS, lambda: Connection(registry))
+
+    def _observe(self, ts_ms: int, event: Event) -> None:
+        # Through text and back: what is checked is what a reader of the journal finds.
+        text = write_line(Line(ts_ms, str(self.settings.node_id), len(self.journal), event))
+        self.journal.append(read_line(text))
+        if self.on_event is not None:
+            self.on_event(ts_ms, event)

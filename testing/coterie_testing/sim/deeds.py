@@ -1,0 +1,236 @@
+"""Doing to a system what can befall it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from coterie_client.admin import Admin
+from coterie_client.membership import Phase
+from coterie_protocol.exceptions import CoterieError
+from coterie_testing.sim.coordinator import ADDRESS
+from coterie_testing.sim.faults import Fault
+from coterie_testing.sim.worker import Worker
+from coterie_testing.virtual import NetworkOptions, Process
+from coterie_testing.virtual.disk import DiskOptions
+
+if TYPE_CHECKING:
+    from coterie_testing.sim.scene import Scene
+
+__all__ = ["Deeds"]
+
+
+class Deeds:
+    """Does the faults of a plan to a scene; there is a method for each kind."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._world = scene.world
+        self._undo: list[Callable[[], None]] = []
+        self._admin: Process | None = None
+
+    def do(self, fault: Fault) -> str | None:
+        """Do it, and say what was done; None if there is nobody to do it to."""
+        said: str | None = getattr(self, f"_{fault.kind}")(fault)
+        return said
+
+    def undo(self) -> None:
+        """Let everything that lasts be over."""
+        for heal in self._undo:
+            heal()
+        self._undo.clear()
+        self._scene.disk.options = DiskOptions()
+        self._scene.network.options = NetworkOptions()
+
+    def _target(self, fault: Fault) -> Worker | None:
+        running = self._scene.running
+        return running[fault.target % len(running)] if running else None
+
+    def _later(self, fault: Fault, heal: Callable[[], None]) -> None:
+        """Have something be over after a while, or at the end of all trouble."""
+        self._undo.append(heal)
+        self._world.after(fault.seconds, heal)
+
+    def _add_worker(self, fault: Fault) -> str:
+        static = self._scene.options.static > 0 and fault.target % 2 == 0
+        return self._scene.add_worker(static=static).name
+
+    def _stop_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        worker.stop()
+        return worker.name
+
+    def _kill_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        worker.kill()
+        return worker.name
+
+    def _restart_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        worker.kill()
+        self._world.after(fault.seconds, self._come_back, worker)
+        return f"{worker.name}, back in {fault.seconds:g} s"
+
+    def _come_back(self, worker: Worker) -> None:
+        self._scene.add_worker(like=worker.options)
+
+    def _rolling_restart(self, fault: Fault) -> str:
+        for number, worker in enumerate(self._scene.running):
+            self._world.after(number * fault.seconds, self._restart_calmly, worker)
+        return f"all, one each {fault.seconds:g} s"
+
+    def _restart_calmly(self, worker: Worker) -> None:
+        if worker.is_running:
+            worker.stop()
+            self._come_back_when_gone(worker)
+
+    def _come_back_when_gone(self, worker: Worker) -> None:
+        if worker.is_running:
+            self._world.after(0.1, self._come_back_when_gone, worker)
+        else:
+            self._come_back(worker)
+
+    def _pause_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        worker.process.pause()
+        self._scene.eye.paused(worker)
+        self._later(fault, lambda: self._go_on(worker))
+        return f"{worker.name} for {fault.seconds:g} s"
+
+    def _go_on(self, worker: Worker) -> None:
+        if worker.process.is_paused:
+            worker.process.resume()
+            self._scene.eye.went_on(worker)
+
+    def _kill_coordinator(self, fault: Fault) -> str:
+        self._scene.coordinator.kill()
+        self._world.after(fault.seconds, self._scene.boot)
+        return f"back in {fault.seconds:g} s"
+
+    def _pause_coordinator(self, fault: Fault) -> str | None:
+        process = self._scene.coordinator.process
+        if process is None or process.is_dead:
+            return None
+        process.pause()
+        self._later(fault, process.resume)
+        return f"for {fault.seconds:g} s"
+
+    def _worker_clock_jump(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None or worker.options.instance is not None:
+            return None
+        worker.process.clock_error_s += fault.seconds * (1 if fault.amount > 1 else -1)
+        return worker.name
+
+    def _coordinator_clock_jump(self, fault: Fault) -> str | None:
+        process = self._scene.coordinator.process
+        if process is None:
+            return None
+        process.clock_error_s += fault.seconds * (1 if fault.amount > 1 else -1)
+        return f"by {process.clock_error_s:g} s"
+
+    def _cut_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        return f"{worker.name}, {self._scene.network.cut(worker.process)} connections"
+
+    def _part_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        self._later(fault, self._scene.network.part(worker.process.host, ADDRESS.host))
+        return f"{worker.name} for {fault.seconds:g} s"
+
+    def _part_coordinator(self, fault: Fault) -> str:
+        self._later(fault, self._scene.network.part(ADDRESS.host))
+        return f"for {fault.seconds:g} s"
+
+    def _slow_network(self, fault: Fault) -> str:
+        slow_s = 0.05 * fault.amount
+        self._scene.network.options = NetworkOptions(
+            latency_s=(slow_s / 10, slow_s), straggler_chance=0.05, straggler_s=slow_s * 10
+        )
+        self._later(fault, lambda: setattr(self._scene.network, "options", NetworkOptions()))
+        return f"up to {slow_s * 10:g} s, for {fault.seconds:g} s"
+
+    def _slow_disk(self, fault: Fault) -> str:
+        slow_s = 0.1 * fault.amount
+        self._scene.disk.options = replace(self._scene.disk.options, write_s=(slow_s / 10, slow_s))
+        return f"up to {slow_s:g} s for a write"
+
+    def _failing_disk(self, fault: Fault) -> str:
+        self._scene.disk.options = replace(
+            self._scene.disk.options, error_chance=0.1 * fault.amount
+        )
+        heal = replace(self._scene.disk.options, error_chance=0.0)
+        self._later(fault, lambda: setattr(self._scene.disk, "options", heal))
+        return f"{fault.amount} of 10 writes, for {fault.seconds:g} s"
+
+    def _change_subscription(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None or worker.group.phase is Phase.OVER or worker.options.instance:
+            return None
+        names = sorted(self._scene.options.topics)
+        wanted = (names, names[:1], names[1:] or names)[fault.amount % 3]
+        worker.options = replace(worker.options, topics=tuple(wanted))
+        worker.process.call_soon(worker.subscribe)
+        return f"{worker.name} wants {', '.join(wanted)}"
+
+    # -- what people do ------------------------------------------------------------------------
+
+    def _grow_topic(self, fault: Fault) -> str:
+        topic = self._topic(fault)
+        node = self._scene.coordinator.node
+        count = (node.topics.get(topic, 1) if node is not None else 1) + fault.amount
+        self._ask(lambda admin: admin.topics.grow(topic, count))
+        return f"{topic} to {count} partitions"
+
+    def _recreate_topic(self, fault: Fault) -> str:
+        topic = self._topic(fault)
+        self._ask(lambda admin: self._recreate(admin, topic, fault.amount + 1))
+        return f"{topic}, now with {fault.amount + 1} partitions"
+
+    async def _recreate(self, admin: Admin, topic: str, partitions: int) -> None:
+        # From now on its offsets may be gone, whatever the answer is.
+        self._scene.eye.topic_gone(topic)
+        await admin.topics.delete(topic)
+        self._scene.eye.topic_gone(topic)
+        await admin.topics.create(topic, partitions=partitions)
+
+    def _remove_member(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None or not worker.group.member_id:
+            return None
+        member_id = worker.group.member_id
+        self._ask(lambda admin: admin.members.remove(worker.group_id, member_id=member_id))
+        return worker.name
+
+    def _topic(self, fault: Fault) -> str:
+        topics = sorted(self._scene.options.topics)
+        return topics[fault.target % len(topics)]
+
+    def _ask(self, what: Callable[[Admin], Awaitable[object]]) -> None:
+        """Ask for something as an administrator, who takes a no for an answer."""
+        if self._admin is None:
+            self._admin = Process(self._world, "admin")
+            self._dial = self._scene.network.dialler(self._admin)
+        chance = self._world.random.random
+
+        async def ask() -> None:
+            async with Admin(str(ADDRESS), dial=self._dial, random=chance) as admin:
+                try:
+                    await what(admin)
+                except CoterieError as error:
+                    self._scene.trace.append((self._world.now_s, f"admin was told: {error}"))
+
+        self._admin.create_task(ask())

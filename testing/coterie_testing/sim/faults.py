@@ -1,0 +1,139 @@
+"""What can befall a group, and how a seed makes a plan of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final
+
+__all__ = ["KINDS", "PROFILES", "Fault", "FaultOptions", "plan", "swarm"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is done to the system.
+
+    It names its target by a number, so that it means something whatever else is left out of the
+    plan: the worker of that number, counted around among those there are.
+    """
+
+    at_s: float
+    kind: str
+    target: int = 0
+    #: How long it lasts, where it lasts.
+    seconds: float = 0.0
+    #: How much of it, where that can be said.
+    amount: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.at_s:8.3f} s  {self.kind}"]
+        if self.target:
+            parts.append(f"target {self.target}")
+        if self.seconds:
+            parts.append(f"for {self.seconds:.3f} s")
+        if self.amount:
+            parts.append(f"amount {self.amount}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultOptions:
+    """How many of each kind there are in a run, at most."""
+
+    # People do this every day.
+    add_worker: int = 0
+    stop_worker: int = 0
+    rolling_restart: int = 0
+    change_subscription: int = 0
+    grow_topic: int = 0
+    recreate_topic: int = 0
+    remove_member: int = 0
+    # Machines do this.
+    kill_worker: int = 0
+    restart_worker: int = 0
+    pause_worker: int = 0
+    kill_coordinator: int = 0
+    pause_coordinator: int = 0
+    worker_clock_jump: int = 0
+    coordinator_clock_jump: int = 0
+    # Networks do this.
+    cut_worker: int = 0
+    part_worker: int = 0
+    part_coordinator: int = 0
+    slow_network: int = 0
+    # Disks do this.
+    slow_disk: int = 0
+    failing_disk: int = 0
+    #: Whether things may take longer than a session.
+    long: bool = False
+
+
+KINDS: Final = tuple(each.name for each in fields(FaultOptions) if each.type == "int")
+
+PROFILES: Final[Mapping[str, FaultOptions]] = {
+    "calm": FaultOptions(
+        add_worker=3, stop_worker=2, rolling_restart=1, change_subscription=1, grow_topic=1
+    ),
+    "rough": FaultOptions(
+        add_worker=3,
+        stop_worker=2,
+        rolling_restart=1,
+        change_subscription=1,
+        grow_topic=1,
+        kill_worker=2,
+        restart_worker=2,
+        kill_coordinator=1,
+        cut_worker=3,
+        part_worker=1,
+        slow_network=1,
+        slow_disk=1,
+    ),
+    "hostile": FaultOptions(
+        **dict.fromkeys(KINDS, 2)  # type: ignore[arg-type]  # all of them are numbers
+        | {"long": True, "add_worker": 3, "cut_worker": 4}
+    ),
+}
+
+
+def swarm(seed: int) -> FaultOptions:
+    """Options that a seed decides: some kinds often, most not at all (swarm testing).
+
+    Runs in which everything happens hide what needs one thing to happen many times.
+    """
+    chance = random.Random(f"swarm {seed}")  # noqa: S311  # no secrets in here
+    chosen = chance.sample(KINDS, chance.randint(1, 6))
+    numbers = {kind: chance.randint(1, 4) for kind in chosen}
+    return FaultOptions(**numbers, long=chance.random() < 0.5)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class _Draw:
+    chance: random.Random
+    until_s: float
+    long: bool
+    faults: list[Fault] = field(default_factory=list)
+
+    def add(self, kind: str) -> None:
+        chance = self.chance
+        scale = chance.choice((0.05, 0.5, 3.0, 25.0) if self.long else (0.05, 0.5, 3.0))
+        self.faults.append(
+            Fault(
+                at_s=round(chance.uniform(0.0, self.until_s), 3),
+                kind=kind,
+                target=chance.randrange(8),
+                seconds=round(chance.uniform(0.2, 1.0) * scale, 3),
+                amount=chance.randint(1, 3),
+            )
+        )
+
+
+def plan(seed: int, options: FaultOptions, until_s: float) -> tuple[Fault, ...]:
+    """What happens, and when: decided by the seed."""
+    chance = random.Random(f"plan {seed}")  # noqa: S311  # no secrets in here
+    draw = _Draw(chance, until_s, options.long)
+    for kind in KINDS:
+        most = getattr(options, kind)
+        for _ in range(chance.randint(0, most)):
+            draw.add(kind)
+    return tuple(sorted(draw.faults, key=lambda fault: fault.at_s))

@@ -1,0 +1,107 @@
+"""Runs: from a seed to a verdict, and from a failure to the least that shows it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from coterie_testing.sim.faults import PROFILES, Fault, plan, swarm
+from coterie_testing.sim.scene import ASSIGNORS, Scene, SceneOptions
+
+__all__ = ["Result", "Run", "Tamper", "execute", "run_of", "shrink"]
+
+#: Changes a scene before it begins; how bugs are planted.
+Tamper = Callable[[Scene], None]
+
+#: What every run may differ in, whatever befalls it.
+_SIZES: Final = (1, 2, 3, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All that decides a run."""
+
+    seed: int
+    profile: str
+    options: SceneOptions
+    faults: tuple[Fault, ...]
+
+    @property
+    def command(self) -> str:
+        """What runs it again."""
+        return f"coterie simulate --seed {self.seed} --runs 1 --profile {self.profile}"
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a run."""
+
+    run: Run
+    steps: int
+    virtual_s: float
+    counts: Counter[str] = field(default_factory=Counter)
+    failure: Exception | None = None
+    trace: Sequence[tuple[float, str]] = ()
+
+
+def run_of(seed: int, profile: str) -> Run:
+    """The run that a seed stands for."""
+    chance = random.Random(f"run {seed}")  # noqa: S311  # no secrets in here
+    faults = swarm(seed) if profile == "swarm" else PROFILES[profile]
+    workers = chance.choice(_SIZES)
+    options = SceneOptions(
+        workers=workers,
+        static=chance.choice((0, 0, workers, workers // 2)),
+        topics={"jobs": chance.choice((1, 4, 7)), "more": chance.choice((1, 3))},
+        assignor=chance.choice(list(ASSIGNORS)),
+        settings={
+            "group_initial_rebalance_delay_ms": chance.choice((0, 0, 3000)),
+            "group_ownership_guard": chance.choice(("report", "report", "enforce")),
+            "group_static_expansion_timeout_ms": chance.choice((0, 0, 2000)),
+        },
+        trouble_s=chance.choice((5.0, 15.0, 40.0)),
+    )
+    return Run(seed, profile, options, plan(seed, faults, options.trouble_s))
+
+
+def execute(run: Run, tamper: Tamper | None = None) -> Result:
+    """Let a run happen."""
+    scene = Scene(run.seed, run.options, run.faults, tamper=tamper)
+    failure: Exception | None = None
+    try:
+        scene.run()
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is what was looked for
+        failure = error
+    result = Result(
+        run, scene.world.steps, scene.world.now_s, scene.eye.counts, failure, scene.trace
+    )
+    scene.close()
+    return result
+
+
+def shrink(result: Result, tamper: Tamper | None = None, tries: int = 200) -> Result:
+    """Leave out of a failed run what it fails without; the smallest one that still fails."""
+    best = result
+    for _ in range(tries):
+        smaller = next(
+            (found for run in _smaller(best.run) if (found := execute(run, tamper)).failure), None
+        )
+        if smaller is None:
+            return best
+        best = smaller
+    return best
+
+
+def _smaller(run: Run) -> Iterator[Run]:
+    faults = run.faults
+    half = len(faults) // 2
+    if half:
+        yield replace(run, faults=faults[:half])
+        yield replace(run, faults=faults[half:])
+    for index in range(len(faults)):
+        yield replace(run, faults=faults[:index] + faults[index + 1 :])
+    if run.options.workers > 1:
+        yield replace(run, options=replace(run.options, workers=run.options.workers - 1))

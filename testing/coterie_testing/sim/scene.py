@@ -1,0 +1,219 @@
+"""One run of the simulator: a coordinator, workers, and what befalls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from coterie_client.assignors import (
+    Assignor,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    StickyAssignor,
+)
+from coterie_server.group import GroupState
+from coterie_server.settings import Settings
+from coterie_testing.sim.coordinator import ADDRESS, Coordinator
+from coterie_testing.sim.deeds import Deeds
+from coterie_testing.sim.faults import Fault
+from coterie_testing.sim.witness import Violation, WatchfulEye
+from coterie_testing.sim.worker import Worker, WorkerOptions
+from coterie_testing.virtual import Disk, Network, NetworkOptions, World
+
+__all__ = ["ASSIGNORS", "Scene", "SceneOptions"]
+
+GROUP: Final = "g"
+
+#: The ways in which a group can share out its partitions.
+ASSIGNORS: Final[Mapping[str, Callable[[], Sequence[Assignor]]]] = {
+    "cooperative-sticky": lambda: (CooperativeStickyAssignor(),),
+    "range": lambda: (RangeAssignor(),),
+    "sticky": lambda: (StickyAssignor(),),
+    "upgrade": lambda: (RangeAssignor(), CooperativeStickyAssignor()),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneOptions:
+    """Who is there when a run begins, and how long it goes on."""
+
+    workers: int = 3
+    #: How many of them have a name of their own, and keep it.
+    static: int = 0
+    topics: Mapping[str, int] = field(default_factory=lambda: {"jobs": 6, "more": 2})
+    assignor: str = "cooperative-sticky"
+    settings: Mapping[str, object] = field(default_factory=dict)
+    #: How long things may go wrong.
+    trouble_s: float = 40.0
+    #: How long the group has, once nothing goes wrong any more, to be well again.
+    patience_s: float = 120.0
+
+
+class Scene:
+    """The world of one run."""
+
+    def __init__(
+        self,
+        seed: int,
+        options: SceneOptions | None = None,
+        faults: Sequence[Fault] = (),
+        *,
+        tamper: Callable[[Scene], None] | None = None,
+    ) -> None:
+        self.options = options = options or SceneOptions()
+        self.world = World(seed)
+        self.network = Network(self.world, NetworkOptions())
+        self.disk = Disk(self.world)
+        self.eye = WatchfulEye(self.world)
+        values = {"group_initial_rebalance_delay_ms": 0} | dict(options.settings)
+        self.coordinator = Coordinator(
+            self.world,
+            self.network,
+            Settings(**values),  # type: ignore[arg-type]  # settings check themselves
+            dict(options.topics),
+            self.disk,
+        )
+        self.coordinator.on_event = self.eye.journalled
+        self.workers: list[Worker] = []
+        self._faults = faults
+        self._names = 0
+        self._deeds = Deeds(self)
+        #: What was done, for a person who wants to know.
+        self.trace: list[tuple[float, str]] = []
+        if tamper is not None:
+            tamper(self)
+
+    # -- the run -------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Let it all happen; raise `Violation` if something does that must not."""
+        self.coordinator.start()
+        options = self.options
+        for number in range(options.workers):
+            self.add_worker(static=number < options.static)
+        for fault in self._faults:
+            self.world.after(fault.at_s, self._befall, fault)
+        self._advance(options.trouble_s)
+        self._make_whole()
+        self._wait_until_settled()
+        self._advance(5.0)
+        self._check_end()
+        self._leave()
+
+    def close(self) -> None:
+        """Take the world apart."""
+        self.world.end()
+
+    def _advance(self, seconds: float) -> None:
+        self.world.run(seconds)
+        self._check_errors()
+
+    def _check_errors(self) -> None:
+        for process in self.world.processes:
+            for context in process.errors:
+                error = context.get("exception")
+                if isinstance(error, Violation):
+                    raise error
+                raise Violation(f"{process.name}: {context.get('message')}: {error!r}") from error
+
+    def _make_whole(self) -> None:
+        """Let everything that went wrong be over."""
+        self._deeds.undo()
+        self.boot()
+        if not self.running:
+            self.add_worker()
+
+    def _wait_until_settled(self) -> None:
+        until_s = self.world.now_s + self.options.patience_s
+        while not self._is_settled():
+            if self.world.now_s >= until_s:
+                raise Violation(f"the group is not well again: {self.describe()}")
+            self._advance(0.25)
+
+    def _is_settled(self) -> bool:
+        if not self.coordinator.is_up or self.coordinator.node is None:
+            return False
+        group = self.coordinator.node.group(GROUP)
+        if group is None or group.state is not GroupState.STABLE:
+            return False
+        workers = self.running
+        if any(not worker.group.is_settled for worker in workers):
+            return False
+        # Members of processes that are no more are waited for, until their sessions end.
+        return len(group.members) == len(workers)
+
+    def _check_end(self) -> None:
+        self.eye.check_settled(self.running, self._partitions())
+        node = self.coordinator.node
+        group = node.group(GROUP) if node is not None else None
+        if group is None:
+            raise Violation("the group is gone")
+        parked = [m.id for m in group.members.values() if m.join is not None or m.sync is not None]
+        if parked:
+            raise Violation(f"requests are parked for ever: {parked}")
+        for worker in self.workers:
+            if worker.error is not None and not self._may_fail(worker):
+                raise Violation(f"{worker.name} failed: {worker.error!r}")
+
+    @staticmethod
+    def _may_fail(worker: Worker) -> bool:
+        # Whoever takes a name over ends its former bearer.
+        return worker.options.instance is not None
+
+    def _leave(self) -> None:
+        """Everybody leaves, and nothing is left behind."""
+        for worker in self.running:
+            worker.stop()
+        until_s = self.world.now_s + self.options.patience_s
+        while self.running:
+            if self.world.now_s >= until_s:
+                raise Violation(f"workers do not end: {self.describe()}")
+            self._advance(0.25)
+
+    def _partitions(self) -> list[tuple[str, int]]:
+        node = self.coordinator.node
+        wanted = {topic for worker in self.running for topic in worker.options.topics}
+        counts = node.topics if node is not None else {}
+        return [(t, n) for t in wanted for n in range(counts.get(t, 0))]
+
+    # -- people and machines -------------------------------------------------------------------
+
+    @property
+    def running(self) -> list[Worker]:
+        """The workers that take part."""
+        return [worker for worker in self.workers if worker.is_running]
+
+    def add_worker(self, *, static: bool = False, like: WorkerOptions | None = None) -> Worker:
+        """One more."""
+        self._names += 1
+        name = f"w{self._names}"
+        options = like or WorkerOptions(
+            topics=tuple(self.options.topics), instance=f"i{self._names}" if static else None
+        )
+        assignors = ASSIGNORS[self.options.assignor]()
+        worker = Worker(self.world, self.network, self.eye, name, GROUP, options, assignors)
+        self.workers.append(worker)
+        worker.start()
+        return worker
+
+    def boot(self) -> None:
+        """Have the coordinator run."""
+        process = self.coordinator.process
+        if process is None or process.is_dead:
+            self.coordinator.start()
+
+    def _befall(self, fault: Fault) -> None:
+        said = self._deeds.do(fault)
+        self.trace.append((self.world.now_s, f"{fault.kind}: {said or 'nobody to do it to'}"))
+
+    def describe(self) -> str:
+        """Who is about what."""
+        node = self.coordinator.node
+        group = node.group(GROUP) if node is not None else None
+        state = f"{group.state.name}, generation {group.generation}" if group else "no group"
+        members = ", ".join(group.members) if group else ""
+        workers = "; ".join(
+            f"{w.name}: {w.group!r}, owns {[str(p) for p in w.group.owned]}" for w in self.running
+        )
+        return f"{state} with {members}; {workers}"

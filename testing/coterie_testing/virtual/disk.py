@@ -1,0 +1,148 @@
+"""A disk that outlives processes, and a store on it that takes its time and can fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coterie_server.store import MemoryStore, Record, Store, StoreError
+from coterie_testing.virtual.process import Process
+from coterie_testing.virtual.world import World
+
+__all__ = ["Disk", "DiskOptions", "DiskStore"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskOptions:
+    """How a disk behaves."""
+
+    #: How long a write takes until it is durable, at least and at most.
+    write_s: tuple[float, float] = (0.0002, 0.004)
+    #: How often a write fails, with nothing of it kept.
+    error_chance: float = 0.0
+
+
+@dataclass(eq=False, slots=True)
+class _Write:
+    """An append on its way to the disk."""
+
+    process: Process
+    keep: Callable[[], None]
+    done: asyncio.Future[None]
+
+
+class Disk:
+    """What a store keeps, and the writes that are on their way to it, in their order."""
+
+    def __init__(self, world: World, options: DiskOptions | None = None) -> None:
+        self.world = world
+        self.options = options or DiskOptions()
+        self.content = MemoryStore()
+        self._writes: deque[_Write] = deque()
+        self._is_busy = False
+        #: How many writes were kept although nobody was told, as their process had died.
+        self.kept_untold = 0
+        #: How many were lost with their process.
+        self.lost = 0
+
+    def write(self, process: Process, keep: Callable[[], None]) -> asyncio.Future[None]:
+        """Have something kept; the future is done when it is durable."""
+        done: asyncio.Future[None] = process.create_future()
+        self._writes.append(_Write(process, keep, done))
+        self._begin()
+        return done
+
+    def _begin(self) -> None:
+        if self._writes and not self._is_busy:
+            self._is_busy = True
+            delay_s = self.world.random.uniform(*self.options.write_s)
+            self.world.after(delay_s, self._finish)
+
+    def _finish(self) -> None:
+        self._is_busy = False
+        if not self._writes:
+            return
+        write = self._writes.popleft()
+        error: Exception | None = None
+        if self.world.random.random() < self.options.error_chance:
+            error = StoreError("the disk failed")
+        else:
+            try:
+                write.keep()
+            except Exception as failure:  # noqa: BLE001  # the writer's to deal with
+                error = failure
+        if write.process.is_alive:
+            write.process.call_soon(_settle, write.done, error)
+        self._begin()
+
+    def crash(self, process: Process) -> None:
+        """The process dies: of its writes, so many are kept, in their order, and the others lost.
+
+        The one that is cut short is kept or not; it is never kept by half.
+        """
+        mine = [write for write in self._writes if write.process is process]
+        kept = self.world.random.randint(0, len(mine))
+        for write in mine[:kept]:
+            write.keep()
+        self.kept_untold += kept
+        self.lost += len(mine) - kept
+        self._writes = deque(write for write in self._writes if write.process is not process)
+
+
+class DiskStore(MemoryStore):
+    """A store on a virtual disk: what it keeps outlives its process, what it was doing may not."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        super().__init__(disk.content.twin()._content)  # noqa: SLF001  # as a second process has it
+        self._disk = disk
+        self._process = process
+        self._failed: set[int] = set()
+        process.on_death.append(lambda: disk.crash(process))
+
+    @property
+    def url(self) -> str:
+        """What the store is, for logs."""
+        return "virtual:"
+
+    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+        """Keep records, all of them or none."""
+        if shard in self._failed:
+            raise StoreError(f"an earlier write to shard {shard} failed")
+
+        def keep() -> None:
+            if shard in self._failed:
+                raise StoreError(f"an earlier write to shard {shard} failed")
+            _finish_now(super(DiskStore, self).append(shard, epoch, records))
+
+        try:
+            await self._disk.write(self._process, keep)
+        except StoreError:
+            # No append leaps over one that failed, until the shard is read anew.
+            self._failed.add(shard)
+            raise
+
+    async def load(self, shard: int) -> list[tuple[bytes, bytes]]:
+        """Return what a shard holds, in key order."""
+        await self._disk.write(self._process, lambda: None)  # behind what was called before
+        self._failed.discard(shard)
+        return await Store.load(self, shard)
+
+
+def _finish_now(coroutine: object) -> None:
+    """Run what never waits to its end."""
+    try:
+        coroutine.send(None)  # type: ignore[attr-defined]
+    except StopIteration:
+        return
+    raise AssertionError("it waits")
+
+
+def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)

@@ -1,0 +1,153 @@
+"""Virtual time, and everything that waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+
+if TYPE_CHECKING:
+    from coterie_testing.virtual.process import Process
+
+__all__ = ["IdleError", "World"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+#: Where virtual time begins: some moment in 2023, so that dates look like dates.
+EPOCH_S = 1_700_000_000.0
+
+
+class IdleError(RuntimeError):
+    """Nothing is left that could happen, and what was waited for has not happened."""
+
+
+class World:
+    """Processes that take turns, by what is due first.
+
+    A step is one callback of one process, or one thing that happens outside of all of them.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        #: The only source of chance.
+        self.random = random.Random(seed)  # noqa: S311  # no secrets in here
+        #: Seconds since the world began; it only moves when nothing is left to do at a moment.
+        self.now_s = 0.0
+        #: How many steps have been taken.
+        self.steps = 0
+        self.processes: list[Process] = []
+        self._ready: deque[tuple[Process, asyncio.Handle]] = deque()
+        self._agenda: list[tuple[float, int, Process | None, asyncio.Handle]] = []
+        self._entries = 0
+        #: Called after each step; a checker that raises ends the run.
+        self.watch: Callable[[], None] | None = None
+
+    @property
+    def now_ms(self) -> int:
+        """The date in milliseconds since 1970, as a clock without a fault shows it."""
+        return round((EPOCH_S + self.now_s) * 1000)
+
+    # -- what processes and networks ask for ---------------------------------------------------
+
+    def soon(self, process: Process, handle: asyncio.Handle) -> None:
+        """Have a callback of a process run as soon as it is its turn."""
+        self._ready.append((process, handle))
+
+    def at(self, when_s: float, process: Process | None, handle: asyncio.Handle) -> None:
+        """Have a callback run at a moment."""
+        self._entries += 1
+        heapq.heappush(self._agenda, (when_s, self._entries, process, handle))
+
+    def after(
+        self, delay_s: float, what: Callable[[Unpack[Ts]], object], *arguments: *Ts
+    ) -> Happening:
+        """Have something happen outside of all processes."""
+        happening = Happening(what, arguments)
+        self.at(self.now_s + delay_s, None, happening)
+        return happening
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def step(self, until_s: float | None = None) -> bool:
+        """Do the next thing; False if there is none until then."""
+        if self._ready:
+            process, handle = self._ready.popleft()
+            self._run(process, handle)
+            return True
+        if not self._agenda or (until_s is not None and self._agenda[0][0] > until_s):
+            return False
+        when_s, _, owner, handle = heapq.heappop(self._agenda)
+        self.now_s = max(self.now_s, when_s)
+        if handle.cancelled():
+            return True
+        if owner is None:
+            self.steps += 1
+            handle._run()  # noqa: SLF001  # what a loop does with its handles
+        else:
+            self._run(owner, handle)
+        if self.watch is not None:
+            self.watch()
+        return True
+
+    def _run(self, process: Process, handle: asyncio.Handle) -> None:
+        if process.is_dead or handle.cancelled():
+            return
+        if process.is_paused:
+            process.miss(handle)
+            return
+        self.steps += 1
+        asyncio._set_running_loop(process)  # noqa: SLF001  # what a loop does
+        try:
+            handle._run()  # noqa: SLF001
+        finally:
+            asyncio._set_running_loop(None)  # noqa: SLF001
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, and what is due in it happen."""
+        until_s = self.now_s + seconds
+        while self.step(until_s):
+            pass
+        self.now_s = max(self.now_s, until_s)
+
+    def run_until(self, done: Callable[[], bool], within_s: float = 600.0) -> None:
+        """Let time pass until something is so; raise `IdleError` if it never is."""
+        until_s = self.now_s + within_s
+        while not done():
+            if not self.step(until_s):
+                raise IdleError(f"waited {within_s:g} s for what did not happen")
+
+    def run_in(self, process: Process, work: Coroutine[Any, Any, T], within_s: float = 600.0) -> T:
+        """Run a coroutine in a process to its end, and all else meanwhile."""
+        task = process.create_task(work)
+        self.run_until(task.done, within_s)
+        return task.result()
+
+    def end(self) -> None:
+        """Stop everything, as if by pulling the plug."""
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.bury()
+
+
+class Happening(asyncio.Handle):
+    """Something that happens outside of all processes."""
+
+    def __init__(self, what: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        self._what = what
+        self._arguments = arguments
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """Have it not happen."""
+        self._is_cancelled = True
+
+    def cancelled(self) -> bool:
+        """Whether it is not to happen."""
+        return self._is_cancelled
+
+    def _run(self) -> None:
+        self._what(*self._arguments)
