@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from coterie_cli.serve import serve
+from coterie_cli.simulate import simulate
 
 __all__ = ["main"]
 
@@ -32,6 +33,7 @@ def _options(
 
 
 app.command()(serve)
+app.command()(simulate)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from coterie_server.clock import Clock
 from coterie_server.net import Connection, Registry
 from coterie_server.node import Node, NodeOptions
 from coterie_server.settings import Settings
+from coterie_server.store import StoreError
 from coterie_server.topics import Catalogue
 from coterie_testing.virtual import Disk, DiskStore, Network, Process, World
 
@@ -23,6 +24,9 @@ ADDRESS = NodeAddress("coordinator", 9092)
 
 #: Few shards, so that a node starts quickly; the mechanism is the same for any number.
 _SHARDS = 2
+
+#: How long it takes until somebody starts a daemon that ended.
+_RESTART_S = 1.0
 
 
 class _Clock(Clock):
@@ -72,6 +76,8 @@ class Coordinator:
     process: Process | None = None
     node: Node | None = None
     lives: int = 0
+    #: The topics are made once; what becomes of them then is up to people.
+    has_served: bool = False
     #: Told of everything that is journalled.
     on_event: Callable[[int, Event], None] | None = None
     #: Changes the parts of the node before it starts; how mutants are made.
@@ -89,6 +95,16 @@ class Coordinator:
         self.process = Process(self.world, f"coordinator/{self.lives}", ADDRESS.host)
         self.process.create_task(self._serve(self.process))
 
+    def _give_up(self, process: Process) -> None:
+        """It could not start, as it says; whoever looks after it starts it anew."""
+        if process is self.process and process.is_alive:
+            self.kill()
+            self.world.after(_RESTART_S, self._start_anew, process)
+
+    def _start_anew(self, process: Process) -> None:
+        if process is self.process:
+            self.start()
+
     def kill(self) -> None:
         """`kill -9`."""
         if self.process is not None:
@@ -96,6 +112,12 @@ class Coordinator:
         self.node = None
 
     async def _serve(self, process: Process) -> None:
+        try:
+            await self._open(process)
+        except StoreError:
+            process.call_soon(self._give_up, process)
+
+    async def _open(self, process: Process) -> None:
         settings = self.settings
         options = NodeOptions(
             node_id=settings.node_id,
@@ -118,7 +140,8 @@ class Coordinator:
         if self.tamper is not None:
             self.tamper(node)
         await store.open()
-        await node.start(dict(self.topics))
+        await node.start({} if self.has_served else dict(self.topics))
+        self.has_served = True
         registry = Registry(
             node,
             connection_limits(settings),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVarTuple
 
 from coterie_client.admin import Admin
 from coterie_client.membership import Phase
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Deeds"]
 
+Ts = TypeVarTuple("Ts")
+
+#: How much time a rolling restart gives each worker at most.
+_PACE_S = 2.0
+
 
 class Deeds:
     """Does the faults of a plan to a scene; there is a method for each kind."""
@@ -29,11 +34,23 @@ class Deeds:
         self._world = scene.world
         self._undo: list[Callable[[], None]] = []
         self._admin: Process | None = None
+        #: How many things were begun and are still to be finished.
+        self.unfinished = 0
 
     def do(self, fault: Fault) -> str | None:
         """Do it, and say what was done; None if there is nobody to do it to."""
         said: str | None = getattr(self, f"_{fault.kind}")(fault)
         return said
+
+    def _after(self, delay_s: float, what: Callable[[*Ts], object], *arguments: *Ts) -> None:
+        """Have the rest of something done later; it is not over before."""
+        self.unfinished += 1
+
+        def finish() -> None:
+            self.unfinished -= 1
+            what(*arguments)
+
+        self._world.after(delay_s, finish)
 
     def undo(self) -> None:
         """Let everything that lasts be over."""
@@ -75,16 +92,17 @@ class Deeds:
         if worker is None:
             return None
         worker.kill()
-        self._world.after(fault.seconds, self._come_back, worker)
+        self._after(fault.seconds, self._come_back, worker)
         return f"{worker.name}, back in {fault.seconds:g} s"
 
     def _come_back(self, worker: Worker) -> None:
         self._scene.add_worker(like=worker.options)
 
     def _rolling_restart(self, fault: Fault) -> str:
+        pause_s = min(fault.seconds, _PACE_S)
         for number, worker in enumerate(self._scene.running):
-            self._world.after(number * fault.seconds, self._restart_calmly, worker)
-        return f"all, one each {fault.seconds:g} s"
+            self._after(number * pause_s, self._restart_calmly, worker)
+        return f"all, one each {pause_s:g} s"
 
     def _restart_calmly(self, worker: Worker) -> None:
         if worker.is_running:
@@ -93,7 +111,7 @@ class Deeds:
 
     def _come_back_when_gone(self, worker: Worker) -> None:
         if worker.is_running:
-            self._world.after(0.1, self._come_back_when_gone, worker)
+            self._after(0.1, self._come_back_when_gone, worker)
         else:
             self._come_back(worker)
 
@@ -202,9 +220,9 @@ class Deeds:
 
     async def _recreate(self, admin: Admin, topic: str, partitions: int) -> None:
         # From now on its offsets may be gone, whatever the answer is.
-        self._scene.eye.topic_gone(topic)
+        self._scene.eye.topic_goes(topic)
         await admin.topics.delete(topic)
-        self._scene.eye.topic_gone(topic)
+        self._scene.eye.topic_goes(topic)
         await admin.topics.create(topic, partitions=partitions)
 
     def _remove_member(self, fault: Fault) -> str | None:
@@ -226,11 +244,14 @@ class Deeds:
             self._dial = self._scene.network.dialler(self._admin)
         chance = self._world.random.random
 
+        self.unfinished += 1
+
         async def ask() -> None:
             async with Admin(str(ADDRESS), dial=self._dial, random=chance) as admin:
                 try:
                     await what(admin)
                 except CoterieError as error:
-                    self._scene.trace.append((self._world.now_s, f"admin was told: {error}"))
+                    self._scene.tell("admin", str(error))
+            self.unfinished -= 1
 
         self._admin.create_task(ask())

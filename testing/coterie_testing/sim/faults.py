@@ -90,8 +90,7 @@ PROFILES: Final[Mapping[str, FaultOptions]] = {
         slow_disk=1,
     ),
     "hostile": FaultOptions(
-        **dict.fromkeys(KINDS, 2)  # type: ignore[arg-type]  # all of them are numbers
-        | {"long": True, "add_worker": 3, "cut_worker": 4}
+        **dict.fromkeys(KINDS, 2) | {"long": True, "add_worker": 3, "cut_worker": 4}
     ),
 }
 

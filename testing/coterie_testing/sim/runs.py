@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -44,7 +44,6 @@ class Result:
     virtual_s: float
     counts: Counter[str] = field(default_factory=Counter)
     failure: Exception | None = None
-    trace: Sequence[tuple[float, str]] = ()
 
 
 def run_of(seed: int, profile: str) -> Run:
@@ -75,9 +74,7 @@ def execute(run: Run, tamper: Tamper | None = None) -> Result:
         scene.run()
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what was looked for
         failure = error
-    result = Result(
-        run, scene.world.steps, scene.world.now_s, scene.eye.counts, failure, scene.trace
-    )
+    result = Result(run, scene.world.steps, scene.world.now_s, scene.eye.counts, failure)
     scene.close()
     return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from coterie_client.assignors import (
@@ -12,11 +13,14 @@ from coterie_client.assignors import (
     RangeAssignor,
     StickyAssignor,
 )
+from coterie_client.membership.events import Event as ClientEvent
+from coterie_protocol.journal import Event
 from coterie_server.group import GroupState
 from coterie_server.settings import Settings
-from coterie_testing.sim.coordinator import ADDRESS, Coordinator
+from coterie_testing.sim.coordinator import Coordinator
 from coterie_testing.sim.deeds import Deeds
 from coterie_testing.sim.faults import Fault
+from coterie_testing.sim.telling import told_by_client, told_by_coordinator
 from coterie_testing.sim.witness import Violation, WatchfulEye
 from coterie_testing.sim.worker import Worker, WorkerOptions
 from coterie_testing.virtual import Disk, Network, NetworkOptions, World
@@ -74,13 +78,13 @@ class Scene:
             dict(options.topics),
             self.disk,
         )
-        self.coordinator.on_event = self.eye.journalled
+        self.coordinator.on_event = self._journalled
         self.workers: list[Worker] = []
         self._faults = faults
         self._names = 0
         self._deeds = Deeds(self)
-        #: What was done, for a person who wants to know.
-        self.trace: list[tuple[float, str]] = []
+        #: Told what happens, and by whom, if anybody wants to know.
+        self.on_told: Callable[[str, str], None] | None = None
         if tamper is not None:
             tamper(self)
 
@@ -110,6 +114,8 @@ class Scene:
         self._check_errors()
 
     def _check_errors(self) -> None:
+        if self.eye.violation is not None:
+            raise self.eye.violation
         for process in self.world.processes:
             for context in process.errors:
                 error = context.get("exception")
@@ -127,12 +133,14 @@ class Scene:
     def _wait_until_settled(self) -> None:
         until_s = self.world.now_s + self.options.patience_s
         while not self._is_settled():
+            if not self.running and not self._deeds.unfinished:
+                self.add_worker()
             if self.world.now_s >= until_s:
                 raise Violation(f"the group is not well again: {self.describe()}")
             self._advance(0.25)
 
     def _is_settled(self) -> bool:
-        if not self.coordinator.is_up or self.coordinator.node is None:
+        if self._deeds.unfinished or not self.coordinator.is_up or self.coordinator.node is None:
             return False
         group = self.coordinator.node.group(GROUP)
         if group is None or group.state is not GroupState.STABLE:
@@ -145,6 +153,7 @@ class Scene:
 
     def _check_end(self) -> None:
         self.eye.check_settled(self.running, self._partitions())
+        self._check_errors()
         node = self.coordinator.node
         group = node.group(GROUP) if node is not None else None
         if group is None:
@@ -194,6 +203,7 @@ class Scene:
         assignors = ASSIGNORS[self.options.assignor]()
         worker = Worker(self.world, self.network, self.eye, name, GROUP, options, assignors)
         self.workers.append(worker)
+        worker.on_event = partial(self._happened, worker)
         worker.start()
         return worker
 
@@ -205,7 +215,22 @@ class Scene:
 
     def _befall(self, fault: Fault) -> None:
         said = self._deeds.do(fault)
-        self.trace.append((self.world.now_s, f"{fault.kind}: {said or 'nobody to do it to'}"))
+        self.tell("fate", f"{fault.kind.replace('_', ' ')}: {said or 'nobody to do it to'}")
+
+    def tell(self, who: str, what: str | None) -> None:
+        """Let whoever wants to know what happens know."""
+        if self.on_told is not None and what is not None:
+            self.on_told(who, what)
+
+    def _journalled(self, ts_ms: int, event: Event) -> None:
+        self.eye.journalled(ts_ms, event)
+        if self.on_told is not None:
+            self.tell("coordinator", told_by_coordinator(event))
+
+    def _happened(self, worker: Worker, event: ClientEvent) -> None:
+        self.eye.happened(worker, event)
+        if self.on_told is not None:
+            self.tell(worker.name, told_by_client(event))
 
     def describe(self) -> str:
         """Who is about what."""

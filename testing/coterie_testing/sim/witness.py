@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 
 from coterie_client import Partition
 from coterie_client.membership.events import Event as ClientEvent
+from coterie_client.membership.events import GroupJoined
 from coterie_protocol.journal import (
     CAUSES,
     Event,
+    MemberGone,
+    MemberReplaced,
     OffsetsCommitted,
     OwnershipConflict,
     PhaseJoined,
@@ -27,8 +30,15 @@ TopicPartition = tuple[str, int]
 #: What a process that was paused gets to notice, once it goes on, that the world did not wait.
 _GRACE_S = 1.0
 
+#: How long a process may not know that somebody else put an end to its membership: at most as long
+#: as it may go without a sign of life from the coordinator.
+_UNAWARE_S = 10.0
 
-class Violation(AssertionError):
+#: How long it may take until everybody knows that a topic is not what it was.
+_GOODBYE_S = 30.0
+
+
+class Violation(AssertionError):  # noqa: N818  # what was looked for
     """Something that must not happen did."""
 
 
@@ -48,21 +58,30 @@ class _Seen:
 class WatchfulEye:
     """Sees what workers do and what the journal says, and raises `Violation`.
 
-    A process that was paused can't know it: what it does in the first moment after is not a fault
-    of anybody's, and what fencing tokens are for.  Such acts are counted as `fenced`, if their
-    token gives them away.
+    A process that was paused can't know it, and one whose membership an administrator ended, or
+    whose name another process took over, learns it a little later: what they do meanwhile is
+    nobody's fault, and what fencing tokens are for.  Such acts are counted as `fenced`.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._seen: dict[TopicPartition, _Seen] = {}
-        self._paused_until_s: dict[Worker, float] = {}
+        self._excused_until_s: dict[Worker, float] = {}
+        self._by_member_id: dict[str, Worker] = {}
         self._generations: dict[str, int] = {}
-        self._started: set[tuple[str, int]] = set()
+        #: The first thing that must not have happened.
+        self.violation: Violation | None = None
+        #: Until when it is no wonder that a topic's offsets are not what they were.
+        self._forgotten_until_s: dict[str, float] = {}
         #: What happened, by name.
         self.counts: Counter[str] = Counter()
         #: Whether the workers' assignors are broken on purpose, so that conflicts are expected.
         self.expects_conflicts = False
+
+    def _blame(self, what: str) -> None:
+        """Remember the first thing that went wrong: who did it might catch an exception."""
+        if self.violation is None:
+            self.violation = Violation(what)
 
     # -- what workers do -----------------------------------------------------------------------
 
@@ -72,9 +91,9 @@ class WatchfulEye:
         others = [other for other in seen.running if not self._is_excused(other)]
         if others:
             names = ", ".join(other.name for other in others)
-            raise Violation(f"{partition} has two workers: {worker.name} and {names}")
+            self._blame(f"{partition} has two workers: {worker.name} and {names}")
         if partition.token <= seen.token:
-            raise Violation(f"{partition}: token {partition.token} after {seen.token}")
+            self._blame(f"{partition}: token {partition.token} after {seen.token}")
         seen.token = partition.token
         seen.running[worker] = partition.token
         self.counts["partitions taken"] += 1
@@ -83,11 +102,11 @@ class WatchfulEye:
         """What was stored must be there."""
         seen = self._seen[partition.key]
         if offset < seen.stored:
-            raise Violation(
+            self._blame(
                 f"{partition}: {worker.name} was told offset {offset}, but {seen.stored} was stored"
             )
         if offset > seen.asked:
-            raise Violation(f"{partition}: offset {offset} was never committed")
+            self._blame(f"{partition}: offset {offset} was never committed")
 
     def touched(self, worker: Worker, partition: Partition, offset: int) -> None:
         """Only the newest owner may do something, or a fence must be able to tell."""
@@ -95,7 +114,7 @@ class WatchfulEye:
         seen.asked = max(seen.asked, offset)
         if partition.token < seen.token:
             if not self._is_excused(worker):
-                raise Violation(f"{partition}: {worker.name} works on it with an old token")
+                self._blame(f"{partition}: {worker.name} works on it with an old token")
             self.counts["fenced acts"] += 1
         self.counts["acts"] += 1
 
@@ -103,8 +122,9 @@ class WatchfulEye:
         """From now on the offset must not be forgotten."""
         seen = self._seen[partition.key]
         if partition.token < seen.token:
-            raise Violation(f"{partition}: a commit of {worker.name} passed with an old token")
-        seen.stored = max(seen.stored, offset)
+            self._blame(f"{partition}: a commit of {worker.name} passed with an old token")
+        if self._world.now_s > self._forgotten_until_s.get(partition.topic, -1.0):
+            seen.stored = max(seen.stored, offset)
         self.counts["commits"] += 1
 
     def ended(self, worker: Worker, partition: Partition) -> None:
@@ -117,25 +137,32 @@ class WatchfulEye:
             seen.running.pop(worker, None)
 
     def happened(self, worker: Worker, event: ClientEvent) -> None:
-        """Count it."""
-        del worker
+        """Count it, and learn who is who."""
+        if isinstance(event, GroupJoined):
+            self._by_member_id[event.member_id] = worker
         self.counts[f"client: {event.text}"] += 1
 
     # -- what is done to them ------------------------------------------------------------------
 
     def paused(self, worker: Worker) -> None:
         """From now on it is not to blame."""
-        self._paused_until_s[worker] = float("inf")
+        self._excused_until_s[worker] = float("inf")
 
     def went_on(self, worker: Worker) -> None:
         """In a moment it is to blame again."""
-        self._paused_until_s[worker] = self._world.now_s + _GRACE_S
+        self._excuse(worker, _GRACE_S)
+
+    def _excuse(self, worker: Worker | None, seconds: float) -> None:
+        if worker is not None:
+            until_s = self._world.now_s + seconds
+            self._excused_until_s[worker] = max(self._excused_until_s.get(worker, 0.0), until_s)
 
     def _is_excused(self, worker: Worker) -> bool:
-        return self._world.now_s <= self._paused_until_s.get(worker, -1.0)
+        return self._world.now_s <= self._excused_until_s.get(worker, -1.0)
 
-    def topic_gone(self, topic: str) -> None:
-        """Its offsets are forgotten, and rightly so."""
+    def topic_goes(self, topic: str) -> None:
+        """Its offsets are forgotten, and rightly so, though not everybody knows at once."""
+        self._forgotten_until_s[topic] = self._world.now_s + _GOODBYE_S
         for (name, _), seen in self._seen.items():
             if name == topic:
                 seen.stored = 0
@@ -145,31 +172,37 @@ class WatchfulEye:
     def journalled(self, _ts_ms: int, event: Event) -> None:
         """Each rebalance has a cause, and generations never go back."""
         match event:
-            case RebalanceStarted():
-                if event.cause not in CAUSES:
-                    raise Violation(f"a rebalance of {event.group} has no known cause: {event}")
-                self._started.add((event.group, event.generation))
-                self.counts[f"rebalances: {event.cause}"] += 1
-            case PhaseJoined():
-                self._grows(event.group, event.generation)
-            case RebalanceCompleted():
-                if event.generation != self._generations.get(event.group):
-                    raise Violation(f"completed, but not the newest generation: {event}")
-                self.counts["rebalances completed"] += 1
+            case MemberReplaced(former_member=name):
+                self._excuse(self._by_member_id.get(name), _UNAWARE_S)
+            case MemberGone(member=name, how="left"):
+                self._excuse(self._by_member_id.get(name), _UNAWARE_S)
             case OwnershipConflict():
-                self.counts["conflicts withheld" if event.withheld else "conflicts"] += 1
-                if not self.expects_conflicts:
-                    raise Violation(f"the leader gave away what another member has: {event}")
+                self._conflicts(event)
             case OffsetsCommitted() if event.generation >= 0:
                 newest = self._generations.get(event.group, event.generation)
                 if event.generation < newest:
-                    raise Violation(f"a commit of an old generation passed, {newest} now: {event}")
+                    self._blame(f"a commit of an old generation passed, {newest} now: {event}")
+            case RebalanceStarted() | PhaseJoined() | RebalanceCompleted():
+                self._rebalances(event)
 
-    def _grows(self, group: str, generation: int) -> None:
-        if generation <= self._generations.get(group, 0):
-            before = self._generations[group]
-            raise Violation(f"generation {generation} of {group} after generation {before}")
-        self._generations[group] = generation
+    def _rebalances(self, event: RebalanceStarted | PhaseJoined | RebalanceCompleted) -> None:
+        self.counts[f"{event.kind.replace('_', ' ')}: {event.cause}"] += 1
+        if event.cause not in CAUSES:
+            self._blame(f"a rebalance of {event.group} has no known cause: {event}")
+        newest = self._generations.get(event.group, 0)
+        if isinstance(event, PhaseJoined):
+            if event.generation <= newest:
+                self._blame(f"a new generation that is not newer than {newest}: {event}")
+            self._generations[event.group] = event.generation
+        elif isinstance(event, RebalanceCompleted):
+            self.counts["rebalances completed"] += 1
+            if event.generation != newest:
+                self._blame(f"completed, but generation {newest} is the newest: {event}")
+
+    def _conflicts(self, event: OwnershipConflict) -> None:
+        self.counts["conflicts withheld" if event.withheld else "conflicts"] += 1
+        if not self.expects_conflicts:
+            self._blame(f"the leader gave away what another member has: {event}")
 
     # -- when everything has calmed down -------------------------------------------------------
 
@@ -181,13 +214,13 @@ class WatchfulEye:
         for worker in workers:
             for partition in worker.group.owned:
                 if partition.key in owners:
-                    raise Violation(
+                    self._blame(
                         f"{partition} is owned by {owners[partition.key]} and {worker.name}"
                     )
                 owners[partition.key] = worker.name
                 if worker not in self._seen[partition.key].running:
-                    raise Violation(f"{worker.name} owns {partition} and does not work on it")
+                    self._blame(f"{worker.name} owns {partition} and does not work on it")
         wanted = set(partitions)
         if owners.keys() != wanted:
             odd = sorted(wanted.symmetric_difference(owners))
-            raise Violation(f"without an owner, or owned without being there: {odd}")
+            self._blame(f"without an owner, or owned without being there: {odd}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,9 +38,6 @@ class Witness(Protocol):
 
     def died(self, worker: Worker) -> None:
         """The worker's process is no more."""
-
-    def happened(self, worker: Worker, event: Event) -> None:
-        """The client tells of something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +74,8 @@ class Worker:
     life: asyncio.Task[None] | None = None
     #: Why it ended, if it failed.
     error: BaseException | None = None
-    events: list[Event] = field(default_factory=list)
+    #: Told of what the client tells.
+    on_event: Callable[[Event], None] | None = None
 
     def start(self) -> None:
         """Join."""
@@ -159,5 +157,5 @@ class Worker:
             self.witness.ended(self, partition)
 
     def _note(self, event: Event) -> None:
-        self.events.append(event)
-        self.witness.happened(self, event)
+        if self.on_event is not None:
+            self.on_event(event)

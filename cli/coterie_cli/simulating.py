@@ -1,0 +1,152 @@
+"""What `coterie simulate` does."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from coterie_testing.sim.campaign import Campaign, Totals, hush
+from coterie_testing.sim.faults import PROFILES
+from coterie_testing.sim.runs import Result, Run, execute, run_of, shrink
+from coterie_testing.sim.trace import follow
+
+__all__ = ["Wishes", "run"]
+
+_FAILED: Final = 1
+_MISUSED: Final = 2
+
+#: Counts that say most about what was tried.
+_SHOWN: Final = ("partitions taken", "commits", "acts", "fenced acts", "rebalances completed")
+
+_out = Console(highlight=False)
+_err = Console(stderr=True, highlight=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was asked for."""
+
+    seed: int
+    runs: int | None
+    steps: int
+    profile: str
+    jobs: int
+    trace: bool
+    json: bool
+
+    @property
+    def campaign(self) -> Campaign:
+        """The runs to do."""
+        jobs = self.jobs or os.cpu_count() or 1
+        if self.runs is not None:
+            jobs = min(jobs, self.runs)
+        return Campaign(self.seed, self.profile, self.runs, self.steps, jobs)
+
+
+def run(wishes: Wishes) -> int:
+    """Do it; answer the exit code."""
+    profiles = (*PROFILES, "swarm")
+    if wishes.profile not in profiles:
+        _err.print(f"There is no profile {wishes.profile!r}; choose from {', '.join(profiles)}.")
+        return _MISUSED
+    if wishes.trace:
+        return _trace(run_of(wishes.seed, wishes.profile))
+    began_s = time.monotonic()
+    totals, failed = _run_all(wishes)
+    took_s = time.monotonic() - began_s
+    if wishes.json:
+        typer.echo(json.dumps(_as_json(totals, failed, took_s)))
+    else:
+        _out.print(_summary(totals, took_s))
+    if failed is None:
+        return 0
+    _explain(failed)
+    return _FAILED
+
+
+def _run_all(wishes: Wishes) -> tuple[Totals, Result | None]:
+    """Run until enough is done, or one fails."""
+    totals = Totals()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}"),
+        TimeElapsedColumn(),
+    )
+    total, unit = (wishes.runs, "runs") if wishes.runs else (wishes.steps, "steps")
+    with Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal) as progress:
+        task = progress.add_task(f"simulating, {wishes.profile}", total=total, unit=unit)
+        for result in wishes.campaign.results():
+            totals.add(result)
+            progress.advance(task, 1 if wishes.runs else result.steps)
+            if result.failure is not None:
+                return totals, result
+    return totals, None
+
+
+def _summary(totals: Totals, took_s: float) -> Table:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    hours = totals.virtual_s / 3600
+    rows = {
+        "runs": f"{totals.runs:,}",
+        "steps": f"{totals.steps:,}",
+        "steps per second": f"{totals.steps / max(took_s, 1e-9):,.0f}",
+        "virtual time": f"{hours:,.1f} h",
+        "real time": f"{took_s:,.1f} s",
+        **{name: f"{totals.counts[name]:,}" for name in _SHOWN},
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def _as_json(totals: Totals, failed: Result | None, took_s: float) -> dict[str, object]:
+    return {
+        "runs": totals.runs,
+        "steps": totals.steps,
+        "virtual_s": round(totals.virtual_s, 3),
+        "real_s": round(took_s, 3),
+        "counts": dict(sorted(totals.counts.items())),
+        "failed_seed": failed.run.seed if failed is not None else None,
+        "failure": str(failed.failure) if failed is not None else None,
+    }
+
+
+def _explain(failed: Result) -> None:
+    """Say what went wrong, the least that makes it go wrong, and how to see it again."""
+    hush()
+    _err.print(f"\n[bold red]Seed {failed.run.seed} fails:[/] {failed.failure}")
+    _err.print("Looking for the least that makes it fail ...")
+    least = shrink(failed)
+    options = least.run.options
+    _err.print(f"\n{options.workers} workers, {options.static} of them static, {options.assignor}:")
+    for fault in least.run.faults:
+        _err.print(f"  {fault}")
+    if not least.run.faults:
+        _err.print("  nothing has to go wrong")
+    _err.print(f"[bold red]{least.failure}[/]")
+    _err.print(f"\nSee it again:  {failed.run.command} --trace")
+
+
+def _trace(wanted: Run) -> int:
+    """Print what happens in a run; if it fails, in the least one that does."""
+    hush()
+    result = execute(wanted)
+    shown = wanted if result.failure is None else shrink(result).run
+    for line in follow(shown):
+        _out.print(line, markup=False, soft_wrap=True)
+    if result.failure is None:
+        return 0
+    _err.print(f"[bold red]{result.failure}[/]")
+    return _FAILED

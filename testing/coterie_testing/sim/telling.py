@@ -1,0 +1,40 @@
+"""What happened, in words for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from coterie_client.membership.events import Event as ClientEvent
+from coterie_protocol.journal import Event, OffsetsCommitted
+
+__all__ = ["line", "told_by_client", "told_by_coordinator"]
+
+
+def told_by_client(event: ClientEvent) -> str:
+    """An event of the client's, in a line."""
+    return f"{event.text} {_details(event.details())}".rstrip()
+
+
+def told_by_coordinator(event: Event) -> str | None:
+    """An event of the journal's, in a line; None for those that tell too much."""
+    if isinstance(event, OffsetsCommitted):
+        return None
+    values = {each.name: getattr(event, each.name) for each in fields(event)}
+    shown = {name: value for name, value in values.items() if value not in (None, "", (), {})}
+    return f"{event.kind} {_details(shown)}".rstrip()
+
+
+def _details(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + " ".join(_shown(each) for each in value) + "]"
+    return str(value)
+
+
+def line(now_s: float, who: str, what: str) -> str:
+    """A line: when, who, what."""
+    return f"{now_s:10.3f}  {who:<12} {what}"
