@@ -32,7 +32,7 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help run test lint format bench interop kill9 fuzz docs lock clean
+.PHONY: help run test lint format bench interop kill9 sim fuzz docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +67,11 @@ KILL9_ROUNDS ?= 30
 
 kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that nothing is lost
 	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra tests/live/test_kill9.py $(ARGS)
+
+SIM_RUNS ?= 10000
+
+sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults, and check what must hold
+	$(BIN)/coterie simulate --runs $(SIM_RUNS) --profile brief $(ARGS)
 
 FUZZ_SECONDS ?= 60
 

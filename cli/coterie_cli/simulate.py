@@ -16,7 +16,7 @@ def simulate(
         int, typer.Option(min=1, help="Without --runs: go on until so many steps were taken.")
     ] = 100_000,
     profile: Annotated[
-        str, typer.Option(help="What goes wrong: calm, rough, hostile, or swarm.")
+        str, typer.Option(help="What goes wrong: calm, rough, hostile, swarm, or brief.")
     ] = "swarm",
     jobs: Annotated[int, typer.Option(min=0, help="Processes to use; 0 for one a core.")] = 0,
     *,

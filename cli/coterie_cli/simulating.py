@@ -15,7 +15,7 @@ from rich.table import Table
 
 from coterie_testing.sim.campaign import Campaign, Totals, hush
 from coterie_testing.sim.faults import PROFILES
-from coterie_testing.sim.runs import Result, Run, execute, run_of, shrink
+from coterie_testing.sim.runs import SWARMS, Result, Run, execute, run_of, shrink
 from coterie_testing.sim.trace import follow
 
 __all__ = ["Wishes", "run"]
@@ -53,7 +53,7 @@ class Wishes:
 
 def run(wishes: Wishes) -> int:
     """Do it; answer the exit code."""
-    profiles = (*PROFILES, "swarm")
+    profiles = (*PROFILES, *SWARMS)
     if wishes.profile not in profiles:
         _err.print(f"There is no profile {wishes.profile!r}; choose from {', '.join(profiles)}.")
         return _MISUSED

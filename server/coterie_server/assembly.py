@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from coterie_server.group import Config
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from coterie_server.node import NodeOptions
     from coterie_server.settings import Settings
 
-__all__ = ["catalogue_maker", "connection_limits", "group_config", "id_maker"]
+__all__ = ["catalogue_config", "catalogue_maker", "connection_limits", "group_config", "id_maker"]
 
 
 def group_config(settings: Settings) -> Config:
@@ -27,6 +28,8 @@ def group_config(settings: Settings) -> Config:
         max_session_timeout_ms=settings.group_max_session_timeout_ms,
         max_size=settings.group_max_size,
         max_pending_members=settings.max_pending_members_per_group,
+        max_groups=settings.max_groups,
+        max_graves=math.ceil(settings.max_groups / settings.shards),
         new_member_join_timeout_ms=settings.group_new_member_join_timeout_ms,
         static_expansion_timeout_ms=settings.group_static_expansion_timeout_ms,
         ownership_guard=settings.group_ownership_guard,
@@ -53,9 +56,9 @@ def connection_limits(settings: Settings) -> Limits:
     )
 
 
-def catalogue_maker(settings: Settings, options: NodeOptions) -> Callable[[], Catalogue]:
-    """What makes the catalogue of topics."""
-    config = TopicConfig(
+def catalogue_config(settings: Settings, options: NodeOptions) -> TopicConfig:
+    """What the catalogue of topics goes by."""
+    return TopicConfig(
         node_id=options.node_id,
         host=options.host,
         port=options.port,
@@ -64,7 +67,14 @@ def catalogue_maker(settings: Settings, options: NodeOptions) -> Callable[[], Ca
         default_partitions=settings.num_partitions,
         delete_enabled=settings.delete_topic_enable,
         max_partitions=settings.topic_max_partitions,
+        max_topics=settings.max_topics,
+        max_partitions_in_all=settings.max_partitions,
     )
+
+
+def catalogue_maker(settings: Settings, options: NodeOptions) -> Callable[[], Catalogue]:
+    """What makes the catalogue of topics."""
+    config = catalogue_config(settings, options)
     return lambda: Catalogue(config, RandomIds())
 
 

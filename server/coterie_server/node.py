@@ -18,6 +18,7 @@ from coterie_protocol.journal import TopicChanged
 from coterie_server import discovery
 from coterie_server.gathering import Gathering, split
 from coterie_server.group import Call, Coordinator
+from coterie_server.limit_log import LimitLog
 from coterie_server.runner import ShardRunner
 from coterie_server.topic_runner import CATALOGUE_SHARD, TopicCounts, TopicRunner
 
@@ -88,6 +89,7 @@ class Node:
         self._make_catalogue = make_catalogue
         self._observe = observe
         self._meter = meter
+        self._limit_log = LimitLog()
         self._topics = TopicCounts()
         self._shards = options.shards
         self._runners: list[ShardRunner] = []
@@ -114,6 +116,7 @@ class Node:
             counts=self._topics,
             on_change=self._tell_change,
             meter=self._meter,
+            limit_log=self._limit_log,
         )
         await self._topic_runner.load()
         runners = [self._make_runner(lease, ids) for _, lease in sorted(by_shard.items())]
@@ -153,11 +156,12 @@ class Node:
         return ShardRunner(
             lease,
             self._store,
-            lambda: Coordinator(self._config, ids, self._topics),
+            lambda: Coordinator(self._config, ids, self._topics, self.count_groups),
             self._clock,
             observe=self._observe,
             arm=self._arm,
             meter=self._meter,
+            limit_log=self._limit_log,
         )
 
     async def _renew(self) -> None:
@@ -213,8 +217,13 @@ class Node:
         """Take a request."""
         self._routes[type(exchange.request.message)](exchange)
 
+    def hear(self, message: m.HeartbeatRequest) -> m.HeartbeatResponse | None:
+        """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
+        return self._runners[self._shard_of(message.group_id)].hear(message)
+
     def _make_routes(self) -> dict[type[Any], Callable[[Exchange], None]]:
         one_group = (
+            m.HeartbeatRequest,
             m.JoinGroupRequest,
             m.LeaveGroupRequest,
             m.OffsetCommitRequest,
@@ -237,7 +246,6 @@ class Node:
             m.DeleteGroupsRequest: self._to_many,
             m.DescribeGroupsRequest: self._to_many,
             m.FindCoordinatorRequest: self._to_find_coordinator,
-            m.HeartbeatRequest: self._to_heartbeat,
             m.ListGroupsRequest: self._to_all,
             m.OffsetFetchRequest: self._to_offset_fetch,
             m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.request.message)),
@@ -251,15 +259,6 @@ class Node:
         request = exchange.request
         runner = self._runners[self._shard_of(request.message.group_id)]
         runner.submit(exchange, _call(exchange, request.message))
-
-    def _to_heartbeat(self, exchange: Exchange) -> None:
-        message = exchange.request.message
-        runner = self._runners[self._shard_of(message.group_id)]
-        answer = runner.hear(message)
-        if answer is None:
-            runner.submit(exchange, _call(exchange, message))
-        else:
-            exchange.reply(answer)
 
     def _to_offset_fetch(self, exchange: Exchange) -> None:
         if exchange.request.message.groups:
@@ -326,6 +325,10 @@ class Node:
         """All groups, to be shown and not to be changed."""
         coordinators = (runner.coordinator for runner in self._runners)
         return [group for c in coordinators if c for group in c.groups.values()]
+
+    def count_groups(self) -> int:
+        """How many groups there are."""
+        return sum(len(c.groups) for runner in self._runners if (c := runner.coordinator))
 
     @property
     def topics(self) -> TopicCounts:

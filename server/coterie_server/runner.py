@@ -9,7 +9,9 @@ import structlog
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.failures import failure
-from coterie_server.group import Call, Coordinator, Refusal, from_stored, to_stored
+from coterie_server.group import Call, Coordinator, Refusal
+from coterie_server.limit_log import LimitLog
+from coterie_server.packing import Packing
 from coterie_server.pump import Pump
 from coterie_server.store import FencedError
 
@@ -32,6 +34,9 @@ _log = structlog.get_logger(__name__)
 _RETRY_FIRST_S = 0.2
 _RETRY_MAX_S = 5.0
 
+#: A change of a topic is told once more if the shard has to be read again so soon after it.
+_REMEMBERED_MS = 60_000
+
 
 class ShardRunner:
     """Runs the coordinator of one shard.
@@ -50,6 +55,7 @@ class ShardRunner:
         observe: Callable[[int, Event], None],
         arm: Callable[[int], None],
         meter: Meter | None = None,
+        limit_log: LimitLog | None = None,
     ) -> None:
         self._lease = lease
         self._store = store
@@ -58,12 +64,16 @@ class ShardRunner:
         self._observe = observe
         self._arm = arm
         self._meter = meter
+        self._limit_log = limit_log or LimitLog()
         self._coordinator: Coordinator | None = None
+        self._packing = Packing()
         self._pump: Pump | None = None
         self._trouble = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         #: Everybody who awaits an answer, parked or held back until something is durable.
         self._open: dict[Replies, Call] = {}
         self._reload: asyncio.Task[None] | None = None
+        #: When which topics changed of late, and how.
+        self._changes: list[tuple[int, str, str]] = []
 
     @property
     def shard(self) -> int:
@@ -82,10 +92,13 @@ class ShardRunner:
         stored = await self._store.load(self.shard)
         coordinator = self._make()
         now_ms = self._clock.now_ms()
-        outcome = coordinator.recover((from_stored(k, v) for k, v in stored), now_ms)
+        packing = Packing()
+        outcome = coordinator.recover(packing.unpack(stored), now_ms)
+        self._packing = packing
         self._pump = Pump(self._store, self._lease, self._fail, self._meter)
         self._coordinator = coordinator
         self._release(outcome, now_ms)
+        self._tell_again()
 
     async def close(self) -> None:
         """Answer everybody who waits, and wait until what was begun is durable."""
@@ -123,9 +136,7 @@ class ShardRunner:
         coordinator, pump = self._coordinator, self._pump
         if coordinator is None or pump is None or not pump.is_settled:
             return None
-        answer = coordinator.hear(message, self._clock.now_ms())
-        self._arm_next()
-        return answer
+        return coordinator.hear(message, self._clock.now_ms())
 
     def fire_due(self, now_ms: int) -> None:
         """Do what is due by now."""
@@ -135,9 +146,21 @@ class ShardRunner:
 
     def topic_changed(self, topic: str, change: str) -> None:
         """Let the shard's groups know about a topic."""
+        now_ms = self._clock.now_ms()
+        self._changes = [each for each in self._changes if each[0] > now_ms - _REMEMBERED_MS]
+        self._changes.append((now_ms, topic, change))
+        if self._coordinator is not None:
+            self.run(self._coordinator.topic_changed, topic, change)
+
+    def _tell_again(self) -> None:
+        """Let the groups know what they may have missed, or forgotten with the shard's memory."""
         coordinator = self._coordinator
-        if coordinator is not None:
-            self.run(coordinator.topic_changed, topic, change)
+        for _, topic, change in self._changes:
+            if coordinator is None or self._coordinator is not coordinator:
+                return  # it did not last
+            # If there is a new topic of that name, it has offsets that are not the deleted one's.
+            is_back = change == "deleted" and topic in coordinator.topics
+            self.run(coordinator.topic_changed, topic, "created" if is_back else change)
 
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
@@ -178,8 +201,10 @@ class ShardRunner:
         pump = self._pump
         if pump is None:
             raise AssertionError("a coordinator without a pump")
+        if outcome.hits:
+            self._limit_log.note(outcome.hits, now_ms)
         if outcome.records:
-            pump.put([to_stored(record) for record in outcome.records])
+            pump.put(self._packing.pack(outcome.records))
         if outcome.replies or outcome.events:
             pump.when_durable(self._send, outcome, now_ms)
 

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
 from coterie_server.assembly import catalogue_maker, connection_limits, group_config, id_maker
 from coterie_server.clock import Clock
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from coterie_protocol.journal import Event
+    from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.net import Exchange
     from coterie_server.store import Store
 
@@ -107,6 +109,9 @@ class _Door:
         else:
             self._node.handle(exchange)
 
+    def hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
+        return None if self._node is None else self._node.hear(message)
+
     def open(self, node: Node) -> None:
         self._node = node
         waiting, self._waiting = self._waiting, []
@@ -131,6 +136,7 @@ class Server:
         self._parts = AsyncExitStack()
         self._node: Node | None = None
         self._address: Address | None = None
+        self._loop_time = time.monotonic
         self._http_address: Address | None = None
 
     @property
@@ -157,9 +163,9 @@ class Server:
         for observer in self._observers:
             observer.observe(ts_ms, event)
 
-    def _count_reply(self, exchange: Exchange, message: Any) -> None:  # noqa: ANN401
-        took_ms = asyncio.get_running_loop().time() * 1000 - exchange.received_ms
-        self.metrics.request_done(exchange.request.api_key, error_of(message), took_ms / 1000)
+    def _count_reply(self, api: ApiKey, message: Any, received_ms: int) -> None:  # noqa: ANN401
+        took_s = self._loop_time() - received_ms / 1000
+        self.metrics.request_done(api, error_of(message), took_s)
 
     # -- starting ------------------------------------------------------------------------------
 
@@ -177,7 +183,13 @@ class Server:
         store = await self._parts.enter_async_context(self._open_store())
         journal = self._start_journal()
         door = _Door()
-        listener = Listener(door, connection_limits(settings), on_reply=self._count_reply)
+        self._loop_time = asyncio.get_running_loop().time
+        listener = Listener(
+            door,
+            connection_limits(settings),
+            on_reply=self._count_reply,
+            at_once={ApiKey.HEARTBEAT: door.hear},
+        )
         show = Show(listener, journal)
         await self._start_http(show)
         self._parts.push_async_callback(listener.close, settings.shutdown_timeout_ms / 1000)

@@ -94,6 +94,13 @@ class Settings:
         "ones are refused until some joined or expired.",
         unit="members",
     )
+    max_groups: int = _number(
+        100_000,
+        "How many groups there may be, with members or without; joins and commits that would make "
+        "one more are refused. About as many deleted ones are remembered by name, so that their "
+        "generations go on.",
+        unit="groups",
+    )
     group_static_expansion_timeout_ms: int = _number(
         0,
         "When static members join a stable group, how long to wait since the first of them, so "
@@ -156,6 +163,16 @@ class Settings:
     )
     topic_max_partitions: int = _number(
         100_000, "How many partitions a topic may have.", unit="partitions"
+    )
+    max_topics: int = _number(
+        100_000,
+        "How many topics there may be; further ones are refused, however they are asked for.",
+        unit="topics",
+    )
+    max_partitions: int = _number(
+        1_000_000,
+        "How many partitions all topics may have together; what would add more is refused.",
+        unit="partitions",
     )
     delete_topic_enable: bool = _setting(
         default=True, help="Whether clients may delete topics.", kafka=True
@@ -297,6 +314,7 @@ class Settings:
             setting.check(value, value)
         self._at_most("group.min.session.timeout.ms", "group.max.session.timeout.ms")
         self._at_most("num.partitions", "topic.max.partitions")
+        self._at_most("num.partitions", "max.partitions")
 
     def _at_most(self, smaller_key: str, larger_key: str) -> None:
         smaller, larger = self[smaller_key], self[larger_key]

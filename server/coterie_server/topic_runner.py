@@ -13,6 +13,7 @@ import structlog
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import FetchResponse
 from coterie_server.failures import failure
+from coterie_server.limit_log import LimitLog
 from coterie_server.pump import Pump
 from coterie_server.topics import from_stored, outdated, to_stored
 
@@ -69,6 +70,7 @@ class TopicRunner:
         counts: TopicCounts,
         on_change: Callable[[Change], None],
         meter: Meter | None = None,
+        limit_log: LimitLog | None = None,
     ) -> None:
         self._lease = lease
         self._store = store
@@ -77,6 +79,7 @@ class TopicRunner:
         self._counts = counts
         self._on_change = on_change
         self._meter = meter
+        self._limit_log = limit_log or LimitLog()
         self._catalogue: Catalogue | None = None
         self._pump: Pump | None = None
         self._open: set[Exchange] = set()
@@ -137,6 +140,8 @@ class TopicRunner:
             self._open.add(exchange)
             self._fail(error)
             return
+        if answer.hits:
+            self._limit_log.note(answer.hits, now_ms)
         self._store_and_tell(answer)
         self._open.add(exchange)
         self._pump.when_durable(partial(self._answer, exchange, answer))

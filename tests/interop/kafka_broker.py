@@ -137,13 +137,20 @@ class KafkaBroker:
         properties: Mapping[str, str | int | bool] | None = None,
         port: int | None = None,
         *,
+        listeners: Mapping[str, str] | None = None,
         start_timeout_s: float = _START_TIMEOUT_S,
     ) -> None:
-        """Choose ports; nothing is written or started yet."""
+        """Choose ports; nothing is written or started yet.
+
+        ``listeners`` are more listeners by name, each with its security protocol; what that needs,
+        such as certificates, is up to ``properties``.
+        """
         self.data_dir = data_dir
         self.port = free_port() if port is None else port
         self.log_path = data_dir / "broker.log"
         self._controller_port = free_port()
+        self._listeners = dict(listeners or {})
+        self._listener_ports = {name: free_port() for name in self._listeners}
         self._properties = dict(properties or {})
         self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -154,6 +161,10 @@ class KafkaBroker:
     def bootstrap(self) -> str:
         """Return the address for clients, ``host:port``."""
         return f"{_HOST}:{self.port}"
+
+    def address_of(self, listener: str) -> str:
+        """Return the address of one of the additional listeners, ``host:port``."""
+        return f"{_HOST}:{self._listener_ports[listener]}"
 
     @property
     def running(self) -> bool:
@@ -247,16 +258,21 @@ class KafkaBroker:
             kafka_tool("kafka.tools.StorageTool", "format", *format_args)
 
     def _wiring(self) -> dict[str, str]:
-        clients, controller = f"{_HOST}:{self.port}", f"{_HOST}:{self._controller_port}"
+        controller = f"{_HOST}:{self._controller_port}"
+        clients = [f"PLAINTEXT://{self.bootstrap}"]
+        clients += [f"{name}://{self.address_of(name)}" for name in self._listeners]
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self._listeners}
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@{controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{clients},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{clients}",
+            "listeners": ",".join([*clients, f"CONTROLLER://{controller}"]),
+            "advertised.listeners": ",".join(clients),
             "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}" for name, protocol in protocols.items()
+            ),
             "log.dirs": str(self._log_dir),
         }
 

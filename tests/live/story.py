@@ -96,6 +96,8 @@ class _Life:
         self.story.notes["given up when shared"] = first.given_up(before)
         command = "positions" if self._client.tells_positions else "committed"
         self.story.notes["the second reads on at"] = second.offsets(command)
+        # Or its session would end in a round that somebody else has begun.
+        self.crew.calm(first, second)
         second.die()
         self._settle("after a death", first)
         third = self._start("third")

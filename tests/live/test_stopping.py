@@ -26,15 +26,18 @@ RETRIABLE: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-#: Far less than the limits by which it would give up, or the parked requests would be over.
-SOON_S: Final = 4.0
+#: How long it would wait for clients that do not take their last answers.
+PATIENCE_MS: Final = 15_000
+#: Far less than that, and than what it takes until the parked requests would be over.
+SOON_S: Final = 10.0
 TOPIC: Final = "parked"
 
 
 @pytest.fixture(scope="module")
 def stoppable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """Give a daemon that is not running; tests start it."""
-    daemon = Daemon(tmp_path_factory.mktemp("stopping"), settings=SETTINGS, topics={TOPIC: 1})
+    settings = {**SETTINGS, "shutdown.timeout.ms": PATIENCE_MS}
+    daemon = Daemon(tmp_path_factory.mktemp("stopping"), settings=settings, topics={TOPIC: 1})
     yield daemon
     daemon.kill()
     assert errors_in(daemon.whole_log()) == []

@@ -184,6 +184,15 @@ async def test_others_go_the_long_way(
     assert (await shard.ask(heartbeat, 4)).error_code == error
 
 
+async def test_session_that_would_get_shorter(shard: Shard) -> None:
+    """Its deadline may have to be moved, which takes a turn."""
+    assert shard.runner.hear(shard.heartbeat()) is not None
+    shard.clock.ms -= 1
+    assert shard.runner.hear(shard.heartbeat()) is None
+    assert (await shard.ask(shard.heartbeat(), 4)).error_code == ErrorCode.NONE
+    assert shard.runner.hear(shard.heartbeat()) is not None
+
+
 async def test_fencing_is_told(shard: Shard, events: list[Event]) -> None:
     """A process whose name somebody else has by now is fenced, and the journal has it."""
     heartbeat = shard.heartbeat(member_id="the former one", group_instance_id="i1")

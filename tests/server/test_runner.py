@@ -10,8 +10,15 @@ import pytest
 import pytest_asyncio
 
 from coterie_protocol import messages as m
+from coterie_protocol.consumer import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+)
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.journal import Event, GroupRecovered
+from coterie_protocol.journal import Event, GroupRecovered, RebalanceStarted
 from coterie_server import runner as runner_module
 from coterie_server.clock import Clock
 from coterie_server.group import Call, Config, Coordinator, Refusal
@@ -135,6 +142,78 @@ async def test_reading_waits_for_what_was_written_before(bench: Bench) -> None:
     await asyncio.sleep(0)
     assert not fetch.done()
     assert await fetch == 5
+
+
+async def joined(bench: Bench) -> None:
+    """Have a group of one member that subscribes to the topic t, at work."""
+    wanted = encode_subscription(Subscription(topics=("t",)))
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=wanted)
+    join = m.JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(protocol,),
+    )
+    ticket = bench.ask(join, 3)
+
+    def is_answered() -> bool:
+        bench.runner.fire_due(bench.armed[-1])
+        return ticket.answered
+
+    await until(is_answered)
+    member = ticket.reply_future.result()
+    assigned = encode_assignment(
+        Assignment(assigned_partitions=(TopicPartitions(topic="t", partitions=(0,)),))
+    )
+    given = m.SyncGroupRequestAssignment(member_id=member.member_id, assignment=assigned)
+    sync = m.SyncGroupRequest(
+        group_id="g", generation_id=1, member_id=member.member_id, assignments=(given,)
+    )
+    assert (await bench.answer(sync, 2)).error_code == ErrorCode.NONE
+
+
+def causes(bench: Bench) -> list[str]:
+    """Why there were rebalances so far."""
+    return [event.cause for event in bench.events if isinstance(event, RebalanceStarted)]
+
+
+async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
+    bench: Bench,
+) -> None:
+    """Or the group would not know before its members look by themselves, minutes later."""
+    await joined(bench)
+    bench.store.error = StoreError("disk full")
+    await bench.commit(5).reply_future
+    bench.runner.topic_changed("t", "grown")
+    bench.store.error = None
+    await until(lambda: causes(bench)[1:] == ["topic_changed"])
+
+
+async def test_a_topic_change_outlives_a_store_that_fails_right_after(bench: Bench) -> None:
+    """The group was told, but that it was is forgotten with its memory."""
+    await joined(bench)
+    bench.runner.topic_changed("t", "grown")
+    bench.store.error = StoreError("disk full")
+    await bench.commit(5).reply_future
+    bench.store.error = None
+    await until(
+        lambda: [type(event) for event in bench.events[-2:]] == [GroupRecovered, RebalanceStarted]
+    )
+    assert causes(bench)[-1] == "topic_changed"
+
+
+async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(bench: Bench) -> None:
+    """To tell again that the former one was deleted must not delete the new one's offsets."""
+    bench.runner.topic_changed("t", "deleted")
+    bench.runner.topic_changed("t", "created")
+    assert commit_error(await bench.commit(7).reply_future) == ErrorCode.NONE
+    bench.store.error = StoreError("disk full")
+    await bench.commit(8).reply_future
+    bench.store.error = None
+    await until(lambda: bench.runner.coordinator is not None)
+    assert await bench.committed() == 7
 
 
 async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:

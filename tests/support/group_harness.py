@@ -30,6 +30,7 @@ from coterie_protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
+from coterie_server.bounds import LimitHit
 from coterie_server.group import (
     Call,
     Config,
@@ -37,12 +38,12 @@ from coterie_server.group import (
     Group,
     GroupState,
     Outcome,
-    Row,
+    StoredRow,
     from_stored,
     to_stored,
 )
 from tests.support.group_client import Client
-from tests.support.group_invariants import check_all, check_survived
+from tests.support.group_invariants import Ownership, check_all, check_owned, check_survived
 
 if TYPE_CHECKING:
     from coterie_server.group.turn import Shard
@@ -130,6 +131,7 @@ class World:
         self.now_ms = START_MS
         self.store: dict[bytes, bytes] = {}
         self.events: list[Event] = []
+        self.hits: list[LimitHit] = []
         self.answers: dict[int, Answer] = {}
         self.generations: dict[str, int] = {}
         self.ids = CountedIds()
@@ -150,18 +152,21 @@ class World:
         return self.coordinator._shard  # noqa: SLF001  # what the invariants are about
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[StoredRow]:
         """What is stored."""
         return [from_stored(key, self.store[key]) for key in sorted(self.store)]
 
     def crash(self, **settings: Any) -> None:
         """Lose all that is not stored, and start again, perhaps with other settings."""
-        before = {group.id: list(group.saved_rows()) for group in self.coordinator.groups.values()}
+        groups = self.coordinator.groups
+        before = {group.id: list(group.saved_rows()) for group in groups.values()}
+        owned = {group.id: Ownership.of(group) for group in groups.values()}
         for answer in self.answers.values():
             answer.lost = answer.lost or answer.message is None
         self.config = replace(self.config, **settings)
         self._start()
         check_survived(before, self.coordinator.groups)
+        check_owned(owned, self.coordinator.groups)
 
     def _take(self, outcome: Outcome) -> None:
         """Do with an outcome what the node does: store, answer, write down."""
@@ -175,6 +180,7 @@ class World:
             self._deliver(ticket, message)
         for event in outcome.events:
             self._note(event)
+        self.hits += outcome.hits
         check_all(self)
 
     def _deliver(self, ticket: int, message: Any) -> None:

@@ -129,6 +129,8 @@ class Worker:
         #: What it was told to do about partitions, in order.
         self.told: list[Action] = []
         self.results: dict[Any, Committed | Fetched] = {}
+        #: What is to be in the results sooner or later.
+        self.asked: set[Any] = set()
         self.stopped: Stop | None = None
         self.is_alive = True
 
@@ -152,12 +154,14 @@ class Worker:
 
     def commit(self, key: Any, partition: TopicPartition, offset: int) -> None:
         """Commit in the name of the work that is going on."""
+        self.asked.add(key)
         token = self.working.get(partition, -1)
         self.machine.commit(key, partition, token, Position(offset, "m"))
         self.do(self.machine.fire(self.meeting.now_ms))
 
     def fetch(self, key: Any, partition: TopicPartition) -> None:
         """Ask for a committed offset."""
+        self.asked.add(key)
         self.machine.fetch(key, partition)
         self.do(self.machine.fire(self.meeting.now_ms))
 
@@ -167,9 +171,25 @@ class Worker:
             self.working.pop(partition, None)
         self.do(self.machine.released(partitions, self.meeting.now_ms))
 
+    def subscribe(self, *topics: str) -> None:
+        """Want other topics."""
+        self.topics = topics
+        self.do(self.machine.subscribe(topics, self.meeting.now_ms))
+
+    def give_up(self, *partitions: TopicPartition) -> None:
+        """End work on partitions that can't be worked on here."""
+        for partition in partitions:
+            self.working.pop(partition, None)
+        self.do(self.machine.give_up(partitions, self.meeting.now_ms))
+
     def seen(self, kind: type[E]) -> list[E]:
         """The events of a kind so far."""
         return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it was told to end."""
+        return self.machine._standing.is_closing  # noqa: SLF001
 
     # -- what the membership wants -------------------------------------------------------------
 

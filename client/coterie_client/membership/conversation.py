@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeGuard, TypeVar
 
 from coterie_client.assignors import Assignor, Claim, MemberInfo, RebalanceProtocol
-from coterie_client.membership.actions import Failure, FailureKind, Hangup, Lane
+from coterie_client.membership.actions import (
+    Failure,
+    FailureKind,
+    Hangup,
+    Lane,
+    TopicPartition,
+)
 from coterie_client.membership.events import (
     AssignmentReceived,
     GroupJoined,
@@ -32,7 +38,11 @@ from coterie_protocol.consumer import (
 )
 from coterie_protocol.errors import InconsistentGroupProtocolError, error_for
 from coterie_protocol.exceptions import ProtocolError
-from coterie_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie_protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from coterie_protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -42,6 +52,9 @@ from coterie_protocol.messages.sync_group import (
 __all__ = ["Conversation"]
 
 _PROTOCOL_TYPE: Final = "consumer"
+
+#: With less left of a rebalance timeout than one part in that many, it is too late to ask again.
+_LATE: Final = 20
 
 A = TypeVar("A", JoinGroupResponse, SyncGroupResponse)
 
@@ -77,14 +90,17 @@ class Conversation:
         self._holdings = holdings
         self._ticket: int | None = None
         self._not_before_ms = 0
-        #: When to doubt that the coordinator ever heard our wish to join.
+        #: When to doubt that the coordinator ever heard what we ask.
         self._doubt_ms: int | None = None
         self._began_ms = 0
         self._reason = ""
         #: What the member had when it last joined, for assignors that want to know.
         self._had = Claim()
+        #: What it said that it can't work on.
+        self._refused: frozenset[TopicPartition] = frozenset()
         self._assignor: Assignor | None = None
         self._members: Mapping[str, MemberInfo] = {}
+        self._is_decided = False
         self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
         self._assignment: Assignment | None = None
 
@@ -92,6 +108,11 @@ class Conversation:
     def deadline_ms(self) -> int | None:
         """When to take a step that waits for nothing but time, or to ask once more."""
         return self._not_before_ms if self._is_ready() else self._doubt_ms
+
+    @property
+    def led_topics(self) -> frozenset[str]:
+        """The topics of all whom this member leads; none if it does not lead."""
+        return topics_of(self._members)
 
     def advance(self, now_ms: int) -> None:
         """Take all steps that can be taken now."""
@@ -104,18 +125,14 @@ class Conversation:
             return
         if standing.phase in (Phase.OUT, Phase.STABLE):
             self._prepare(now_ms)
+        elif standing.phase in (Phase.PREPARING, Phase.JOINING):
+            self._let_go(now_ms)  # The subscription may have changed since.
         if standing.phase is Phase.PREPARING and not standing.releasing:
             standing.phase = Phase.JOINING
             kept = len(standing.owned)
             self._post.report(JoinStarted(reason=self._reason, keeping=kept))
-        if self._finder.address is None:
-            return
-        if standing.phase is Phase.JOINING:
-            self._join(now_ms)
-        elif standing.phase is Phase.LEADING:
-            self._lead()
-        if standing.phase is Phase.SYNCING and self._ticket is None:
-            self._sync(now_ms)
+        if self._finder.address is not None:
+            self._speak(now_ms)
 
     def abort(self) -> None:
         """Whatever is under way does not matter any more."""
@@ -128,6 +145,16 @@ class Conversation:
         self.abort()
         self._standing.phase = Phase.OUT
         self._not_before_ms = now_ms
+
+    def _speak(self, now_ms: int) -> None:
+        """Say to the coordinator what the phase asks for."""
+        standing = self._standing
+        if standing.phase is Phase.JOINING:
+            self._join(now_ms)
+        elif standing.phase is Phase.LEADING:
+            self._lead()
+        if standing.phase is Phase.SYNCING:
+            self._sync(now_ms)
 
     def _is_ready(self) -> bool:
         """Whether a step waits for nothing but time."""
@@ -150,26 +177,35 @@ class Conversation:
     # -- before the join -----------------------------------------------------------------------
 
     def _prepare(self, now_ms: int) -> None:
-        """Let go of what may not be kept while joining: all of it, or what is not wanted now."""
         standing = self._standing
         self._began_ms = now_ms
         self._reason = standing.rejoin or ""
         generation = standing.identity.generation
         self._had = Claim(group_by_topic(standing.owned), generation)
+        standing.phase = Phase.PREPARING
+        self._let_go(now_ms)
+
+    def _let_go(self, now_ms: int) -> None:
+        """Let go of what may not be kept while joining: all of it, or what is not wanted now."""
+        standing = self._standing
         if self.protocol is RebalanceProtocol.EAGER:
             doomed = list(standing.owned)
         else:
             doomed = [each for each in standing.owned if each[0] not in standing.wanted]
         self._holdings.revoke(doomed, self._reason, self._release_deadline_ms(now_ms), now_ms)
-        standing.phase = Phase.PREPARING
+        if standing.releasing.intersection(doomed):
+            standing.phase = Phase.PREPARING
 
     def _release_deadline_ms(self, now_ms: int) -> int:
         """The coordinator waits for us no longer than a rebalance timeout.
 
         It may have begun to wait right after it last told us that all was calm.
         """
-        calm_ms = min(self._heart.calm_at_ms, now_ms) or now_ms
-        return max(calm_ms + self._config.release_ms, now_ms + 1)
+        return max(self._calm_ms(now_ms) + self._config.release_ms, now_ms + 1)
+
+    def _calm_ms(self, now_ms: int) -> int:
+        """When a rebalance may have begun, at the earliest."""
+        return min(self._heart.calm_at_ms, now_ms) or now_ms
 
     # -- joining -------------------------------------------------------------------------------
 
@@ -178,6 +214,12 @@ class Conversation:
         assert self._finder.address is not None
         if self.protocol is RebalanceProtocol.COOPERATIVE:
             self._had = Claim(group_by_topic(standing.owned), standing.identity.generation)
+        self._refused = frozenset(standing.refused)
+        try:
+            protocols = self._offers()
+        except Exception as error:  # noqa: BLE001  # the user's own code
+            self._fail(error)
+            return
         standing.rejoin = None
         request = JoinGroupRequest(
             group_id=config.group,
@@ -186,28 +228,43 @@ class Conversation:
             member_id=standing.identity.member_id,
             group_instance_id=config.instance,
             protocol_type=_PROTOCOL_TYPE,
-            protocols=offers(
-                tuple(self._assignors.values()),
-                standing.wanted,
-                self._had,
-                keeps=self.protocol is RebalanceProtocol.COOPERATIVE,
-                refused=group_by_topic(standing.refused),
-                rack=config.rack,
-            ),
+            protocols=protocols,
             reason=self._reason,
         )
         self._ticket = self._post.send(
             request, self._finder.address, Lane.GROUP, config.join_timeout_ms, self._joined
         )
-        if standing.owned:
-            self._doubt_ms = now_ms + config.rebalance_timeout_ms // 2
+        self._doubt_ms = self._doubtful_ms(now_ms)
+
+    def _offers(self) -> tuple[JoinGroupRequestProtocol, ...]:
+        return offers(
+            tuple(self._assignors.values()),
+            self._standing.wanted,
+            self._had,
+            keeps=self.protocol is RebalanceProtocol.COOPERATIVE,
+            refused=group_by_topic(self._refused),
+            rack=self._config.rack,
+        )
+
+    def _doubtful_ms(self, now_ms: int) -> int | None:
+        """When to ask once more; none if there is nothing to lose.
+
+        Half-way to the end of a rebalance that began as early as it can have, so often there is
+        time for another attempt; after that there is no hurry.
+        """
+        if not self._standing.owned:
+            return None
+        whole_ms = self._config.rebalance_timeout_ms
+        left_ms = self._calm_ms(now_ms) + whole_ms - now_ms
+        return now_ms + max((left_ms if left_ms >= whole_ms // _LATE else whole_ms) // 2, 1)
 
     def _ask_again(self) -> None:
-        """Join once more, over another connection.
+        """Join or sync once more, over another connection.
 
         Heartbeats tell that the coordinator counts on us, but not whether it knows that we want to
         join. If it doesn't, it will drop us at the end of the rebalance, and give away what we
-        still work on. To have asked twice does no harm.
+        still work on. A sync that did not arrive leaves us unaware that another rebalance began.
+        To have asked twice does no harm.
         """
         self._post.drop(self._ticket)
         self._ticket = self._doubt_ms = None
@@ -237,16 +294,20 @@ class Conversation:
             )
         )
         self._members = read_members(answer.members, self._post) if standing.is_leader else {}
-        watched = standing.wanted | topics_of(self._members)
-        self._topics.watch(watched, now_ms)
-        if standing.is_leader and not answer.skip_assignment:
-            self._topics.refresh(now_ms)
-            standing.phase = Phase.LEADING
-        else:
-            standing.phase = Phase.SYNCING
+        self._topics.watch(standing.wanted | self.led_topics, now_ms)
+        # The leader decides by what there is now, and the others see whether what they have is
+        # still there: often it is a change of the topics that made the group rebalance.
+        self._topics.refresh(now_ms)
+        self._is_decided = answer.skip_assignment
+        standing.phase = Phase.LEADING if standing.is_leader else Phase.SYNCING
 
     def _lead(self) -> None:
         assert self._assignor is not None
+        if self._is_decided:
+            # What we decided before we restarted still stands (KIP-814). Only now that we know the
+            # topics, we can tell when they change.
+            self._standing.phase = Phase.SYNCING
+            return
         try:
             decision = decide(self._assignor, self._topics.cluster(), self._members)
         except Exception as error:  # noqa: BLE001  # the user's own code
@@ -280,7 +341,7 @@ class Conversation:
         )
 
         def synced(answer: SyncGroupResponse | Failure, then_ms: int) -> None:
-            self._ticket = None
+            self._ticket = self._doubt_ms = None
             if self._is_answer(answer, "sync with the group", then_ms):
                 self._heart.calm_at_ms = max(self._heart.calm_at_ms, now_ms)
                 self._read(answer)
@@ -288,6 +349,7 @@ class Conversation:
         self._ticket = self._post.send(
             request, self._finder.address, Lane.GROUP, config.join_timeout_ms, synced
         )
+        self._doubt_ms = self._doubtful_ms(now_ms)
 
     def _read(self, answer: SyncGroupResponse) -> None:
         try:
@@ -310,14 +372,20 @@ class Conversation:
         standing, assignment = self._standing, self._assignment
         self._assignment = None
         standing.phase = Phase.STABLE
-        standing.refused.clear()
+        standing.refused -= self._refused
         generation = standing.identity.generation
         assigned = flatten(assignment.assigned_partitions)
-        added = assigned - standing.owned.keys()
+        # What is not wanted any more is not begun with: to say so, a join is planned already.
+        welcome = {each for each in assigned - standing.refused if each[0] in standing.wanted}
+        added = welcome - standing.owned.keys()
         revoked = standing.owned.keys() - assigned - standing.releasing
-        self._assignor.on_assignment(
-            assignment.assigned_partitions, generation, assignment.user_data
-        )
+        try:
+            self._assignor.on_assignment(
+                assignment.assigned_partitions, generation, assignment.user_data
+            )
+        except Exception as error:  # noqa: BLE001  # the user's own code
+            self._fail(error)
+            return
         needs_rejoin = assignment.error_code == NEEDS_REJOIN
         self._post.report(
             AssignmentReceived(
@@ -332,6 +400,7 @@ class Conversation:
         self._backoff.reset()
         if not standing.is_closing:
             self._holdings.take(added, generation)
+            self._topics.hear_of(assigned, now_ms)
         deadline_ms = self._release_deadline_ms(now_ms)
         self._holdings.revoke(revoked, "assigned elsewhere", deadline_ms, now_ms)
         if revoked:
@@ -350,8 +419,7 @@ class Conversation:
         match verdict:
             case Verdict.FINE:
                 return True
-            case Verdict.TAKE_ID:
-                assert isinstance(answer, JoinGroupResponse)
+            case Verdict.TAKE_ID if isinstance(answer, JoinGroupResponse):
                 self._standing.identity = Identity(answer.member_id)
             case Verdict.RETRY:
                 self._retry(what, error_for(answer.error_code), now_ms)
@@ -360,8 +428,9 @@ class Conversation:
             case Verdict.REJOIN if self._standing.phase is Phase.JOINING:
                 self._retry(what, error_for(answer.error_code), now_ms)
             case Verdict.REJOIN:
-                self._standing.phase = Phase.OUT
-                self._standing.rejoin = self._standing.rejoin or "the group began another rebalance"
+                # In this generation we are, though we were never told what we own in it.
+                self._standing.phase = Phase.STABLE
+                self._standing.want_rejoin("the group began another rebalance")
             case _:
                 self._standing.phase = Phase.OUT
                 self._judge(answer.error_code, self._standing.identity, now_ms)

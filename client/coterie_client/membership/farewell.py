@@ -149,6 +149,7 @@ class Farewell:
         self._standing.phase = Phase.OVER
         self._standing.identity = Identity()
         self._heart.stop()
+        self._post.close()
         self._fetches.fail(ClosedError("the group has been left"))
         if identity.member_id:
             self._post.report(GroupLeft(member_id=identity.member_id, stays=stays))

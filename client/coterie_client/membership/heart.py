@@ -32,6 +32,7 @@ class Heart:
         self._post = ground.post
         self._standing = ground.standing
         self._judge = ground.judge
+        self._fail = ground.fail
         self._finder = finder
         self._ticket: int | None = None
         self._due_ms = 0
@@ -44,7 +45,8 @@ class Heart:
     def deadline_ms(self) -> int | None:
         """When to send the next heartbeat, or to act on a lease that has run out."""
         due_ms = self._due_ms if self._may_send() else None
-        lease_ms = self.lease_until_ms if self._standing.owned else None
+        stops = self._config.stop_when_silent and self._standing.owned
+        lease_ms = self.lease_until_ms if stops else None
         return min((each for each in (due_ms, lease_ms) if each is not None), default=None)
 
     def begin(self, now_ms: int) -> None:
@@ -119,6 +121,9 @@ class Heart:
             self._judge(answer.error_code, identity, now_ms)
 
     def _failed(self, failure: Failure, now_ms: int) -> None:
+        if failure.kind is FailureKind.REFUSED:
+            self._fail(failure.reason)
+            return
         self._due_ms = now_ms
         if failure.kind is FailureKind.TIMED_OUT and self._finder.address is not None:
             # It does not even answer heartbeats, so it will not answer what waits beside them.

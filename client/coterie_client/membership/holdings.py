@@ -41,6 +41,8 @@ class Holdings:
         self._standing = ground.standing
         self._wall_ms = ground.sources.wall_ms
         self._commits = commits
+        #: The newest token given out.
+        self._token = 0
         self._began_ms = 0
         self._deadline_ms: int | None = None
         self._released: set[TopicPartition] = set()
@@ -52,7 +54,8 @@ class Holdings:
 
     def take(self, partitions: Iterable[TopicPartition], generation: int) -> None:
         """Own these from now on."""
-        token = token_of(generation, self._wall_ms())
+        # A follower that comes back may be given what it had in the generation in which it had it.
+        token = self._token = max(token_of(generation, self._wall_ms()), self._token + 1)
         taken = dict.fromkeys(sorted(partitions), token)
         if taken:
             self._standing.owned |= taken
@@ -64,13 +67,16 @@ class Holdings:
     ) -> None:
         """Have work on these finished; they stay owned until it is, or until the deadline."""
         standing = self._standing
-        fresh = frozenset(partitions) & standing.owned.keys() - standing.releasing
-        if not fresh:
+        mine = frozenset(partitions) & standing.owned.keys()
+        if not mine:
             return
         if not standing.releasing:
             self._began_ms, self._deadline_ms, self._released = now_ms, deadline_ms, set()
-        standing.finishing |= fresh
         self._deadline_ms = min(self._deadline_ms or deadline_ms, deadline_ms)
+        fresh = mine - standing.releasing
+        if not fresh:
+            return
+        standing.finishing |= fresh
         self._post.do(Revoke(fresh, self._deadline_ms))
         self._post.report(RevocationStarted(partitions=tuple(sorted(fresh)), reason=reason))
 

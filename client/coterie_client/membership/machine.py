@@ -130,7 +130,7 @@ class Membership:
 
     def _want(self, topics: Collection[str], now_ms: int) -> list[Action]:
         self._standing.wanted = frozenset(topics)
-        self._topics.watch(self._standing.wanted, now_ms)
+        self._topics.watch(self._standing.wanted | self._conversation.led_topics, now_ms)
         return self._settle(now_ms)
 
     def rejoin(self, reason: str, now_ms: int) -> list[Action]:
@@ -202,6 +202,8 @@ class Membership:
         if self._standing.phase is not Phase.OVER:
             self._finder.advance(now_ms)
             self._conversation.advance(now_ms)
+            self._farewell.advance()  # What the user wrote for the conversation may have failed.
+        if self._standing.phase is not Phase.OVER:
             self._topics.advance(now_ms)
             self._heart.advance(now_ms)
             self._commits.advance(now_ms)
@@ -211,23 +213,42 @@ class Membership:
     def _judge(self, code: int, identity: Identity, now_ms: int) -> None:
         """Draw the consequences of an error code that came for an identity."""
         standing = self._standing
+        if standing.phase in (Phase.LEAVING, Phase.OVER):
+            return  # What is said of a member that is going changes nothing.
         verdict = verdict_of(code)
         if verdict is Verdict.SEEK:
             self._finder.forget(str(error_for(code)), now_ms)
             return
-        if identity != standing.identity or standing.phase in CONVERSING:
-            return  # It was said of who we were, or an answer on its way will say it better.
+        if identity != standing.identity:
+            return  # It was said of who we were.
+        if self._is_premature(verdict):
+            if verdict is Verdict.NEW_IDENTITY:  # Who is not known owns nothing.
+                self._holdings.lose(str(error_for(code)))
+            return
+        self._follow(verdict, error_for(code), now_ms)
+
+    def _follow(self, verdict: Verdict, error: Exception, now_ms: int) -> None:
+        """Do what a verdict on who we are asks for."""
         match verdict:
             case Verdict.REJOIN:
-                standing.want_rejoin("the group is rebalancing")
+                self._standing.want_rejoin("the group is rebalancing")
             case Verdict.NEW_GENERATION:
-                self._left_behind(Identity(identity.member_id), str(error_for(code)), now_ms)
+                self._left_behind(Identity(self.identity.member_id), str(error), now_ms)
             case Verdict.NEW_IDENTITY:
-                self._left_behind(Identity(), str(error_for(code)), now_ms)
+                self._left_behind(Identity(), str(error), now_ms)
             case Verdict.FENCED:
                 self._farewell.fenced()
-            case Verdict.FATAL:
-                self._fail(error_for(code))
+            case Verdict.FATAL | Verdict.TAKE_ID:  # An id can only be given to one who joins.
+                self._fail(error)
+
+    def _is_premature(self, verdict: Verdict) -> bool:
+        """Whether an answer on its way will say better what an error from beside it says.
+
+        A leader that is about to decide awaits none, but older coordinators tell it that a
+        rebalance is in progress, and mean its own.
+        """
+        phase = self._standing.phase
+        return phase in CONVERSING and (phase is not Phase.LEADING or verdict is Verdict.REJOIN)
 
     def _left_behind(self, identity: Identity, reason: str, now_ms: int) -> None:
         """The group went on without us: what we owned may be others' by now."""

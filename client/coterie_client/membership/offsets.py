@@ -38,8 +38,6 @@ __all__ = ["Commits", "Fetches", "PartitionLostError"]
 #: Where a commit is let through: in the others the coordinator is between two generations.
 _COMMITTING = frozenset({Phase.PREPARING, Phase.JOINING, Phase.PROVING, Phase.STABLE})
 
-_JUDGED = frozenset({Verdict.NEW_GENERATION, Verdict.NEW_IDENTITY, Verdict.FENCED})
-
 
 class PartitionLostError(RebalanceInProgressError):
     """The partition is not ours any more, so nothing may be done in its name."""

@@ -41,6 +41,10 @@ class Post:
         if ticket is not None:
             self._handlers.pop(ticket, None)
 
+    def close(self) -> None:
+        """Nobody waits for any answer any more."""
+        self._handlers.clear()
+
     def deliver(self, ticket: int, answer: object, now_ms: int) -> None:
         """Hand an answer to who waits for it; what nobody waits for is dropped."""
         handler = self._handlers.pop(ticket, None)

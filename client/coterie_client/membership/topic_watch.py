@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,8 +21,8 @@ from coterie_protocol.messages.metadata import (
 
 __all__ = ["TopicWatch"]
 
-#: A topic counts as gone when that many answers in a row say so: a broker that has just started
-#: knows no topics for a moment.
+#: A topic counts as gone, or as having lost partitions, when that many answers in a row say so: a
+#: broker that has just started knows no topics for a moment, and one may know less than another.
 _ENOUGH_DENIALS: Final = 2
 
 #: After that many answers, a leader decides by what it knows: a topic without a leader may stay so.
@@ -45,6 +45,11 @@ class _Topic:
     denials: int = 0
     is_reported: bool = False
 
+    def deny(self) -> bool:
+        """Take an answer that knows less than we do; whether that is enough to believe it."""
+        self.denials += 1
+        return self.denials >= _ENOUGH_DENIALS
+
 
 @dataclass(slots=True)
 class _Asked:
@@ -60,6 +65,7 @@ class TopicWatch:
     def __init__(self, ground: Ground, changed: Callable[[Mapping[str, int | None]], None]) -> None:
         self._config = ground.config
         self._post = ground.post
+        self._standing = ground.standing
         self._fail = ground.fail
         self._backoff = ground.backoff()
         self._changed = changed
@@ -82,6 +88,16 @@ class TopicWatch:
             del self._topics[topic]
         self._topics |= {topic: _Topic() for topic in added}
         if added:
+            self.refresh(now_ms)
+
+    def hear_of(self, partitions: Iterable[tuple[str, int]], now_ms: int) -> None:
+        """The leader says that these exist; if that is news, see whether it is true."""
+        is_news = False
+        for name, number in partitions:
+            topic = self._topics.get(name)
+            if topic is not None and number >= (topic.partitions or 0):
+                topic.partitions, is_news = number + 1, True
+        if is_news:
             self.refresh(now_ms)
 
     def refresh(self, now_ms: int) -> None:
@@ -168,22 +184,26 @@ class TopicWatch:
         topic = self._topics[answer.name]
         code = ErrorCode.of(answer.error_code)
         if code is ErrorCode.NONE:
-            topic.denials, topic.is_reported = 0, False
-            if topic.partitions != len(answer.partitions):
-                topic.partitions = len(answer.partitions)
-                changes[answer.name] = topic.partitions
+            count, topic.is_reported = len(answer.partitions), False
+            if count < (topic.partitions or 0) and not topic.deny():
+                return False
+            topic.denials = 0
+            if topic.partitions != count:
+                topic.partitions = count
+                changes[answer.name] = count
             topic.racks = _racks(answer, racks)
             return True
         if code in _FINAL:
-            self._fail(error_for(answer.error_code, f"topic {answer.name}"))
+            # What only others want is their trouble: one of them must not bring down each leader.
+            if answer.name in self._standing.wanted:
+                self._fail(error_for(answer.error_code, f"topic {answer.name}"))
             return True
         if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return False
         return self._deny(answer.name, topic, changes)
 
     def _deny(self, name: str, topic: _Topic, changes: dict[str, int | None]) -> bool:
-        topic.denials += 1
-        if topic.denials < _ENOUGH_DENIALS:
+        if not topic.deny():
             return False
         if topic.partitions is not None:
             topic.partitions = None

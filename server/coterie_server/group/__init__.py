@@ -3,7 +3,15 @@
 from coterie_server.group.administration import Refusal
 from coterie_server.group.coordinator import Coordinator
 from coterie_server.group.group import Group
-from coterie_server.group.records import Gone, Record, Row, from_stored, to_stored
+from coterie_server.group.records import (
+    Gone,
+    OffsetRow,
+    Record,
+    Row,
+    StoredRow,
+    from_stored,
+    to_stored,
+)
 from coterie_server.group.states import TRANSITIONS, GroupState
 from coterie_server.group.turn import Call, Config, IdSource, Outcome
 
@@ -16,10 +24,12 @@ __all__ = [
     "Group",
     "GroupState",
     "IdSource",
+    "OffsetRow",
     "Outcome",
     "Record",
     "Refusal",
     "Row",
+    "StoredRow",
     "from_stored",
     "to_stored",
 ]

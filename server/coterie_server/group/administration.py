@@ -112,7 +112,7 @@ def _describe_member(group: Group, member: Member) -> DescribedGroupMember:
         client_id=member.row.client_id,
         client_host=member.row.client_host,
         member_metadata=member.metadata(group.row.protocol_name) if is_stable else b"",
-        member_assignment=member.row.assignment,
+        member_assignment=member.assignment,
     )
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from coterie_server.group.deadlines import Deadline
     from coterie_server.group.group import Group
     from coterie_server.group.member import Ticket
-    from coterie_server.group.records import Row
+    from coterie_server.group.records import StoredRow
 
 __all__ = ["Coordinator"]
 
@@ -73,17 +73,29 @@ class Coordinator:
     """The groups of one shard.
 
     `topics` says how many partitions each topic has; its owner keeps it up to date.
+    `count_groups` says how many groups there are where other shards have groups as well.
     """
 
-    def __init__(self, config: Config, ids: IdSource, topics: Mapping[str, int]) -> None:
-        self._shard = Shard(config, ids, topics)
+    def __init__(
+        self,
+        config: Config,
+        ids: IdSource,
+        topics: Mapping[str, int],
+        count_groups: Callable[[], int] | None = None,
+    ) -> None:
+        self._shard = Shard(config, ids, topics, count_groups)
 
     @property
     def groups(self) -> Mapping[str, Group]:
         """The groups, for whoever shows or counts them; not to be changed."""
         return self._shard.groups
 
-    def recover(self, rows: Iterable[Row], now_ms: int) -> Outcome:
+    @property
+    def topics(self) -> Mapping[str, int]:
+        """How many partitions each topic has."""
+        return self._shard.topics
+
+    def recover(self, rows: Iterable[StoredRow], now_ms: int) -> Outcome:
         """Take up where the stored rows leave off; members get a fresh session to come back in."""
         self._shard.deadlines.set(_SWEEP, now_ms + self._shard.config.offsets_check_interval_ms)
         turn = Turn(self._shard, now_ms)
@@ -100,7 +112,7 @@ class Coordinator:
 
     def hear(self, message: HeartbeatRequest, now_ms: int) -> HeartbeatResponse | None:
         """The answer to a heartbeat of which nothing comes; None for those that `handle` takes."""
-        return membership.welcome(self._shard, message, now_ms)
+        return membership.hear(self._shard, message, now_ms)
 
     def next_deadline(self) -> int | None:
         """When `fire` is to be called next, if nothing happens before."""

@@ -117,6 +117,10 @@ class Group:
         """How long the most patient member lets a phase take."""
         return max(0, *(m.row.rebalance_timeout_ms for m in self.members.values()), 0)
 
+    def asked_to_rejoin(self, member: Member) -> bool:
+        """Whether the present generation has asked a member to join once more."""
+        return member.row.asked_to_rejoin_in == self.generation
+
     def not_joined(self) -> list[Member]:
         """Members that the first phase still waits for."""
         return [m for m in self.members.values() if m.join is None]
@@ -127,7 +131,7 @@ class Group:
         """Take over a row that is, or is about to be, on disk."""
         match row:
             case OffsetRow():
-                self.offsets[row.topic, row.partition] = row
+                self.apply_offsets((row,))
             case GroupRow():
                 self._apply_group(row)
             case MemberRow():
@@ -136,6 +140,10 @@ class Group:
                     self.add(Member(row, saved=row))
                 else:
                     member.row = member.saved = row
+
+    def apply_offsets(self, rows: Iterable[OffsetRow]) -> None:
+        """Take over offsets, which come many at a time."""
+        self.offsets.update([((row.topic, row.partition), row) for row in rows])
 
     def _apply_group(self, row: GroupRow) -> None:
         self.state = GroupState(row.state)

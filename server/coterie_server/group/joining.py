@@ -19,6 +19,7 @@ from coterie_server.group.rebalancing import (
 )
 from coterie_server.group.records import Gone, MemberRow, SupportedProtocol
 from coterie_server.group.states import GroupState
+from coterie_server.group.turn import shown
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import JoinGroupRequest
@@ -48,6 +49,10 @@ def join(turn: Turn, ticket: Ticket, call: Call) -> None:
             _refuse(turn, ticket, call, ErrorCode.UNKNOWN_MEMBER_ID, message.member_id)
             return
         group = turn.create(message.group_id)
+        if group is None:
+            # None that asks for patience: clients would try again forever and never say why.
+            _refuse(turn, ticket, call, ErrorCode.POLICY_VIOLATION)
+            return
     if not _has_room(turn, group, message):
         _turn_away(turn, group, ticket, call)
     elif not group.supports(message.protocol_type, [p.name for p in message.protocols]):
@@ -120,6 +125,8 @@ def _join_without_id(turn: Turn, group: Group, ticket: Ticket, call: Call) -> No
 
 def _hand_out_id(turn: Turn, group: Group, member_id: str, ticket: Ticket, call: Call) -> None:
     if len(group.pending_joins) >= turn.config.max_pending_members:
+        limit = turn.config.max_pending_members
+        turn.note_hit("max.pending.members.per.group", limit, f"an id in {shown(group.id)}")
         _refuse(turn, ticket, call, ErrorCode.GROUP_MAX_SIZE_REACHED)
         return
     group.pending_joins.add(member_id)
@@ -238,7 +245,8 @@ def _join_with_id(turn: Turn, group: Group, ticket: Ticket, call: Call) -> None:
     member = group.members[message.member_id]
     member.last_seen_ms = turn.now_ms
     if _is_settled(group, member, _protocols(message)):
-        member.is_away = False
+        if member.row.is_away:
+            turn.save(group, replace(member.row, is_away=False))
         turn.reply(ticket, replies.join_answer(group, member, call.version))
         return
     _join_again(turn, group, member, ticket, call)
@@ -278,7 +286,7 @@ def _join_again(turn: Turn, group: Group, member: Member, ticket: Ticket, call: 
 def _cause_of_rejoin(
     group: Group, member: Member, protocols: tuple[SupportedProtocol, ...]
 ) -> tuple[str, int | None]:
-    if member.id in group.ledger.follow_up:
+    if group.asked_to_rejoin(member):
         return "revocation_follow_up", group.generation
     is_consumer = group.row.protocol_type == CONSUMER
     same = member.wants_the_topics_of(protocols) if is_consumer else member.matches(protocols)
@@ -327,7 +335,7 @@ def _hand_over(turn: Turn, group: Group, old: Member, member_id: str, call: Call
         turn.reply(old.sync.ticket, replies.sync_error(ErrorCode.FENCED_INSTANCE_ID))
     was_pending = old.id in group.pending_syncs
     new = group.replace_static(old, member_id)
-    new.is_new, new.is_away = old.is_new, old.is_away
+    new.is_new = old.is_new
     new.reason = call.message.reason or ""
     new.last_seen_ms = turn.now_ms
     new.change(client_id=call.client_id, client_host=call.host)

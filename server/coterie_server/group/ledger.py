@@ -8,7 +8,7 @@ the ledger finds these conflicts, and the guard can withhold such partitions unt
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 
     from coterie_protocol.journal import Partitions
     from coterie_server.group.member import Member
+    from coterie_server.group.records import GroupRow
 
 __all__ = ["Conflict", "Holding", "Ledger", "Partition", "Review", "by_topic"]
 
 #: A topic and the number of one of its partitions.
 Partition = tuple[str, int]
-
-#: The generation in claims of clients too old to say which one they mean.
-_UNSAID: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +70,12 @@ class Review:
 class Ledger:
     """The holdings of one group."""
 
-    __slots__ = ("_generation", "follow_up", "holdings")
+    __slots__ = ("_rivals", "holdings")
 
     def __init__(self) -> None:
         self.holdings: dict[Partition, Holding] = {}
-        #: The generation whose assignment the holdings are.
-        self._generation = _UNSAID
-        #: Members that the present generation has asked to join once more.
-        self.follow_up: frozenset[str] = frozenset()
+        #: Who else was given a partition at the same time, which no sound leader does.
+        self._rivals: dict[Partition, list[Holding]] = {}
 
     def owned_by(self, member_id: str) -> frozenset[Partition]:
         """What a member was given last and nobody else since."""
@@ -98,23 +94,43 @@ class Ledger:
         for partition, holding in self.holdings.items():
             if holding.member_id == old_id:
                 self.holdings[partition] = replace(holding, member_id=new_id)
-        if old_id in self.follow_up:
-            self.follow_up = self.follow_up - {old_id} | {new_id}
+        for rivals in self._rivals.values():
+            rivals[:] = [
+                replace(rival, member_id=new_id) if rival.member_id == old_id else rival
+                for rival in rivals
+            ]
+
+    def forget(self, member_id: str) -> frozenset[Partition]:
+        """Take away all that a member holds, as it is gone; answer what that was."""
+        owned = self.owned_by(member_id)
+        for partition, rivals in self._rivals.items():
+            rivals[:] = [rival for rival in rivals if rival.member_id != member_id]
+            if partition in owned and rivals:
+                self.holdings[partition] = rivals.pop()
+        for partition in owned & self.owned_by(member_id):
+            del self.holdings[partition]
+        return owned
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.holdings.clear()
+        self._rivals.clear()
 
     def recover(self, members: Iterable[Member], generation: int, now_ms: int) -> None:
         """Read the holdings from assignments that were stored."""
-        self._generation = generation
+        given = {}
         for member in members:
             assignment = _parse(member.row.assignment)
-            if assignment is not None:
-                for partition in flatten(assignment.assigned_partitions):
-                    self.holdings[partition] = Holding(member.id, generation, now_ms)
+            if assignment is None:  # then nothing was taken over from the others either
+                return
+            given[member] = flatten(assignment.assigned_partitions)
+        self._place(given.items(), generation, now_ms)
 
     def review(
         self,
         assignments: Mapping[str, bytes],
         members: Mapping[str, Member],
-        protocol: str | None,
+        group: GroupRow,
         *,
         enforce: bool,
     ) -> Review:
@@ -125,7 +141,7 @@ class Ledger:
         if len(known) < len(parsed):
             return review
         review.given = {m: flatten(a.assigned_partitions) for m, a in known.items()}
-        held = self._holders(members, protocol)
+        held = self._holders(members, group)
         review.conflicts = _conflicts(review.given, held)
         if review.conflicts and enforce:
             _withhold(review, known)
@@ -134,19 +150,33 @@ class Ledger:
         self._compare(review)
         return review
 
-    def take_over(self, review: Review, generation: int, now_ms: int) -> None:
+    def take_over(
+        self, review: Review, members: Mapping[str, Member], generation: int, now_ms: int
+    ) -> None:
         """Enter a reviewed assignment."""
-        self._generation = generation
-        self.follow_up = review.follow_up
+        given = review.given or {}
+        self._place([(members[m], parts) for m, parts in given.items()], generation, now_ms)
+
+    def _place(
+        self,
+        given: Iterable[tuple[Member, frozenset[Partition]]],
+        generation: int,
+        now_ms: int,
+    ) -> None:
+        """Enter who was given what; of two who were given one partition, the same one always."""
         before, self.holdings = self.holdings, {}
-        for member_id, partitions in (review.given or {}).items():
+        self._rivals.clear()
+        for member, partitions in sorted(given, key=lambda each: each[0].place):
             for partition in partitions:
                 holding = before.get(partition)
-                if holding is None or holding.member_id != member_id:
-                    holding = Holding(member_id, generation, now_ms)
+                if holding is None or holding.member_id != member.id:
+                    holding = Holding(member.id, generation, now_ms)
+                rival = self.holdings.get(partition)
+                if rival is not None:
+                    self._rivals.setdefault(partition, []).append(rival)
                 self.holdings[partition] = holding
 
-    def _holders(self, members: Mapping[str, Member], protocol: str | None) -> dict[Partition, str]:
+    def _holders(self, members: Mapping[str, Member], group: GroupRow) -> dict[Partition, str]:
         """Who holds each partition by the members' own word.
 
         A member that joined says so in its subscription.  One that did not, as static members
@@ -154,12 +184,12 @@ class Ledger:
         the one that had it in the later generation is right: the other missed that it lost it.
         """
         claims = {
-            partition: (self._generation, holding.member_id)
+            partition: (group.assigned_in, holding.member_id)
             for partition, holding in self.holdings.items()
-            if holding.member_id in members and members[holding.member_id].is_away
+            if holding.member_id in members and members[holding.member_id].row.is_away
         }
         for member in members.values():
-            subscription = None if member.is_away else member.subscription(protocol)
+            subscription = None if member.row.is_away else member.subscription(group.protocol_name)
             if subscription is None:
                 continue
             for partition in flatten(subscription.owned_partitions):

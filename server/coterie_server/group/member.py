@@ -26,7 +26,7 @@ class Parked:
     since_ms: int
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Member:
     """A member; `row` is replaced whole when anything in it changes."""
 
@@ -41,8 +41,6 @@ class Member:
     last_seen_ms: int = 0
     #: Why it says that it joined (KIP-800).
     reason: str = ""
-    #: A static member that did not join this generation; it has not let go of anything.
-    is_away: bool = False
     _parsed: dict[bytes, Subscription | None] = field(default_factory=dict, repr=False)
 
     @property
@@ -59,6 +57,16 @@ class Member:
     def is_static(self) -> bool:
         """Whether it keeps its place while it is away."""
         return self.row.instance_id is not None
+
+    @property
+    def place(self) -> tuple[bool, str]:
+        """What tells members apart and puts them in order, whatever process they are in."""
+        return self.is_static, self.row.instance_id or self.row.member_id
+
+    @property
+    def assignment(self) -> bytes:
+        """What it is told that it was given."""
+        return b"" if self.row.is_void else self.row.assignment
 
     @property
     def is_waiting(self) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from coterie_server.group.member import Member, Ticket
     from coterie_server.group.turn import Call, Shard, Turn
 
-__all__ = ["expire_session", "heartbeat", "leave", "welcome"]
+__all__ = ["expire_session", "hear", "heartbeat", "leave"]
 
 #: From this version on one request can make several members leave, static ones by their names.
 _BATCHES_FROM = 3
@@ -37,39 +37,48 @@ _REBALANCING = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
 def heartbeat(turn: Turn, ticket: Ticket, call: Call) -> None:
     """Keep a member alive, and tell it if it is to join again."""
-    answer = welcome(turn.shard, call.message, turn.now_ms)
-    if answer is None:
-        answer = HeartbeatResponse(error_code=_why_unwelcome(turn, call))
-    turn.reply(ticket, answer)
-
-
-def welcome(shard: Shard, message: HeartbeatRequest, now_ms: int) -> HeartbeatResponse | None:
-    """Keep a member of the present generation alive; None for anybody else.
-
-    Nothing comes of it that is stored or told, so it needs no turn.
-    """
-    group = shard.groups.get(message.group_id)
-    if group is None or message.generation_id != group.generation:
-        return None
-    member = group.members.get(message.member_id)
-    if member is None or message.group_instance_id not in (None, member.instance_id):
-        return None
-    member.last_seen_ms = now_ms
-    shard.keep_alive(group, member, now_ms + member.row.session_timeout_ms)
-    return _REBALANCING if group.state is GroupState.PREPARING else _FINE
-
-
-def _why_unwelcome(turn: Turn, call: Call) -> ErrorCode:
     message: HeartbeatRequest = call.message
     group = turn.shard.groups.get(message.group_id)
     if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID if message.group_id else ErrorCode.INVALID_GROUP_ID
-    error = check_generation(
+        named = bool(message.group_id)
+        error = ErrorCode.UNKNOWN_MEMBER_ID if named else ErrorCode.INVALID_GROUP_ID
+        turn.reply(ticket, HeartbeatResponse(error_code=error))
+        return
+    refusal = check_generation(
         turn, group, message.member_id, message.group_instance_id, message.generation_id, call
     )
-    if error is None:
-        raise AssertionError("a heartbeat that passes the checks is not welcome")
-    return error
+    if refusal is not None:
+        turn.reply(ticket, HeartbeatResponse(error_code=refusal))
+        return
+    member = group.members[message.member_id]
+    member.last_seen_ms = turn.now_ms
+    turn.keep_alive(group, member)
+    turn.reply(ticket, _welcome(group))
+
+
+def hear(shard: Shard, message: HeartbeatRequest, now_ms: int) -> HeartbeatResponse | None:
+    """The same for a member of which only a number changes; None for everybody else.
+
+    Nothing comes of it that is stored or told, so it needs no turn.  Nor does a deadline: that of
+    a member who does not wait for an answer is armed for the end of its session, or for before.
+    """
+    group = shard.groups.get(message.group_id)
+    if group is None or message.generation_id != group.row.generation:
+        return None
+    member = group.members.get(message.member_id)
+    if member is None or member.join is not None or member.sync is not None:
+        return None
+    row, instance_id = member.row, message.group_instance_id
+    alive_until_ms = now_ms + row.session_timeout_ms
+    if instance_id not in (None, row.instance_id) or alive_until_ms < member.alive_until_ms:
+        return None
+    member.last_seen_ms = now_ms
+    member.alive_until_ms = alive_until_ms
+    return _welcome(group)
+
+
+def _welcome(group: Group) -> HeartbeatResponse:
+    return _REBALANCING if group.state is GroupState.PREPARING else _FINE
 
 
 # -- leaving -----------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from coterie_protocol.messages import (
         OffsetCommitRequest,
-        OffsetCommitRequestPartition,
         OffsetCommitRequestTopic,
         OffsetDeleteRequest,
         OffsetDeleteRequestTopic,
@@ -41,8 +40,10 @@ __all__ = ["commit", "delete", "expire", "forget_topic"]
 _GROUP_ID_NOT_FOUND_FROM = 9
 #: The last moment that can be stored; old clients ask for offsets to be kept that long and longer.
 _END_OF_TIME_MS = 2**63 - 1
-#: How many different results of partitions are remembered.
+#: How many results of partitions are remembered.
 _RESULTS_MAX = 4_096
+
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 # -- commit ------------------------------------------------------------------------------------
@@ -51,29 +52,25 @@ _RESULTS_MAX = 4_096
 def commit(turn: Turn, ticket: Ticket, call: Call) -> None:
     """Store offsets."""
     message: OffsetCommitRequest = call.message
-    known = _known(turn, message)
-    results = dict.fromkeys(known, ErrorCode.NONE)
-    if known:
-        group = _group_for_commit(turn, call)
-        error = group if isinstance(group, ErrorCode) else _check_commit(turn, group, call)
-        if isinstance(group, ErrorCode) or error is not None:
-            results = dict.fromkeys(known, error or ErrorCode.NONE)
-        else:
-            results = _store(turn, group, call, known)
-    turn.reply(ticket, _commit_answer(turn, message, results))
+    # If nothing is left to commit, the group is neither looked at nor made.
+    found = _group_for_commit(turn, call) if _names_a_partition(turn, message) else ErrorCode.NONE
+    if isinstance(found, ErrorCode):
+        topics = _refused(turn, message, found)
+    elif (error := _check_commit(turn, found, call)) is not None:
+        topics = _refused(turn, message, error)
+    else:
+        topics = _store(turn, found, message)
+    turn.reply(ticket, OffsetCommitResponse(topics=topics))
 
 
-def _known(
-    turn: Turn, message: OffsetCommitRequest
-) -> dict[tuple[str, int], OffsetCommitRequestPartition]:
-    """What is committed for partitions that exist."""
-    known = {}
-    for topic in message.topics:
-        name, count = topic.name, turn.shard.topics.get(topic.name, 0)
-        for partition in topic.partitions:
-            if 0 <= partition.partition_index < count:
-                known[name, partition.partition_index] = partition
-    return known
+def _names_a_partition(turn: Turn, message: OffsetCommitRequest) -> bool:
+    """Whether any of the partitions exists."""
+    counts = turn.shard.topics
+    return any(
+        0 <= partition.partition_index < counts.get(topic.name, 0)
+        for topic in message.topics
+        for partition in topic.partitions
+    )
 
 
 T = TypeVar("T", "OffsetCommitRequestTopic", "OffsetDeleteRequestTopic")
@@ -84,32 +81,6 @@ def _answered(turn: Turn, topics: Iterable[T]) -> Iterator[T]:
     return (topic for topic in topics if topic.partitions or topic.name not in turn.shard.topics)
 
 
-def _commit_answer(
-    turn: Turn, message: OffsetCommitRequest, results: dict[tuple[str, int], ErrorCode]
-) -> OffsetCommitResponse:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return OffsetCommitResponse(
-        topics=tuple(
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    _result(
-                        p.partition_index, results.get((topic.name, p.partition_index), unknown)
-                    )
-                    for p in topic.partitions
-                ),
-            )
-            for topic in _answered(turn, message.topics)
-        )
-    )
-
-
-@lru_cache(_RESULTS_MAX)
-def _result(partition: int, error: ErrorCode) -> OffsetCommitResponsePartition:
-    """Commits are answered with the same few results, again and again."""
-    return OffsetCommitResponsePartition(partition_index=partition, error_code=error)
-
-
 def _group_for_commit(turn: Turn, call: Call) -> Group | ErrorCode:
     """The group; a commit by somebody who is in no generation makes one just for its offsets."""
     message: OffsetCommitRequest = call.message
@@ -117,7 +88,7 @@ def _group_for_commit(turn: Turn, call: Call) -> Group | ErrorCode:
     if group is not None:
         return group
     if message.generation_id_or_member_epoch < 0:
-        return turn.create(message.group_id)
+        return turn.create(message.group_id) or ErrorCode.POLICY_VIOLATION
     if call.version >= _GROUP_ID_NOT_FOUND_FROM:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION
@@ -139,13 +110,23 @@ def _check_commit(turn: Turn, group: Group, call: Call) -> ErrorCode | None:
     return error
 
 
+def _refused(
+    turn: Turn, message: OffsetCommitRequest, error: ErrorCode
+) -> tuple[OffsetCommitResponseTopic, ...]:
+    """The answer to a commit of which nothing is stored."""
+    topics = []
+    for topic in _answered(turn, message.topics):
+        count = turn.shard.topics.get(topic.name, 0)
+        indexes = [partition.partition_index for partition in topic.partitions]
+        results = tuple(_not_stored(i, error if 0 <= i < count else _UNKNOWN) for i in indexes)
+        topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=results))
+    return tuple(topics)
+
+
 def _store(
-    turn: Turn,
-    group: Group,
-    call: Call,
-    known: dict[tuple[str, int], OffsetCommitRequestPartition],
-) -> dict[tuple[str, int], ErrorCode]:
-    message: OffsetCommitRequest = call.message
+    turn: Turn, group: Group, message: OffsetCommitRequest
+) -> tuple[OffsetCommitResponseTopic, ...]:
+    """Store what can be stored, and answer for each partition."""
     member = group.members.get(message.member_id)
     if member is not None:
         member.last_seen_ms = turn.now_ms
@@ -153,17 +134,57 @@ def _store(
     expires_at_ms = -1
     if message.retention_time_ms >= 0:
         expires_at_ms = min(turn.now_ms + message.retention_time_ms, _END_OF_TIME_MS)
-    results = dict.fromkeys(known, ErrorCode.NONE)
-    rows, longest = [], turn.config.offset_metadata_max
-    for key, partition in known.items():
-        if _length(partition.committed_metadata or "") > longest:
-            results[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    topics = []
+    committed: dict[str, dict[str, int]] = {}
+    for topic in _answered(turn, message.topics):
+        rows, answer = _rows_of(turn, group, topic, expires_at_ms)
+        turn.save_offsets(group, rows)
+        topics.append(answer)
+        if rows:
+            offsets = {str(row.partition): row.offset for row in rows}
+            committed[topic.name] = committed.get(topic.name, {}) | offsets
+    if committed:
+        turn.event(
+            OffsetsCommitted(
+                group=group.id,
+                member=message.member_id,
+                generation=message.generation_id_or_member_epoch,
+                offsets=committed,
+            )
+        )
+    return tuple(topics)
+
+
+def _rows_of(
+    turn: Turn, group: Group, topic: OffsetCommitRequestTopic, expires_at_ms: int
+) -> tuple[list[OffsetRow], OffsetCommitResponseTopic]:
+    """What of a topic is to be stored, and the answer for all of it."""
+    group_id, name, now_ms = group.id, topic.name, turn.now_ms
+    count, longest = turn.shard.topics.get(name, 0), turn.config.offset_metadata_max
+    rows, results = [], []
+    for partition in topic.partitions:
+        index, metadata = partition.partition_index, partition.committed_metadata or ""
+        if not 0 <= index < count:
+            results.append(_not_stored(index, _UNKNOWN))
+        elif metadata and _length(metadata) > longest:
+            results.append(_not_stored(index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
         else:
-            row = _row(turn, group, key[0], partition, expires_at_ms)
-            turn.save(group, row)
-            rows.append(row)
-    _note_commit(turn, group, message, rows)
-    return results
+            offset, epoch = partition.committed_offset, partition.committed_leader_epoch
+            rows.append(
+                OffsetRow(group_id, name, index, offset, epoch, metadata, now_ms, expires_at_ms)
+            )
+            results.append(_stored(index))
+    return rows, OffsetCommitResponseTopic(name=name, partitions=tuple(results))
+
+
+def _not_stored(partition: int, error: ErrorCode) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=partition, error_code=error)
+
+
+@lru_cache(_RESULTS_MAX)
+def _stored(partition: int) -> OffsetCommitResponsePartition:
+    """Nearly all partitions are answered with this, again and again."""
+    return OffsetCommitResponsePartition(partition_index=partition)
 
 
 def _length(text: str) -> int:
@@ -171,45 +192,6 @@ def _length(text: str) -> int:
     if text.isascii():
         return len(text)
     return len(text) + sum(character > "\uffff" for character in text)
-
-
-def _row(
-    turn: Turn,
-    group: Group,
-    topic: str,
-    partition: OffsetCommitRequestPartition,
-    expires_at_ms: int,
-) -> OffsetRow:
-    return OffsetRow(
-        group_id=group.id,
-        topic=topic,
-        partition=partition.partition_index,
-        offset=partition.committed_offset,
-        leader_epoch=partition.committed_leader_epoch,
-        metadata=partition.committed_metadata or "",
-        committed_at_ms=turn.now_ms,
-        expires_at_ms=expires_at_ms,
-    )
-
-
-def _note_commit(
-    turn: Turn,
-    group: Group,
-    message: OffsetCommitRequest,
-    rows: list[OffsetRow],
-) -> None:
-    offsets: dict[str, dict[str, int]] = {}
-    for row in rows:
-        offsets.setdefault(row.topic, {})[str(row.partition)] = row.offset
-    if offsets:
-        turn.event(
-            OffsetsCommitted(
-                group=group.id,
-                member=message.member_id,
-                generation=message.generation_id_or_member_epoch,
-                offsets=offsets,
-            )
-        )
 
 
 # -- delete ------------------------------------------------------------------------------------

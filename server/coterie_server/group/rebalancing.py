@@ -59,7 +59,6 @@ def prepare(turn: Turn, group: Group, cause: str, detail: str, follows: int | No
     if from_state is GroupState.COMPLETING:
         _cancel_syncs(turn, group)
     group.pending_syncs.clear()
-    group.ledger.follow_up = frozenset()
     turn.cancel(group, "sync")
     turn.cancel(group, "expansion")
     turn.enter(group, GroupState.PREPARING)
@@ -97,7 +96,7 @@ def _arm_first_phase(turn: Turn, group: Group, from_state: GroupState) -> int:
 def _cancel_syncs(turn: Turn, group: Group) -> None:
     """Send everybody back to joining; what the leader was working out is void."""
     for member in group.members.values():
-        member.change(assignment=b"")
+        member.change(is_void=True)
         if member.sync is not None:
             turn.reply(member.sync.ticket, replies.sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
             member.sync = None
@@ -158,7 +157,7 @@ def _become_empty(turn: Turn, group: Group) -> None:
     group.row = replace(group.row, protocol_name=None, leader=None)
     group.note_topics()
     group.rebalance = None
-    group.ledger.holdings.clear()
+    group.ledger.clear()
     turn.enter(group, GroupState.EMPTY)
     turn.event(GroupEmptied(group=group.id, generation=group.generation))
 
@@ -178,7 +177,8 @@ def _start_generation(turn: Turn, group: Group, rebalance: Rebalance) -> None:
 
 def _answer_join(turn: Turn, group: Group, member: Member) -> None:
     member.is_new = False
-    member.is_away = member.join is None
+    if member.row.is_away != (member.join is None):
+        member.change(is_away=member.join is None)
     parked = group.park_join(member, None)
     if parked is not None:
         turn.reply(parked.ticket, replies.join_answer(group, member, parked.version))
@@ -195,7 +195,7 @@ def save_members(turn: Turn, group: Group) -> None:
 
 def drop_member(turn: Turn, group: Group, member: Member, how: str, reason: str = "") -> None:
     """Take a member out of the group; its parked requests are answered, its row is deleted."""
-    owned = group.ledger.owned_by(member.id)
+    owned = group.ledger.forget(member.id)
     turn.event(
         MemberGone(
             group=group.id,
@@ -216,8 +216,6 @@ def drop_member(turn: Turn, group: Group, member: Member, how: str, reason: str 
     if member.sync is not None:
         turn.reply(member.sync.ticket, replies.sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member.id)
-    for partition in owned:
-        del group.ledger.holdings[partition]
     turn.forget_session(group, member.id)
     if member.saved is not None:
         turn.record(Gone(MemberRow, group.id, member.id))

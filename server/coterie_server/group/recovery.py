@@ -15,22 +15,25 @@ from coterie_protocol.journal import GroupRecovered
 from coterie_server.group.checks import keeps_ledger
 from coterie_server.group.group import Group, Rebalance
 from coterie_server.group.rebalancing import prepare
-from coterie_server.group.records import GroupRow
+from coterie_server.group.records import FloorRow, GroupRow
 from coterie_server.group.states import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie_server.group.records import Row
+    from coterie_server.group.records import StoredRow
     from coterie_server.group.turn import Turn
 
 __all__ = ["recover"]
 
 
-def recover(turn: Turn, rows: Iterable[Row]) -> None:
+def recover(turn: Turn, rows: Iterable[StoredRow]) -> None:
     """Apply stored rows, groups before their members, and set the groups going again."""
     shard = turn.shard
     for row in rows:
+        if isinstance(row, FloorRow):
+            shard.floor = row
+            continue
         if isinstance(row, GroupRow) and row.state == GroupState.DEAD.value:
             shard.graves[row.group_id] = row
             continue
@@ -38,6 +41,8 @@ def recover(turn: Turn, rows: Iterable[Row]) -> None:
         if group is None:
             group = shard.groups[row.group_id] = Group(row.group_id)
         group.apply(row)
+    by_age = sorted(shard.graves.values(), key=lambda grave: grave.changed_at_ms)
+    shard.graves = {grave.group_id: grave for grave in by_age}
     for group_id in list(shard.groups):
         group = turn.group(group_id)
         if group is not None:
@@ -56,13 +61,13 @@ def _resume(turn: Turn, group: Group) -> None:
         member.last_seen_ms = turn.now_ms
         turn.keep_alive(group, member)
     if keeps_ledger(group):
-        group.ledger.recover(group.members.values(), group.generation, turn.now_ms)
+        group.ledger.recover(group.members.values(), group.row.assigned_in, turn.now_ms)
     if group.is_in(GroupState.PREPARING, GroupState.COMPLETING):
         group.rebalance = Rebalance(group.row.cause, "", turn.now_ms, joined_at_ms=turn.now_ms)
     if group.is_in(GroupState.PREPARING):
         turn.arm(group, "join", group.rebalance_timeout_ms)
     elif group.is_in(GroupState.COMPLETING):
-        group.pending_syncs.update(group.members)
+        group.pending_syncs.update(m.id for m in group.members.values() if not m.row.is_away)
         turn.arm(group, "sync", group.rebalance_timeout_ms)
     members = tuple(group.members)
     turn.event(

@@ -77,5 +77,5 @@ def sync_answer(group: Group, member: Member) -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=group.row.protocol_type,
         protocol_name=group.row.protocol_name,
-        assignment=member.row.assignment,
+        assignment=member.assignment,
     )

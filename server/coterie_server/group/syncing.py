@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coterie_protocol.error_codes import ErrorCode
@@ -86,7 +87,7 @@ def _complete(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
     assignments = {member_id: brought.get(member_id, b"") for member_id in group.members}
     review = _review(turn, group, assignments)
     for member in group.members.values():
-        member.change(assignment=review.assignments[member.id])
+        _give(group, member, review)
     turn.enter(group, GroupState.STABLE)
     save_members(turn, group)
     for member in group.members.values():
@@ -94,14 +95,18 @@ def _complete(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
     _note_completed(turn, group, review)
 
 
+def _give(group: Group, member: Member, review: Review) -> None:
+    asked = group.generation if member.id in review.follow_up else member.row.asked_to_rejoin_in
+    assignment = review.assignments[member.id]
+    member.change(assignment=assignment, is_void=False, asked_to_rejoin_in=asked)
+
+
 def _review(turn: Turn, group: Group, assignments: dict[str, bytes]) -> Review:
     if not keeps_ledger(group):
         return Review(assignments)
     guard = turn.config.ownership_guard
     enforce = guard == "enforce"
-    review = group.ledger.review(
-        assignments, group.members, group.row.protocol_name, enforce=enforce
-    )
+    review = group.ledger.review(assignments, group.members, group.row, enforce=enforce)
     for conflict in review.conflicts if guard != "off" else ():
         topic, partition = conflict.partition
         turn.event(
@@ -115,7 +120,8 @@ def _review(turn: Turn, group: Group, assignments: dict[str, bytes]) -> Review:
                 withheld=enforce,
             )
         )
-    group.ledger.take_over(review, group.generation, turn.now_ms)
+    group.ledger.take_over(review, group.members, group.generation, turn.now_ms)
+    group.row = replace(group.row, assigned_in=group.generation)
     return review
 
 

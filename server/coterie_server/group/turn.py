@@ -8,21 +8,25 @@ then writes the events down.  So nobody outside ever learns of a change that a c
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from coterie_server.bounds import LimitHit
 from coterie_server.group.deadlines import Deadlines
 from coterie_server.group.group import Group
 from coterie_server.group.member import Parked
-from coterie_server.group.records import Gone, GroupRow, OffsetRow, Record, Row
+from coterie_server.group.records import FloorRow, Gone, GroupRow, OffsetRow, Record, Row
 from coterie_server.group.states import GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from coterie_protocol.journal import Event
     from coterie_server.group.member import Member, Ticket
 
-__all__ = ["Call", "Config", "IdSource", "Outcome", "Shard", "Turn"]
+__all__ = ["Call", "Config", "IdSource", "Outcome", "Shard", "Turn", "shown"]
+
+#: As much of a group's name is shown.
+_SHOWN_MAX: Final = 1_000
 
 
 class IdSource(Protocol):
@@ -42,6 +46,10 @@ class Config:
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
     max_pending_members: int = 10_000
+    #: How many groups the node may hold, those of all shards together.
+    max_groups: int = 100_000
+    #: How many deleted groups the shard remembers by name.
+    max_graves: int = 10_000
     #: A new member may not know its id and can't send heartbeats; its parked join is given up
     #: after this long, or clients that time out and ask again would fill the group with ghosts.
     new_member_join_timeout_ms: int = 300_000
@@ -70,22 +78,35 @@ class Outcome:
     records: list[Record] = field(default_factory=list)
     replies: list[tuple[Ticket, Any]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    #: The limits that kept clients from getting what they asked for.
+    hits: tuple[LimitHit, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.records or self.replies or self.events)
+        return bool(self.records or self.replies or self.events or self.hits)
 
 
 class Shard:
     """All that the coordinator of one shard remembers."""
 
-    def __init__(self, config: Config, ids: IdSource, topics: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        ids: IdSource,
+        topics: Mapping[str, int],
+        count_groups: Callable[[], int] | None = None,
+    ) -> None:
         self.config = config
         self.ids = ids
         #: How many partitions each topic has, kept up to date by whoever owns the catalogue.
         self.topics = topics
         self.groups: dict[str, Group] = {}
-        #: Generations of deleted groups, so that their numbers are never used again.
+        #: How many groups the node holds, those of other shards included.
+        self.count_groups = count_groups or self.groups.__len__
+        #: Generations of deleted groups, so that their numbers are never used again; the oldest
+        #: first.
         self.graves: dict[str, GroupRow] = {}
+        #: The generation after which groups begin that are not remembered.
+        self.floor = FloorRow()
         self.deadlines = Deadlines()
 
     def keep_alive(self, group: Group, member: Member, until_ms: int) -> None:
@@ -122,10 +143,13 @@ class Turn:
             self._touched[group_id] = (group, group.row)
         return group
 
-    def create(self, group_id: str) -> Group:
-        """Make a group; under a name used before, it carries on counting its generations."""
+    def create(self, group_id: str) -> Group | None:
+        """Make a group, if there is room; it carries on counting generations used before."""
+        if self.shard.count_groups() >= self.config.max_groups:
+            self.note_hit("max.groups", self.config.max_groups, shown(group_id))
+            return None
         grave = self.shard.graves.pop(group_id, None)
-        generation = grave.generation if grave else 0
+        generation = grave.generation if grave else self.shard.floor.generation
         group = Group(group_id, generation=generation, now_ms=self.now_ms)
         self.shard.groups[group_id] = group
         unsaved = GroupRow(group_id=group_id, state="", generation=-1)
@@ -141,12 +165,23 @@ class Turn:
             self.forget_session(group, member_id)
         del self.shard.groups[group.id]
         self._touched.pop(group.id, None)
-        if group.generation:
+        if group.generation > self.shard.floor.generation:
             grave = replace(row, protocol_type=None, protocol_name=None, cause="")
             self.shard.graves[group.id] = grave
             self.record(grave)
+            self._forget_graves()
         else:
             self.record(Gone(GroupRow, group.id))
+
+    def _forget_graves(self) -> None:
+        """Remember the oldest graves by one number for all, or there would be no end of them."""
+        shard = self.shard
+        while len(shard.graves) > self.config.max_graves:
+            oldest = shard.graves.pop(next(iter(shard.graves)))
+            self.record(Gone(GroupRow, oldest.group_id))
+            if oldest.generation > shard.floor.generation:
+                shard.floor = FloorRow(generation=oldest.generation)
+                self.record(shard.floor)
 
     def enter(self, group: Group, state: GroupState) -> None:
         """Move a group to another state."""
@@ -166,10 +201,19 @@ class Turn:
         """Write down that something happened."""
         self.outcome.events.append(event)
 
+    def note_hit(self, setting: str, limit: int, wanted: str) -> None:
+        """Note which limit kept a client from getting something."""
+        self.outcome.hits += (LimitHit(setting, limit, wanted),)
+
     def save(self, group: Group, row: Row) -> None:
         """Take over a row and store it."""
         group.apply(row)
         self.record(row)
+
+    def save_offsets(self, group: Group, rows: list[OffsetRow]) -> None:
+        """Take over many offsets at once and store them."""
+        group.apply_offsets(rows)
+        self.outcome.records += rows
 
     def finish(self) -> Outcome:
         """Store the groups that have changed and hand over what came of the turn."""
@@ -200,3 +244,8 @@ class Turn:
     def park(self, call: Call, ticket: Ticket) -> Parked:
         """Put a request aside."""
         return Parked(ticket, call.version, self.now_ms)
+
+
+def shown(group_id: str) -> str:
+    """A group as it is named to people; its name can be as long as any text."""
+    return f"group {group_id[:_SHOWN_MAX]}"

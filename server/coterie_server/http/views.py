@@ -153,7 +153,7 @@ def _owned(group: Group) -> dict[str, Partitions | None]:
     if group.row.protocol_type != CONSUMER:
         return dict.fromkeys(group.members)
     if not group.ledger.holdings:
-        return {member.id: _read(member.row.assignment) for member in group.members.values()}
+        return {member.id: _read(member.assignment) for member in group.members.values()}
     held: dict[str, list[Partition]] = {member_id: [] for member_id in group.members}
     for partition, holding in group.ledger.holdings.items():
         if holding.member_id in held:

@@ -21,9 +21,10 @@ def error_of(message: Any) -> int:  # noqa: ANN401  # any of the response datacl
     Some answers have one code, some have one for each group, topic or partition.
     """
     cls = type(message)
-    if cls not in _READERS:
-        _READERS[cls] = _reader(cls)
-    read = _READERS[cls]
+    try:
+        read = _READERS[cls]
+    except KeyError:
+        read = _READERS[cls] = _reader(cls)
     return read(message) if read is not None else 0
 
 

@@ -4,18 +4,22 @@
 here knows what a group is, and the handler knows nothing of sockets.
 """
 
+from coterie_server.net.connection import Connection
 from coterie_server.net.exchange import Exchange, Handler
 from coterie_server.net.limits import UNLIMITED, Limits
 from coterie_server.net.listener import Listener
+from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
 
 __all__ = [
     "UNLIMITED",
     "CloseReason",
+    "Connection",
     "Exchange",
     "Handler",
     "Limits",
     "Listener",
     "NetStats",
     "RefuseReason",
+    "Registry",
 ]

@@ -20,6 +20,7 @@ import structlog
 from coterie_protocol import FrameReader, ProtocolError, Request, UnsupportedRequest, decode_request
 from coterie_server.net.addresses import kafka_host, printable
 from coterie_server.net.exchange import Exchange, Turn
+from coterie_server.net.quick import QuickRequests
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason
 from coterie_server.net.unsupported import answer_to_unsupported
@@ -53,6 +54,7 @@ class Connection(asyncio.Protocol):
         "_frame_since",
         "_frames",
         "_port",
+        "_quick",
         "_reading",
         "_registry",
         "_scheduled",
@@ -73,6 +75,7 @@ class Connection(asyncio.Protocol):
         self._registry = registry
         self.on_reply = registry.on_reply
         self._frames = FrameReader(registry.limits.socket_request_max_bytes)
+        self._quick = QuickRequests(registry.quick)
         # The answers that are still to be sent, in the order of their requests.
         self._turns: deque[Turn] = deque()
         # Requests that were read but must wait until fewer are in flight, and what is wrong with
@@ -145,11 +148,11 @@ class Connection(asyncio.Protocol):
         self._active_at = now = registry.now()
         self._silent = False
         payloads = self._cut(data, now)
-        if self._reading:
-            self._take(payloads, now)
-        else:
+        if not self._reading:
             self._backlog += payloads
             self._go_on()
+        elif self._turns or len(payloads) != 1 or not self._answer_at_once(payloads[0], now):
+            self._take(payloads, now)
 
     def eof_received(self) -> None:
         """Take half a close for a whole one, as Kafka does; the transport then closes itself."""
@@ -210,6 +213,30 @@ class Connection(asyncio.Protocol):
         if change_bytes:
             self._registry.charge(change_bytes)
 
+    def _answer_at_once(self, payload: bytes, now: float) -> bool:
+        """Answer a single request without giving it a turn; False if that can't be done.
+
+        There are more heartbeats than all other requests together, and nothing has to be waited
+        for with most of them.
+        """
+        if self._fault is not None:
+            return False
+        try:
+            answered = self._quick.answer(payload)
+        except Exception:  # noqa: BLE001  # whatever it is, it must not take the loop with it
+            self._close_for_bug()
+            return True
+        if answered is None:
+            return False
+        frame, api, message = answered
+        registry = self._registry
+        registry.requests += 1
+        registry.bytes_out += len(frame)
+        if self.on_reply is not None:
+            self.on_reply(api, message, int(now * 1000))
+        self._transport.write(frame)
+        return True
+
     def _take(self, payloads: list[bytes], now: float) -> None:
         """Handle requests until as many as may be are in flight, or until it is others' turn.
 
@@ -221,8 +248,7 @@ class Connection(asyncio.Protocol):
         try:
             taken = self._handle(payloads, int(now * 1000))
         except Exception:  # noqa: BLE001  # whatever it is, it must not take the loop with it
-            _log.exception("a bug: handler failed, connection closed", peer=self.peer)
-            self._close(CloseReason.BUG)
+            self._close_for_bug()
         self._corked = False
         self._registry.requests += taken
         self._send()
@@ -386,6 +412,10 @@ class Connection(asyncio.Protocol):
             yield self._behind_since, CloseReason.SLOW_READER
 
     # The end
+
+    def _close_for_bug(self) -> None:
+        _log.exception("a bug: handler failed, connection closed", peer=self.peer)
+        self._close(CloseReason.BUG)
 
     def stop(self) -> None:
         """Read nothing more and close when the requests at hand are answered."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, final
 
-from coterie_protocol import Request, encode_response
+from coterie_protocol import ApiKey, Request, encode_response
 
 __all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "Turn"]
 
@@ -12,8 +12,8 @@ __all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "Turn"]
 class OnReply(Protocol):
     """Whoever counts answers; it may neither block nor raise."""
 
-    def __call__(self, exchange: Exchange, message: Any, /) -> None:  # noqa: ANN401
-        """Take note of an answer that is about to be sent."""
+    def __call__(self, api: ApiKey, message: Any, received_ms: int, /) -> None:  # noqa: ANN401
+        """Take note of an answer that is about to be sent to a request that came then."""
 
 
 class ReplyPath(Protocol):
@@ -95,7 +95,7 @@ class Exchange(Turn):
             path.close_for_unencodable(request, error)
             return
         if path.on_reply is not None:
-            path.on_reply(self, message)
+            path.on_reply(request.api_key, message, self.received_ms)
         path.flush()
 
     def close(self, why: str) -> None:

@@ -7,15 +7,17 @@ import contextlib
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
 
+from coterie_protocol import ApiKey
 from coterie_server.net.addresses import printable
 from coterie_server.net.connection import Connection
 from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.limits import Limits
+from coterie_server.net.quick import QuickAnswer
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import NetStats
 
@@ -55,6 +57,7 @@ class Listener:
         *,
         now: Callable[[], float] | None = None,
         on_reply: OnReply | None = None,
+        at_once: Mapping[ApiKey, QuickAnswer] | None = None,
         sweep_interval_s: float = 1.0,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -64,6 +67,7 @@ class Listener:
             now=now or self._loop.time,
             call_soon=self._loop.call_soon,
             on_reply=on_reply,
+            at_once=at_once,
         )
         self._servers: list[asyncio.Server] = []
         self._addresses: list[tuple[str, int]] = []

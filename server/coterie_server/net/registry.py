@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
 import structlog
 
+from coterie_protocol import ApiKey
 from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.limits import Limits
+from coterie_server.net.quick import QuickAnswer, QuickAnswers
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
 
 __all__ = ["LOG_LINES_PER_SWEEP", "Guest", "Registry"]
@@ -64,10 +66,12 @@ class Registry:
         now: Callable[[], float],
         call_soon: Callable[[Callable[[], None]], object],
         on_reply: OnReply | None = None,
+        at_once: Mapping[ApiKey, QuickAnswer] | None = None,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.handle = handler.handle
         self.on_reply = on_reply
+        self.quick = QuickAnswers(at_once or {})
         self.limits = limits
         self.now = now
         self.call_soon = call_soon

@@ -47,7 +47,15 @@ def _version_1(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: Final[Sequence[Migration]] = (_version_1,)
+def _version_2(_connection: sqlite3.Connection) -> None:
+    """Change nothing in the file; what is in the records changes, and older versions must not try.
+
+    Offsets are kept many to a record from here on.  Those that were kept one to a record are read
+    as well, and move when they are next committed.
+    """
+
+
+MIGRATIONS: Final[Sequence[Migration]] = (_version_1, _version_2)
 
 
 def open_database(

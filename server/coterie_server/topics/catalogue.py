@@ -19,7 +19,7 @@ from coterie_protocol.messages import (
     MetadataRequest,
     ProduceRequest,
 )
-from coterie_server.topics.checks import CLUSTER_METADATA, check_new_name, check_size
+from coterie_server.topics.checks import CLUSTER_METADATA, check_new_name
 from coterie_server.topics.create_partitions import create_partitions
 from coterie_server.topics.create_topics import create_topics
 from coterie_server.topics.delete_topics import delete_topics
@@ -28,6 +28,7 @@ from coterie_server.topics.list_offsets import list_offsets
 from coterie_server.topics.metadata import metadata
 from coterie_server.topics.produce import produce
 from coterie_server.topics.shelf import Seats, Shelf
+from coterie_server.topics.space import Space
 from coterie_server.topics.turn import Answer, TopicConfig, TopicIds, Turn
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Catalogue:
         turn = self._turn(0, now_ms)
         current = self._shelf.counts.get(name)
         if partitions != current:
-            self._check(name, partitions, current)
+            self._check(turn, name, partitions, current)
             if current is None:
                 turn.create(name, partitions)
             else:
@@ -107,7 +108,7 @@ class Catalogue:
     def _turn(self, version: int, now_ms: int) -> Turn:
         return Turn(self._config, self._ids, self._shelf, self._seats, version, now_ms)
 
-    def _check(self, name: str, partitions: int, current: int | None) -> None:
+    def _check(self, turn: Turn, name: str, partitions: int, current: int | None) -> None:
         if current is None and name == CLUSTER_METADATA:
             raise TopicRefusal("invalid_name", f"A topic can't be called {CLUSTER_METADATA}.")
         problem = check_new_name(self._shelf, name) if current is None else None
@@ -122,6 +123,7 @@ class Catalogue:
                 f"ask for {current} or more, or delete it first."
             )
             raise TopicRefusal("shrink", sentence)
-        problem = check_size(self._config, partitions)
+        problem = Space(turn).take(name, partitions, current or 0)
         if problem is not None:
-            raise TopicRefusal("too_many", f"Topic '{name}' can't have {problem.text}")
+            sentence = f"Topic '{name}' can't have {partitions} partitions: {problem.text}"
+            raise TopicRefusal("too_many", sentence)

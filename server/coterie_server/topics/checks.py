@@ -85,7 +85,7 @@ def check_size(config: TopicConfig, partitions: int) -> Problem | None:
     """Whether a topic may have so many partitions; Kafka has no such limit."""
     if partitions <= config.max_partitions:
         return None
-    text = f"{partitions} partitions, but topic.max.partitions is {config.max_partitions}."
+    text = f"topic.max.partitions is {config.max_partitions}, and it would have {partitions}."
     return Problem(ErrorCode.POLICY_VIOLATION, text)
 
 

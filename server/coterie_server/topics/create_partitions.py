@@ -15,6 +15,7 @@ from coterie_server.topics.checks import (
     check_replicas,
     check_size,
 )
+from coterie_server.topics.space import Space
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import CreatePartitionsRequest, CreatePartitionsTopic
@@ -31,7 +32,8 @@ def create_partitions(turn: Turn, message: CreatePartitionsRequest) -> CreatePar
     if sum(_increase(turn, topic) for topic in plain) > REQUEST_LIMIT:
         return CreatePartitionsResponse(results=tuple(_excessive(turn, t) for t in message.topics))
     duplicates = [_result(name, DUPLICATE_NAME) for name, number in times.items() if number > 1]
-    results = [_grow(turn, topic, validate_only=message.validate_only) for topic in plain]
+    space = Space(turn)
+    results = [_grow(turn, space, topic, validate_only=message.validate_only) for topic in plain]
     return CreatePartitionsResponse(results=(*duplicates, *results))
 
 
@@ -41,9 +43,10 @@ def _increase(turn: Turn, topic: CreatePartitionsTopic) -> int:
 
 
 def _grow(
-    turn: Turn, topic: CreatePartitionsTopic, *, validate_only: bool
+    turn: Turn, space: Space, topic: CreatePartitionsTopic, *, validate_only: bool
 ) -> CreatePartitionsTopicResult:
-    problem = _check(turn, topic)
+    before = turn.shelf.counts.get(topic.name, 0)
+    problem = _check(turn, topic) or space.take(topic.name, topic.count, before)
     if problem is None and not validate_only:
         turn.grow(topic.name, topic.count)
     return _result(topic.name, problem)
@@ -66,11 +69,7 @@ def _check(turn: Turn, topic: CreatePartitionsTopic) -> Problem | None:
     current = turn.shelf.counts.get(topic.name)
     if current is None:
         return Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return (
-        _check_count(topic, current)
-        or _check_assignments(turn, topic, topic.count - current)
-        or check_size(turn.config, topic.count)
-    )
+    return _check_count(topic, current) or _check_assignments(turn, topic, topic.count - current)
 
 
 def _check_count(topic: CreatePartitionsTopic, current: int) -> Problem | None:

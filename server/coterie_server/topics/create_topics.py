@@ -17,6 +17,7 @@ from coterie_server.topics.checks import (
     check_replicas,
     check_size,
 )
+from coterie_server.topics.space import Space
 from coterie_server.topics.topic_settings import KNOWN_SETTINGS
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def create_topics(turn: Turn, message: CreateTopicsRequest) -> CreateTopicsRespo
         return CreateTopicsResponse(topics=tuple(_excessive(turn, t) for t in message.topics))
     # All are checked before the first is created: like Kafka, a request may create two topics
     # whose names collide with each other.
-    problems = [_check(turn, topic) for topic in plain]
+    space = Space(turn)
+    problems = [
+        _check(turn, topic) or space.take(topic.name, _count(turn, topic)) for topic in plain
+    ]
     results = [
         _refused(topic.name, problem)
         if problem is not None
@@ -106,7 +110,6 @@ def _check(turn: Turn, topic: CreatableTopic) -> Problem | None:
         check_new_name(turn.shelf, topic.name)
         or _check_settings(topic)
         or (_check_assignments(turn, topic) if topic.assignments else _check_numbers(topic))
-        or check_size(turn.config, _count(turn, topic))
     )
 
 

@@ -24,8 +24,8 @@ from coterie_server.topics.checks import (
     Problem,
     check_name,
     check_new_name,
-    check_size,
 )
+from coterie_server.topics.space import Space
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -171,19 +171,20 @@ def _create(turn: Turn, missing: list[str]) -> dict[str, Problem]:
     """Make the topics that can be made, and say why the others can't."""
     partitions = turn.config.default_partitions
     problems = {
-        name: problem
-        for name in missing
-        if (problem := _check_creation(turn, name, partitions)) is not None
+        name: problem for name in missing if (problem := _check_creation(turn, name)) is not None
     }
     possible = [name for name in missing if name not in problems]
     if len(possible) * partitions > REQUEST_LIMIT:
         return problems | dict.fromkeys(possible, TOO_MANY)
+    space = Space(turn)
     for name in possible:
-        turn.create(name, partitions)
+        problem = space.take(name, partitions)
+        if problem is None:
+            turn.create(name, partitions)
+        else:
+            problems[name] = problem
     return problems
 
 
-def _check_creation(turn: Turn, name: str, partitions: int) -> Problem | None:
-    if name == CLUSTER_METADATA:
-        return _UNKNOWN
-    return check_new_name(turn.shelf, name) or check_size(turn.config, partitions)
+def _check_creation(turn: Turn, name: str) -> Problem | None:
+    return _UNKNOWN if name == CLUSTER_METADATA else check_new_name(turn.shelf, name)

@@ -17,12 +17,14 @@ LEADER_EPOCH: Final = 0
 class Shelf:
     """The topics, found by name, by id and by lookalike names."""
 
-    __slots__ = ("_lookalikes", "_names", "counts", "rows")
+    __slots__ = ("_lookalikes", "_names", "counts", "partitions", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[str, TopicRow] = {}
         #: How many partitions each topic has.  The core of the groups holds on to this very dict.
         self.counts: dict[str, int] = {}
+        #: How many partitions all topics have together.
+        self.partitions = 0
         self._names: dict[uuid.UUID, str] = {}
         self._lookalikes: dict[str, list[str]] = {}
 
@@ -31,6 +33,7 @@ class Shelf:
         before = self.rows.get(record.name)
         if before is not None:
             del self._names[before.topic_id]
+            self.partitions -= before.partitions
         if isinstance(record, Gone):
             self._forget(record.name)
             return
@@ -38,6 +41,7 @@ class Shelf:
             self._lookalikes.setdefault(_lookalike_key(record.name), []).append(record.name)
         self.rows[record.name] = record
         self.counts[record.name] = record.partitions
+        self.partitions += record.partitions
         self._names[record.topic_id] = record.name
 
     def _forget(self, name: str) -> None:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
+from coterie_server.bounds import LimitHit
 from coterie_server.topics.records import Gone, Record, TopicRow
 from coterie_server.topics.shelf import Seats, Shelf
 
 __all__ = ["Answer", "Change", "TopicConfig", "TopicIds", "Turn"]
+
+#: As much of a topic's name is shown: the longest that a topic can have.
+_SHOWN_MAX: Final = 249
 
 
 class TopicIds(Protocol):
@@ -39,6 +43,9 @@ class TopicConfig:
     delete_enabled: bool = True
     #: How many partitions a topic may have.
     max_partitions: int = 100_000
+    max_topics: int = 100_000
+    #: How many partitions all topics may have together.
+    max_partitions_in_all: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,8 @@ class Answer:
     wait_ms: int = 0
     #: Why the connection is to be closed instead of answering; empty if it is not.
     close: str = ""
+    #: The limits that kept something from being made.
+    hits: tuple[LimitHit, ...] = ()
 
 
 class Turn:
@@ -72,6 +81,7 @@ class Turn:
         "changes",
         "close",
         "config",
+        "hits",
         "ids",
         "now_ms",
         "records",
@@ -98,6 +108,7 @@ class Turn:
         self.now_ms = now_ms
         self.records: list[Record] = []
         self.changes: list[Change] = []
+        self.hits: list[LimitHit] = []
         self.wait_ms = 0
         self.close = ""
 
@@ -127,6 +138,10 @@ class Turn:
         """Take a topic away."""
         self._save(Gone(name), Change(name, "deleted", self.shelf.counts[name], 0))
 
+    def note_hit(self, setting: str, limit: int, name: str) -> None:
+        """Note which limit kept a topic from being made or from growing."""
+        self.hits.append(LimitHit(setting, limit, f"topic {name[:_SHOWN_MAX]}"))
+
     def _save(self, record: Record, change: Change) -> None:
         self.shelf.apply(record)
         self.records.append(record)
@@ -134,4 +149,11 @@ class Turn:
 
     def answer(self, message: Any | None = None) -> Answer:  # noqa: ANN401  # any response
         """What came of the step."""
-        return Answer(message, tuple(self.records), tuple(self.changes), self.wait_ms, self.close)
+        return Answer(
+            message,
+            tuple(self.records),
+            tuple(self.changes),
+            self.wait_ms,
+            self.close,
+            tuple(self.hits),
+        )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Final
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
 
 __all__ = ["KINDS", "PROFILES", "Fault", "FaultOptions", "plan", "swarm"]
 
@@ -71,6 +71,13 @@ class FaultOptions:
 
 KINDS: Final = tuple(each.name for each in fields(FaultOptions) if each.type == "int")
 
+
+def _each(number: int) -> FaultOptions:
+    """So many of everything."""
+    numbers: dict[str, Any] = dict.fromkeys(KINDS, number)
+    return FaultOptions(**numbers)
+
+
 PROFILES: Final[Mapping[str, FaultOptions]] = {
     "calm": FaultOptions(
         add_worker=3, stop_worker=2, rolling_restart=1, change_subscription=1, grow_topic=1
@@ -89,9 +96,7 @@ PROFILES: Final[Mapping[str, FaultOptions]] = {
         slow_network=1,
         slow_disk=1,
     ),
-    "hostile": FaultOptions(
-        **dict.fromkeys(KINDS, 2) | {"long": True, "add_worker": 3, "cut_worker": 4}
-    ),
+    "hostile": replace(_each(2), add_worker=3, cut_worker=4, long=True),
 }
 
 
@@ -102,8 +107,8 @@ def swarm(seed: int) -> FaultOptions:
     """
     chance = random.Random(f"swarm {seed}")  # noqa: S311  # no secrets in here
     chosen = chance.sample(KINDS, chance.randint(1, 6))
-    numbers = {kind: chance.randint(1, 4) for kind in chosen}
-    return FaultOptions(**numbers, long=chance.random() < 0.5)  # type: ignore[arg-type]
+    numbers: dict[str, Any] = {kind: chance.randint(1, 4) for kind in chosen}
+    return FaultOptions(**numbers, long=chance.random() < 0.5)
 
 
 @dataclass(slots=True)

@@ -11,13 +11,28 @@ from typing import Final
 from coterie_testing.sim.faults import PROFILES, Fault, plan, swarm
 from coterie_testing.sim.scene import ASSIGNORS, Scene, SceneOptions
 
-__all__ = ["Result", "Run", "Tamper", "execute", "run_of", "shrink"]
+__all__ = ["SWARMS", "Result", "Run", "Tamper", "execute", "run_of", "shrink"]
 
 #: Changes a scene before it begins; how bugs are planted.
 Tamper = Callable[[Scene], None]
 
-#: What every run may differ in, whatever befalls it.
-_SIZES: Final = (1, 2, 3, 5)
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """How big runs are, each time one of these."""
+
+    workers: tuple[int, ...] = (1, 2, 3, 5)
+    jobs: tuple[int, ...] = (1, 4, 7)
+    more: tuple[int, ...] = (1, 3)
+    delays_ms: tuple[int, ...] = (0, 0, 3000)
+    trouble_s: tuple[float, ...] = (5.0, 15.0, 40.0)
+
+
+#: For as many runs as possible in little time.
+_BRIEF: Final = _Scale((1, 2, 2, 3), (1, 3), (1,), (0,), (2.0, 5.0))
+
+#: The profiles in which the seed decides what goes wrong at all.
+SWARMS: Final = ("swarm", "brief")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +64,20 @@ class Result:
 def run_of(seed: int, profile: str) -> Run:
     """The run that a seed stands for."""
     chance = random.Random(f"run {seed}")  # noqa: S311  # no secrets in here
-    faults = swarm(seed) if profile == "swarm" else PROFILES[profile]
-    workers = chance.choice(_SIZES)
+    scale = _BRIEF if profile == "brief" else _Scale()
+    faults = swarm(seed) if profile in SWARMS else PROFILES[profile]
+    workers = chance.choice(scale.workers)
     options = SceneOptions(
         workers=workers,
         static=chance.choice((0, 0, workers, workers // 2)),
-        topics={"jobs": chance.choice((1, 4, 7)), "more": chance.choice((1, 3))},
+        topics={"jobs": chance.choice(scale.jobs), "more": chance.choice(scale.more)},
         assignor=chance.choice(list(ASSIGNORS)),
         settings={
-            "group_initial_rebalance_delay_ms": chance.choice((0, 0, 3000)),
+            "group_initial_rebalance_delay_ms": chance.choice(scale.delays_ms),
             "group_ownership_guard": chance.choice(("report", "report", "enforce")),
             "group_static_expansion_timeout_ms": chance.choice((0, 0, 2000)),
         },
-        trouble_s=chance.choice((5.0, 15.0, 40.0)),
+        trouble_s=chance.choice(scale.trouble_s),
     )
     return Run(seed, profile, options, plan(seed, faults, options.trouble_s))
 

@@ -150,7 +150,7 @@ FETCHES_WAIT = _difference(
 )
 BOUNDS = _difference(
     "bounds",
-    "What clients can make a server remember is bounded: ids handed out and not used, partitions, "
-    "connections.",
+    "What clients can make a server remember is bounded: ids handed out and not used, topics, "
+    "partitions, groups, connections.",
     not_shown="it would take ten thousand requests, or as many partitions in Kafka",
 )

@@ -123,7 +123,7 @@ def test_names_that_come_twice() -> None:
         (
             growth("t", 101),
             ErrorCode.POLICY_VIOLATION,
-            "101 partitions, but topic.max.partitions is 100.",
+            "topic.max.partitions is 100, and it would have 101.",
         ),
     ],
 )
@@ -152,5 +152,5 @@ def test_request_for_just_enough_partitions() -> None:
 def test_tighter_setting_is_what_is_told() -> None:
     """Where both limits are passed, the text names the one that the operator can change."""
     room = Room(max_partitions=100).with_topics(a=1)
-    text = "20000 partitions, but topic.max.partitions is 100."
+    text = "topic.max.partitions is 100, and it would have 20000."
     assert ask(room, growth("a", 20_000)) == [("a", ErrorCode.POLICY_VIOLATION, text)]

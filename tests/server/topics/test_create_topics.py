@@ -182,7 +182,7 @@ def test_topic_beyond_the_setting() -> None:
     room = Room(max_partitions=100)
     results = room.create(new_topic("a", 100), new_topic("b", 101), new_topic("c", 100))
     assert codes(results) == [("a", 0), ("b", ErrorCode.POLICY_VIOLATION), ("c", 0)]
-    assert results[1].error_message == "101 partitions, but topic.max.partitions is 100."
+    assert results[1].error_message == "topic.max.partitions is 100, and it would have 101."
 
 
 def test_tighter_setting_is_what_is_told() -> None:
@@ -190,7 +190,7 @@ def test_tighter_setting_is_what_is_told() -> None:
     room = Room(max_partitions=100)
     results = room.create(new_topic("a", 20_000), new_topic("b", 1))
     assert [result.error_message for result in results] == [
-        "20000 partitions, but topic.max.partitions is 100.",
+        "topic.max.partitions is 100, and it would have 20000.",
         TOO_MANY,
     ]
 

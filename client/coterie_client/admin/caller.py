@@ -1,0 +1,329 @@
+"""Requests of an administrator: to the right node, and again until they have an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from coterie_client.admin.results import Result, Results, error_of
+from coterie_client.errors import (
+    AnswerTimedOutError,
+    ClientClosedError,
+    ConfigurationError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    UnexpectedAnswerError,
+)
+from coterie_client.membership.actions import ANY, Anybody, NodeAddress
+from coterie_client.wire.backoff import RetryOptions
+from coterie_client.wire.network import Network
+from coterie_client.wire.versions import ByVersion
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.errors import (
+    BrokerNotAvailableError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    NetworkError,
+    NotControllerError,
+    NotCoordinatorError,
+    RequestTimedOutError,
+)
+from coterie_protocol.exceptions import CoterieError
+from coterie_protocol.messages import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+
+__all__ = ["Attempt", "Caller", "Timing"]
+
+_log = structlog.stdlib.get_logger("coterie.client")
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+#: Given the items that have no outcome yet, and the time by which there must be one.
+Attempt = Callable[[list[K], float], Awaitable[Mapping[K, Result[V]]]]
+
+#: Retriable for a consumer, whose topic may come into being; for an administrator it is an answer.
+_FINAL: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+#: After these, somebody else may be the coordinator.
+_MISPLACED: Final = (
+    CoordinatorNotAvailableError,
+    NetworkError,
+    NotCoordinatorError,
+    RequestTimedOutError,
+)
+#: After these, nobody knows whether the request was carried out.
+_IN_DOUBT: Final = (AnswerTimedOutError, ConnectionLostError, RequestTimedOutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a call may take, and how it goes about its attempts."""
+
+    #: For a whole call with all its attempts; Kafka's `default.api.timeout.ms`.
+    timeout_ms: int = 60_000
+    #: For one request among them.
+    request_timeout_ms: int = 15_000
+    #: The pace of the attempts.
+    retry: RetryOptions = field(default_factory=RetryOptions)
+
+    def __post_init__(self) -> None:
+        if self.timeout_ms <= 0 or self.request_timeout_ms <= 0:
+            raise ConfigurationError("timeout_ms and request_timeout_ms must be positive.")
+
+
+class Caller:
+    """Finds the node that a request is for, and tries until there is an outcome."""
+
+    def __init__(self, network: Network, timing: Timing, random: Callable[[], float]) -> None:
+        self.network = network
+        self._timing = timing
+        self._random = random
+        self._coordinators: dict[str, NodeAddress] = {}
+
+    # One request
+
+    async def ask(self, message: Any, deadline_s: float, to: NodeAddress | Anybody = ANY) -> Any:
+        """Send a request once."""
+        left_s = max(0.0, deadline_s - asyncio.get_running_loop().time())
+        timeout_s = min(left_s, self._timing.request_timeout_ms / 1000)
+        return await self.network.request(message, to=to, timeout_s=timeout_s)
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long a server may work on one request."""
+        return min(self._timing.timeout_ms, self._timing.request_timeout_ms)
+
+    # Until there is an outcome
+
+    async def settle(
+        self,
+        items: Iterable[K],
+        attempt: Attempt[K, V],
+        *,
+        done_if: frozenset[ErrorCode] = frozenset(),
+    ) -> Results[K, V]:
+        """Attempt until each item has an outcome that another attempt would not change.
+
+        `done_if` are the errors that say, of an item whose former attempt was in doubt, that this
+        attempt had been carried out: what is to be deleted is not there any more.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._timing.timeout_ms / 1000
+        results = Results[K, V]({item: Result() for item in items})
+        in_doubt: set[K] = set()
+        left, attempts = list(results), 0
+        while left:
+            attempts += 1
+            outcomes = await _guarded(left, attempt(left, deadline_s))
+            for item in left:
+                result = _judged(item, outcomes, done_if if item in in_doubt else ())
+                if isinstance(result.error, _IN_DOUBT):
+                    in_doubt.add(item)
+                # That time ran out says less than why there was no outcome before.
+                if results[item].ok or not (_late(result.error) and loop.time() >= deadline_s):
+                    results[item] = result
+            left = [item for item in left if _passing(results[item].error)]
+            wait_s = self._timing.retry.delay_ms(attempts, self._random()) / 1000
+            if not left or loop.time() + wait_s >= deadline_s:
+                break
+            _log.debug("trying again", items=len(left), error=str(results[left[0]].error))
+            await asyncio.sleep(wait_s)
+        self._annotate(results, left, in_doubt, attempts)
+        return results
+
+    async def once(self, call: Callable[[float], Awaitable[V]]) -> V:
+        """Attempt a call until it succeeds, or fails with an error that stays."""
+
+        async def attempt(_: list[None], deadline_s: float) -> Mapping[None, Result[V]]:
+            return {None: Result(await call(deadline_s))}
+
+        return (await self.settle([None], attempt))[None].get()
+
+    def _annotate(
+        self, results: Results[K, V], left: list[K], in_doubt: set[K], attempts: int
+    ) -> None:
+        """Say what the errors themselves do not tell."""
+        errors = results.errors
+        spent = f"Given up after {attempts} attempts within {self._timing.timeout_ms} ms."
+        doubt = "An earlier attempt got no answer, and may have been carried out."
+        for item, error in errors.items():
+            notes = getattr(error, "__notes__", ())  # several items may share an error
+            if item in left and spent not in notes:
+                error.add_note(spent)
+            if item in in_doubt and not isinstance(error, _IN_DOUBT) and doubt not in notes:
+                error.add_note(doubt)
+
+    # To the right node
+
+    async def to_controller(self, message: Any, deadline_s: float) -> Any:
+        """Send a request once, to the controller."""
+        if self.network.controller is None:
+            await self.cluster(deadline_s)
+        controller = self.network.controller
+        if controller is None:
+            raise NotControllerError("the cluster names no controller yet")
+        try:
+            return await self.ask(message, deadline_s, controller)
+        except (NetworkError, RequestTimedOutError):
+            self.forget_controller()
+            raise
+
+    def forget_controller(self) -> None:
+        """Look for the controller anew before the next request to it."""
+        self.network.controller = None
+
+    async def cluster(self, deadline_s: float) -> MetadataResponse:
+        """Ask which nodes there are."""
+        answer = await self.ask(_NO_TOPICS, deadline_s)
+        assert isinstance(answer, MetadataResponse)
+        if not answer.brokers:
+            raise BrokerNotAvailableError("the cluster names no nodes yet")
+        return answer
+
+    async def for_groups(
+        self,
+        groups: Iterable[str],
+        ask: Callable[[NodeAddress, list[str], float], Awaitable[Mapping[str, Result[V]]]],
+        *,
+        done_if: frozenset[ErrorCode] = frozenset(),
+    ) -> Results[str, V]:
+        """Ask each group's coordinator about its groups until each has an outcome."""
+
+        async def attempt(items: list[str], deadline_s: float) -> Mapping[str, Result[V]]:
+            results: dict[str, Result[V]] = {}
+            placed = await self._coordinators_of(items, deadline_s, results)
+            results |= await self.by_node(placed, lambda node, its: ask(node, its, deadline_s))
+            for group, result in results.items():
+                self._note(group, result)
+            return results
+
+        return await self.settle(groups, attempt, done_if=done_if)
+
+    async def in_group(
+        self,
+        group: str,
+        items: Iterable[K],
+        ask: Callable[[NodeAddress, list[K], float], Awaitable[Mapping[K, Result[V]]]],
+        *,
+        done_if: frozenset[ErrorCode] = frozenset(),
+    ) -> Results[K, V]:
+        """Ask a group's coordinator about items of that group until each has an outcome."""
+
+        async def attempt(left: list[K], deadline_s: float) -> Mapping[K, Result[V]]:
+            node = await self._coordinator(group, deadline_s)
+            results = await _guarded(left, ask(node, left, deadline_s))
+            for result in results.values():
+                self._note(group, result)
+            return results
+
+        return await self.settle(items, attempt, done_if=done_if)
+
+    async def by_node(
+        self,
+        placed: Mapping[K, NodeAddress],
+        ask: Callable[[NodeAddress, list[K]], Awaitable[Mapping[K, Result[V]]]],
+    ) -> dict[K, Result[V]]:
+        """Ask each node about the items that are placed there, all nodes at the same time."""
+        items: dict[NodeAddress, list[K]] = {}
+        for item, node in placed.items():
+            items.setdefault(node, []).append(item)
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                tasks.create_task(_guarded(its, ask(node, its))) for node, its in items.items()
+            ]
+        return {item: result for task in asked for item, result in task.result().items()}
+
+    async def _coordinators_of(
+        self, groups: list[str], deadline_s: float, failed: dict[str, Result[V]]
+    ) -> dict[str, NodeAddress]:
+        """Where the groups' coordinators are; groups without one go to `failed`."""
+        found: dict[str, NodeAddress] = {}
+
+        async def find(group: str) -> None:
+            try:
+                found[group] = await self._coordinator(group, deadline_s)
+            except CoterieError as error:
+                failed[group] = Result(error=error)
+
+        async with asyncio.TaskGroup() as tasks:
+            for group in groups:
+                tasks.create_task(find(group))
+        return found
+
+    async def _coordinator(self, group: str, deadline_s: float) -> NodeAddress:
+        """Where a group's coordinator is, as last heard of."""
+        if group not in self._coordinators:
+            answer: FindCoordinatorResponse = await self.ask(_whereabouts(group), deadline_s)
+            self._coordinators[group] = _coordinator_in(answer, group)
+        return self._coordinators[group]
+
+    def _note(self, group: str, result: Result[Any]) -> None:
+        """Look for a group's coordinator anew if this result may be due to the old one."""
+        if isinstance(result.error, _MISPLACED):
+            self._coordinators.pop(group, None)
+
+
+_NO_TOPICS: Final = MetadataRequest(topics=(), allow_auto_topic_creation=False)
+
+
+async def _guarded(
+    items: Iterable[K], outcomes: Awaitable[Mapping[K, Result[V]]]
+) -> Mapping[K, Result[V]]:
+    """Take an error of the whole for one of each item."""
+    try:
+        return await outcomes
+    except CoterieError as error:
+        return {item: Result(error=error) for item in items}
+
+
+def _judged(item: K, outcomes: Mapping[K, Result[V]], done_if: Iterable[ErrorCode]) -> Result[V]:
+    if item not in outcomes:
+        sentence = f"The server's answer says nothing about {item}; its version may be to blame."
+        return Result(error=UnexpectedAnswerError(sentence))
+    result = outcomes[item]
+    if isinstance(result.error, ClientClosedError):
+        raise result.error  # the fault is the caller's, and not the item's
+    if isinstance(result.error, KafkaError) and result.error.code in done_if:
+        return Result()
+    return result
+
+
+def _late(error: CoterieError | None) -> bool:
+    """Whether there is no answer, be it for want of a connection."""
+    return isinstance(error, AnswerTimedOutError | ConnectionFailedError)
+
+
+def _passing(error: CoterieError | None) -> bool:
+    """Whether another attempt may end otherwise."""
+    if error is None or getattr(error, "code", None) in _FINAL:
+        return False
+    return bool(getattr(error, "retriable", False)) or isinstance(error, BrokerNotAvailableError)
+
+
+def _whereabouts(group: str) -> ByVersion:
+    """Ask for a group's coordinator: since version 4 by a list of keys, before by one key."""
+
+    def build(version: int) -> FindCoordinatorRequest:
+        if version >= 4:
+            return FindCoordinatorRequest(coordinator_keys=(group,))
+        return FindCoordinatorRequest(key=group)
+
+    return ByVersion(FindCoordinatorRequest, build)
+
+
+def _coordinator_in(answer: FindCoordinatorResponse, group: str) -> NodeAddress:
+    found = next((c for c in answer.coordinators if c.key == group), answer)
+    error = error_of(found.error_code, f"group {group}", found.error_message)
+    if error is not None:
+        raise error
+    if not found.host:
+        raise UnexpectedAnswerError(f"The server's answer names no coordinator of group {group}.")
+    return NodeAddress(found.host, found.port)

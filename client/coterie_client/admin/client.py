@@ -1,0 +1,74 @@
+"""The administrator's client."""
+
+from __future__ import annotations
+
+import random as _random
+from collections.abc import Callable
+from typing import Self
+
+from coterie_client.admin.caller import Caller, Timing
+from coterie_client.admin.groups import Groups
+from coterie_client.admin.members import Members
+from coterie_client.admin.offsets import Offsets
+from coterie_client.admin.topics import Topics
+from coterie_client.wire.bootstrap import Bootstrap
+from coterie_client.wire.counters import ConnectionLimits, Counters
+from coterie_client.wire.dialling import Dial, dial_tcp
+from coterie_client.wire.network import Network
+from coterie_client.wire.security import PLAINTEXT, Security
+
+__all__ = ["Admin"]
+
+
+class Admin:
+    """Looks after topics, groups, members and offsets, of Coterie or of a Kafka cluster.
+
+    ::
+
+        async with Admin("localhost:9092") as admin:
+            await admin.topics.create("orders", partitions=12)
+            print(await admin.groups.describe("billing"))
+
+    Each call asks the right node, and asks again after errors that pass, as `timing` says; when the
+    time is over it raises the last of them. Calls may overlap.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Bootstrap,
+        *,
+        security: Security = PLAINTEXT,
+        client_id: str | None = "coterie-admin",
+        timing: Timing | None = None,
+        limits: ConnectionLimits | None = None,
+        dial: Dial = dial_tcp,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        self._network = Network(
+            bootstrap,
+            security=security,
+            client_id=client_id,
+            limits=limits,
+            dial=dial,
+            random=random,
+        )
+        caller = Caller(self._network, timing or Timing(), random)
+        self.topics = Topics(caller)
+        self.groups = Groups(caller)
+        self.members = Members(caller, self.groups)
+        self.offsets = Offsets(caller)
+
+    @property
+    def counters(self) -> Counters:
+        """What has gone over the wire so far."""
+        return self._network.counters
+
+    async def aclose(self) -> None:
+        """Close all connections, failing what is under way. May be called again."""
+        await self._network.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

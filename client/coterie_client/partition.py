@@ -1,0 +1,107 @@
+"""A partition in its user's hands."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from coterie_client.membership import PartitionLostError, Position, TopicPartition
+
+__all__ = ["Keeper", "Partition"]
+
+_OFFSET_MAX: Final = 2**63 - 1
+#: What a string of Kafka's can carry; servers allow less (`offset.metadata.max.bytes`).
+_METADATA_BYTES_MAX: Final = 2**15 - 1
+
+
+class Keeper(Protocol):
+    """Whoever keeps offsets and knows what is owned."""
+
+    def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
+        """Have an offset committed."""
+        ...
+
+    def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
+        """Have the committed offset told."""
+        ...
+
+    def owns(self, partition: TopicPartition, token: int) -> bool:
+        """Whether this very ownership still stands."""
+        ...
+
+
+class Partition:
+    """A partition, for as long as it is ours: when it comes back, that is another object."""
+
+    __slots__ = ("_keeper", "_on_progress", "generation", "number", "position", "token", "topic")
+
+    def __init__(self, keeper: Keeper, key: TopicPartition, token: int, generation: int) -> None:
+        self._keeper = keeper
+        self._on_progress: Callable[[], None] | None = None
+        self.topic, self.number = key
+        #: The fencing token: hand it to whatever is written to, and have writes refused that come
+        #: with a lower one than was seen for this partition before.
+        self.token = token
+        #: The group's generation in which it became ours.
+        self.generation = generation
+        #: What was committed last through this object.
+        self.position: Position | None = None
+
+    @property
+    def key(self) -> TopicPartition:
+        """Topic and number."""
+        return self.topic, self.number
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether it is still ours, as far as this process knows."""
+        return self._keeper.owns(self.key, self.token)
+
+    async def committed(self) -> Position | None:
+        """Return the committed offset, where work goes on; None if nothing was committed yet.
+
+        Raises `PartitionLostError` when the partition is not ours any more.
+        """
+        if not self.is_owned:
+            raise PartitionLostError(str(self))
+        return await self._keeper.fetch(self.key)
+
+    async def commit(self, offset: int, metadata: str | None = None) -> None:
+        """Commit an offset, and return when it is stored.
+
+        Many commits travel in one request, and a newer offset of a partition stands for the older
+        ones that have not been sent yet. Raises `PartitionLostError` when the partition is not ours
+        any more. Whoever is cancelled here can't tell whether the offset will be stored.
+        """
+        position = _position(offset, metadata)
+        await self._keeper.commit(self.key, self.token, position)
+        self.position = position
+        self.progress()
+
+    def progress(self) -> None:
+        """Tell the watchdog that work goes on; a commit does so by itself."""
+        if self._on_progress is not None:
+            self._on_progress()
+
+    def notify_progress(self, hook: Callable[[], None] | None) -> None:
+        """Have the hook called at every sign of progress; for the watchdog."""
+        self._on_progress = hook
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.number}]"
+
+    def __repr__(self) -> str:
+        state = "owned" if self.is_owned else "not owned any more"
+        return f"<Partition {self} generation={self.generation} token={self.token}, {state}>"
+
+
+def _position(offset: int, metadata: str | None) -> Position:
+    """Refuse here what would not fit a request: it would take other partitions' commits along."""
+    number = operator.index(offset)
+    if not 0 <= number <= _OFFSET_MAX:
+        raise ValueError(f"offset {number} is not a number from 0 to {_OFFSET_MAX}")
+    text = metadata or ""
+    if len(text.encode()) > _METADATA_BYTES_MAX:
+        raise ValueError(f"the metadata of an offset has {_METADATA_BYTES_MAX} bytes at most")
+    return Position(number, text)

@@ -1,0 +1,67 @@
+"""How long to wait before the next attempt.  Pure: time and randomness are handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coterie_client.errors import ConfigurationError
+
+__all__ = ["Backoff", "RetryOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOptions:
+    """The pace of attempts: doubling from `base_ms` up to `max_ms`, each spread by `jitter`.
+
+    The defaults are those of Kafka's clients (`retry.backoff.ms`, `retry.backoff.max.ms`).
+    """
+
+    base_ms: int = 100
+    max_ms: int = 1_000
+    #: The share by which a delay may be longer or shorter, so that clients do not come in step.
+    jitter: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 0 < self.base_ms <= self.max_ms:
+            raise ConfigurationError(
+                f"base_ms={self.base_ms} and max_ms={self.max_ms} make no back-off: the first must"
+                " be positive and not above the second."
+            )
+        if not 0 <= self.jitter < 1:
+            raise ConfigurationError(f"jitter={self.jitter} is not a share from 0 to below 1.")
+
+    def delay_ms(self, failures: int, chance: float) -> int:
+        """How long to wait after so many failures in a row; `chance` is random, in [0, 1)."""
+        if failures <= 0:
+            return 0
+        # Beyond 30 doublings any base is above any sensible maximum; it keeps the number small.
+        delay_ms = min(self.max_ms, self.base_ms << min(failures - 1, 30))
+        return round(delay_ms * (1 + self.jitter * (2 * chance - 1)))
+
+
+class Backoff:
+    """When somebody who has failed may try again."""
+
+    __slots__ = ("_options", "_random", "_retry_at_s", "failures")
+
+    def __init__(self, options: RetryOptions, random: Callable[[], float]) -> None:
+        self._options = options
+        self._random = random
+        self._retry_at_s = 0.0
+        #: How often in a row it has failed.
+        self.failures = 0
+
+    def failed(self, now_s: float) -> None:
+        """Wait a little longer than after the failure before this one."""
+        self.failures += 1
+        self._retry_at_s = now_s + self._options.delay_ms(self.failures, self._random()) / 1000
+
+    def succeeded(self) -> None:
+        """Forget all failures."""
+        self.failures = 0
+        self._retry_at_s = 0.0
+
+    def wait_s(self, now_s: float) -> float:
+        """How long the next attempt must still wait."""
+        return max(0.0, self._retry_at_s - now_s) if self.failures else 0.0

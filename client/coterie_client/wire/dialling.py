@@ -1,0 +1,71 @@
+"""How a transport comes about; tests and simulators bring their own way."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from coterie_client.membership.actions import NodeAddress
+
+__all__ = ["Dial", "dial_tcp"]
+
+#: Connects a protocol made by the first argument to an address, with TLS if a context is given.
+#: When it returns, `connection_made` was called; what it returns is not looked at.
+Dial = Callable[
+    [Callable[[], asyncio.Protocol], NodeAddress, ssl.SSLContext | None], Awaitable[object]
+]
+
+#: How long one of several addresses of a host may keep the next ones waiting.
+_ADDRESS_TIMEOUT_S: Final = 3.0
+#: How long the server may take for the good-bye of TLS.
+_TLS_SHUTDOWN_S: Final = 1.0
+
+
+async def dial_tcp(
+    make: Callable[[], asyncio.Protocol], address: NodeAddress, tls: ssl.SSLContext | None
+) -> object:
+    """Connect over TCP, to the first of a host's addresses that can be reached."""
+    connected = await _reach(address)
+    # From here on the loop looks after the socket, whatever happens.
+    return await asyncio.get_running_loop().create_connection(
+        make,
+        sock=connected,
+        ssl=tls,
+        server_hostname=None if tls is None else address.host,
+        ssl_shutdown_timeout=None if tls is None else _TLS_SHUTDOWN_S,
+    )
+
+
+async def _reach(address: NodeAddress) -> socket.socket:
+    """Try a host's addresses in turn.
+
+    The loop's own way to try several at a time (`happy_eyeballs_delay`) leaks a socket when it is
+    cancelled in the wrong moment, in Python 3.11 at least.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    reasons: list[str] = []
+    for number, (family, _, protocol, _, target) in enumerate(found, 1):
+        timeout_s = _ADDRESS_TIMEOUT_S if number < len(found) else None
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await _connect(family, protocol, target)
+        except TimeoutError:
+            reasons.append(f"{target[0]} does not answer")
+        except OSError as error:
+            reasons.append(error.strerror or str(error))
+    raise OSError("; ".join(dict.fromkeys(reasons)))
+
+
+async def _connect(family: int, protocol: int, target: Any) -> socket.socket:
+    connecting = socket.socket(family, socket.SOCK_STREAM, protocol)
+    try:
+        connecting.setblocking(False)  # noqa: FBT003  # the socket module's own way
+        await asyncio.get_running_loop().sock_connect(connecting, target)
+    except BaseException:
+        connecting.close()
+        raise
+    return connecting

@@ -1,0 +1,284 @@
+"""All connections of one client: requests go to a node, over a lane, and connections follow.
+
+A lane is a connection of its own: a JoinGroup that is parked in lane `group` does not stand in the
+way of a heartbeat in lane `life`, although a server answers each connection in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as _random
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Self
+
+import structlog
+
+from coterie_client.errors import (
+    AnswerTimedOutError,
+    ClientClosedError,
+    ConnectionFailedError,
+    ConnectionLostError,
+)
+from coterie_client.membership.actions import ANY, Anybody, Lane, NodeAddress
+from coterie_client.wire.backoff import Backoff, RetryOptions
+from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
+from coterie_client.wire.connection import Connection
+from coterie_client.wire.counters import ConnectionLimits, Counters
+from coterie_client.wire.dialling import Dial, dial_tcp
+from coterie_client.wire.security import PLAINTEXT, Security
+from coterie_client.wire.versions import api_of
+from coterie_protocol.messages import FindCoordinatorResponse, MetadataResponse
+
+__all__ = ["RECONNECT", "Network"]
+
+_log = structlog.stdlib.get_logger("coterie.client")
+
+#: Kafka's defaults for `reconnect.backoff.ms` and `reconnect.backoff.max.ms`.
+RECONNECT: Final = RetryOptions(base_ms=50, max_ms=1_000)
+
+
+class _Slot:
+    """A node's connection for one lane, or the one attempt to make it."""
+
+    __slots__ = ("attempt", "connection", "reached")
+
+    def __init__(self) -> None:
+        # Whether a connection was ever made.
+        self.reached = False
+        self.connection: Connection | None = None
+        self.attempt: asyncio.Task[Connection] | None = None
+
+
+class _Node:
+    """What is known of an address."""
+
+    __slots__ = ("address", "backoff", "slots")
+
+    def __init__(self, address: NodeAddress, backoff: Backoff) -> None:
+        self.address = address
+        self.backoff = backoff
+        self.slots = {lane: _Slot() for lane in Lane}
+
+    def connected(self, lane: Lane) -> bool:
+        connection = self.slots[lane].connection
+        return connection is not None and not connection.closed
+
+
+class Network:
+    """Connections to the nodes of one cluster, made when they are needed and kept while they work.
+
+    Failed connections are attempted again only after a back-off, and not before somebody asks.
+    Close it with `aclose`, or use it in `async with`.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Bootstrap,
+        *,
+        security: Security = PLAINTEXT,
+        client_id: str | None = "coterie",
+        limits: ConnectionLimits | None = None,
+        reconnect: RetryOptions = RECONNECT,
+        dial: Dial = dial_tcp,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._security = security
+        self._client_id = client_id
+        self._limits = limits or ConnectionLimits()
+        self._reconnect = reconnect
+        self._dial = dial
+        self._random = random
+        self._nodes: dict[NodeAddress, _Node] = {}
+        self._known: dict[int, NodeAddress] = {}
+        # Connections that were replaced and still have answers due.
+        self._leaving: set[Connection] = set()
+        self._closed = False
+        #: What has happened so far.
+        self.counters = Counters()
+        #: The node that last said it was the controller; None as long as Metadata named none.
+        self.controller: NodeAddress | None = None
+        security.tls_context()  # a file that can't be read is better known now
+
+    @property
+    def known(self) -> dict[int, NodeAddress]:
+        """The cluster's nodes by id, as last heard of."""
+        return dict(self._known)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    # Requests
+
+    async def request(
+        self,
+        message: Any,
+        *,
+        to: NodeAddress | Anybody = ANY,
+        lane: Lane = Lane.LIFE,
+        timeout_s: float,
+    ) -> Any:
+        """Send a request, or a `ByVersion`, and return its answer, whatever error that may carry.
+
+        The time includes what connecting takes. With `ANY` the nodes are tried one after another,
+        so the request must be one that does no harm when it is carried out twice. There is no
+        other retry: what fails for a reason that may pass raises an error with `retriable` set.
+        """
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        if isinstance(to, NodeAddress):
+            return await self._ask(self._node(to), message, lane, deadline_s)
+        return await self._ask_any(message, lane, deadline_s)
+
+    async def _ask_any(self, message: Any, lane: Lane, deadline_s: float) -> Any:
+        failures: list[Exception] = []
+        for node in self._candidates(lane):
+            try:
+                return await self._ask(node, message, lane, deadline_s)
+            except (ConnectionFailedError, ConnectionLostError) as error:
+                failures.append(error)
+                if asyncio.get_running_loop().time() >= deadline_s:
+                    break
+        if len(failures) == 1:
+            raise failures[0]
+        sentences = " ".join(str(failure) for failure in failures)
+        raise ConnectionFailedError(f"None of {len(failures)} nodes answers. {sentences}")
+
+    def _candidates(self, lane: Lane) -> list[_Node]:
+        """All nodes, those first that are most likely to answer soon."""
+        now_s = asyncio.get_running_loop().time()
+        known = tuple(dict.fromkeys(self._known.values()))
+        # Each client begins with another node, so that not all of them choose the same.
+        start = int(self._random() * len(known))
+        addresses = dict.fromkeys((*known[start:], *known[:start], *self._bootstrap))
+        nodes = [self._node(address) for address in addresses]
+        return sorted(nodes, key=lambda n: (not n.connected(lane), n.backoff.wait_s(now_s)))
+
+    async def _ask(self, node: _Node, message: Any, lane: Lane, deadline_s: float) -> Any:
+        loop = asyncio.get_running_loop()
+        connection = await self._connected(node, lane, deadline_s, api_of(message).title)
+        timeout_s = max(0.0, deadline_s - loop.time())
+        try:
+            answer = await connection.request(message, timeout_s=timeout_s)
+        except (ConnectionLostError, AnswerTimedOutError):
+            self._refuse_if_closed()
+            node.backoff.failed(loop.time())
+            raise
+        node.backoff.succeeded()
+        self._learn(answer)
+        return answer
+
+    # Connections
+
+    async def _connected(
+        self, node: _Node, lane: Lane, deadline_s: float, title: str
+    ) -> Connection:
+        """The node's connection for a lane; made if there is none, by one attempt for all."""
+        self._refuse_if_closed()
+        loop = asyncio.get_running_loop()
+        slot = node.slots[lane]
+        connection = slot.connection
+        if connection is not None and connection.expired(loop.time()):
+            self._replace(slot, connection)
+        elif connection is not None and not connection.closed:
+            return connection
+        if slot.attempt is None:
+            slot.attempt = loop.create_task(self._attempt(node, slot))
+            slot.attempt.add_done_callback(_fetch_error)
+        attempt = slot.attempt
+        await asyncio.wait({attempt}, timeout=max(0.0, deadline_s - loop.time()))
+        self._refuse_if_closed()
+        if not attempt.done():
+            raise ConnectionFailedError(
+                f"No connection to {node.address} in time for {title}; try again."
+            )
+        return attempt.result()
+
+    async def _attempt(self, node: _Node, slot: _Slot) -> Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            await asyncio.sleep(node.backoff.wait_s(loop.time()))
+            self.counters.reconnects += slot.reached
+            connection = await Connection.open(
+                node.address,
+                security=self._security,
+                client_id=self._client_id,
+                limits=self._limits,
+                dial=self._dial,
+                counters=self.counters,
+            )
+        except Exception as error:
+            node.backoff.failed(loop.time())
+            _log.warning("connection failed", node=str(node.address), error=str(error))
+            raise
+        finally:
+            slot.attempt = None
+        slot.connection = connection
+        slot.reached = True
+        return connection
+
+    def _replace(self, slot: _Slot, connection: Connection) -> None:
+        slot.connection = None
+        self._leaving = {c for c in self._leaving if not c.closed} | {connection}
+        connection.finish()
+
+    def _node(self, address: NodeAddress) -> _Node:
+        if address not in self._nodes:
+            self._nodes[address] = _Node(address, Backoff(self._reconnect, self._random))
+        return self._nodes[address]
+
+    def _learn(self, answer: Any) -> None:
+        """Take note of the nodes that an answer names."""
+        if isinstance(answer, MetadataResponse) and answer.brokers:
+            self._known = {b.node_id: NodeAddress(b.host, b.port) for b in answer.brokers}
+            self.controller = self._known.get(answer.controller_id)
+        elif isinstance(answer, FindCoordinatorResponse):
+            self._known |= dict(_coordinators(answer))
+
+    # The end
+
+    def hang_up(self, address: NodeAddress) -> None:
+        """Drop the connections to a node that does not answer; the next request makes new ones."""
+        node = self._nodes.get(address)
+        for slot in node.slots.values() if node else ():
+            if slot.connection is not None:
+                slot.connection.abort()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ClientClosedError("This client was closed; make a new one.")
+
+    async def aclose(self) -> None:
+        """Close all connections, failing what is under way. May be called again."""
+        self._closed = True
+        slots = [slot for node in self._nodes.values() for slot in node.slots.values()]
+        attempts = [slot.attempt for slot in slots if slot.attempt is not None]
+        for attempt in attempts:
+            attempt.cancel()
+        if attempts:
+            await asyncio.wait(attempts)
+        connections = {slot.connection for slot in slots if slot.connection is not None}
+        closing = [connection.close() for connection in connections | self._leaving]
+        await asyncio.gather(*closing)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _coordinators(answer: FindCoordinatorResponse) -> Iterator[tuple[int, NodeAddress]]:
+    """The nodes that an answer names, in either of its shapes."""
+    if answer.host and not answer.error_code:
+        yield answer.node_id, NodeAddress(answer.host, answer.port)
+    for found in answer.coordinators:
+        if not found.error_code:
+            yield found.node_id, NodeAddress(found.host, found.port)
+
+
+def _fetch_error(attempt: asyncio.Task[Connection]) -> None:
+    """Keep asyncio from complaining about an attempt whose outcome nobody waits for any more."""
+    if not attempt.cancelled():
+        attempt.exception()

@@ -1,0 +1,121 @@
+"""How a connection is secured: TLS or not, and as whom to authenticate."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from os import PathLike
+from typing import Final
+
+from coterie_client.errors import ConfigurationError
+
+__all__ = ["PLAINTEXT", "Sasl", "SaslMechanism", "Security", "Tls"]
+
+
+class SaslMechanism(StrEnum):
+    """The SASL mechanisms that this client speaks, by their registered names."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Whom to trust and what to show; the defaults trust what the system trusts.
+
+    A `context` of your own is used as it is, and nothing else may be given along with it.
+    """
+
+    context: ssl.SSLContext | None = None
+    #: PEM file of the authorities to trust, instead of the system's.
+    cafile: str | PathLike[str] | None = None
+    #: PEM files of this client's own certificate and key, if the server wants to see one.
+    certfile: str | PathLike[str] | None = None
+    keyfile: str | PathLike[str] | None = None
+    key_password: str | None = field(default=None, repr=False)
+    #: Whether the certificate must be for the name that was dialled. Its chain is checked anyway.
+    verify_hostname: bool = True
+
+    def __post_init__(self) -> None:
+        files = (self.cafile, self.certfile, self.keyfile, self.key_password)
+        if self.context is not None and (any(files) or not self.verify_hostname):
+            raise ConfigurationError("Tls takes either a context or files and options, not both.")
+        if self.certfile is None and (self.keyfile or self.key_password):
+            raise ConfigurationError("Tls has a keyfile but no certfile; give both or none.")
+
+    @cached_property
+    def ready_context(self) -> ssl.SSLContext:
+        """The context to use; files are read once, on first use."""
+        if self.context is not None:
+            return self.context
+        try:
+            context = ssl.create_default_context(cafile=self.cafile)
+            if self.certfile is not None:
+                context.load_cert_chain(self.certfile, self.keyfile, self._key_password)
+        except OSError as error:  # ssl.SSLError is one as well
+            files = ", ".join(str(f) for f in (self.cafile, self.certfile, self.keyfile) if f)
+            raise ConfigurationError(
+                f"The TLS files ({files}) can't be used: {error}. Give PEM files that can be read."
+            ) from error
+        context.check_hostname = self.verify_hostname
+        return context
+
+    def _key_password(self) -> str:
+        # Without this, OpenSSL would ask on the terminal for the password of an encrypted key.
+        return self.key_password or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """As whom to authenticate; the password is never shown."""
+
+    #: May be given by its name; it is the enumeration's member afterwards.
+    mechanism: SaslMechanism | str
+    username: str
+    password: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "mechanism", SaslMechanism(self.mechanism))
+        except ValueError:
+            spoken = ", ".join(SaslMechanism)
+            raise ConfigurationError(
+                f"{self.mechanism!r} is not a SASL mechanism of this client; use one of {spoken}."
+            ) from None
+        if not self.username or not (_is_sendable(self.username) and _is_sendable(self.password)):
+            raise ConfigurationError(
+                "SASL needs a username, and neither it nor the password may hold a zero byte or"
+                " what has no UTF-8."
+            )
+
+
+def _is_sendable(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """TLS, SASL, both or neither: what Kafka calls a listener's security protocol."""
+
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """The context to connect with; None without TLS."""
+        return None if self.tls is None else self.tls.ready_context
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name for it, such as `SASL_SSL`."""
+        transport = "PLAINTEXT" if self.tls is None else "SSL"
+        return transport if self.sasl is None else f"SASL_{transport}"
+
+
+#: Neither encrypted nor authenticated.
+PLAINTEXT: Final = Security()

@@ -1,0 +1,121 @@
+"""What happens to the work on partitions, and to the group as its user sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from coterie_client.membership.actions import Position, TopicPartition
+from coterie_client.membership.events import Event, Partitions, Severity
+
+__all__ = [
+    "GroupFailed",
+    "WorkFailed",
+    "WorkFailedEnding",
+    "WorkFinished",
+    "WorkHeldUp",
+    "WorkLeftBehind",
+    "WorkRecovered",
+    "WorkStalled",
+    "WorkStarted",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure(Event):
+    """Something raised."""
+
+    severity = Severity.ERROR
+    exception: BaseException
+
+    def details(self) -> Mapping[str, Any]:
+        """The event's fields, for a log line; the error as one line."""
+        rest = {k: v for k, v in Event.details(self).items() if k != "exception"}
+        return rest | {"error": f"{type(self.exception).__name__}: {self.exception}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFailed(_Failure):
+    """The membership is over for a reason that no retry will mend."""
+
+    text = "the group can't go on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkStarted(Event):
+    """Work on a partition has begun."""
+
+    severity = Severity.DEBUG
+    text = "work started"
+    partition: TopicPartition
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkFinished(Event):
+    """Work returned: nothing is done with the partition until it is assigned anew."""
+
+    text = "work returned, its partition rests until it is assigned anew"
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkFailed(_Failure):
+    """Work raised."""
+
+    text = "work failed"
+    partition: TopicPartition
+    #: "restart", "release" or "stop".
+    policy: str
+    #: How long it rests before it may start again; nothing for "stop".
+    pause_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkFailedEnding(_Failure):
+    """Work raised while it was being ended, so no policy applies."""
+
+    text = "work failed while it was ending"
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkHeldUp(Event):
+    """Work can't start, because a former task of its partition has not ended yet."""
+
+    severity = Severity.WARNING
+    text = "work waits for a former task of its partition to end"
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkStalled(Event):
+    """Work has neither committed nor called `progress` for too long."""
+
+    severity = Severity.ERROR
+    text = "work makes no progress"
+    partition: TopicPartition
+    stalled_s: float
+    #: What it committed last, if anything.
+    position: Position | None
+    #: "report", "restart" or "release".
+    action: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkRecovered(Event):
+    """Work that had stalled makes progress again."""
+
+    text = "work makes progress again"
+    partition: TopicPartition
+    stalled_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkLeftBehind(Event):
+    """The group was closed, and these tasks had not ended."""
+
+    severity = Severity.ERROR
+    text = "work did not end although the group was closed"
+    partitions: Partitions

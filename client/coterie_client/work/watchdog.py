@@ -1,0 +1,87 @@
+"""Notices work that makes no progress."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from coterie_client.partition import Partition
+
+__all__ = ["Watchdog"]
+
+#: How often at most everybody is looked at, as a share of the deadline.
+_PACE: Final = 0.1
+
+
+@dataclass(slots=True)
+class _Watched:
+    """When somebody was last seen to get on."""
+
+    seen_s: float
+    is_stalled: bool = False
+
+
+class Watchdog:
+    """Tells when work has made no progress for so long, and when it makes some again.
+
+    A sign of progress only moves a time stamp: it is the one timer that looks at all of them.
+    """
+
+    def __init__(
+        self,
+        deadline_s: float,
+        stalled: Callable[[Partition, float], None],
+        recovered: Callable[[Partition, float], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deadline_s = deadline_s
+        self._stalled = stalled
+        self._recovered = recovered
+        self._watched: dict[Partition, _Watched] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, partition: Partition) -> None:
+        """Look after the work on a partition, from now on."""
+        self._watched[partition] = _Watched(self._loop.time())
+        partition.notify_progress(lambda: self._progressed(partition))
+        self._arm(0)
+
+    def unwatch(self, partition: Partition) -> None:
+        """Nobody works on it now."""
+        partition.notify_progress(None)
+        self._watched.pop(partition, None)
+        if not self._watched and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _progressed(self, partition: Partition) -> None:
+        watched, now_s = self._watched[partition], self._loop.time()
+        silent_s, watched.seen_s = now_s - watched.seen_s, now_s
+        if watched.is_stalled:
+            watched.is_stalled = False
+            self._recovered(partition, silent_s)
+            self._arm(0)
+
+    def _arm(self, rest_s: float) -> None:
+        if self._timer is not None:
+            return
+        seen_s = [each.seen_s for each in self._watched.values() if not each.is_stalled]
+        if seen_s:
+            at_s = max(min(seen_s) + self._deadline_s, self._loop.time() + rest_s)
+            self._timer = self._loop.call_at(at_s, self._look, at_s)
+
+    def _look(self, at_s: float) -> None:
+        self._timer = None
+        # A loop may wake up within its clock's resolution before the time.
+        now_s = max(self._loop.time(), at_s)
+        for partition, watched in list(self._watched.items()):
+            silent_s = now_s - watched.seen_s
+            if watched.is_stalled or silent_s < self._deadline_s:
+                continue
+            # Whoever was told of the one before may have ended them all.
+            if self._watched.get(partition) is watched:
+                watched.is_stalled = True
+                self._stalled(partition, silent_s)
+        self._arm(self._deadline_s * _PACE)

@@ -1,0 +1,81 @@
+"""Requests that are answered at once, and that clients send again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, final
+
+from coterie_protocol import ApiKey, ProtocolError, Request, decode_request, encode_response
+
+__all__ = ["QuickAnswer", "QuickAnswers", "QuickRequests"]
+
+#: Answers a request at once, or with None: then it is handled like any other.
+QuickAnswer = Callable[[Any], Any]
+
+#: Where a request has its API, and both it and its answer's frame the number that joins them.
+_API: Final = slice(0, 2)
+_BEFORE: Final = slice(0, 4)
+_NUMBER: Final = slice(4, 8)
+_BEHIND: Final = slice(8, None)
+
+
+class QuickAnswers:
+    """Who answers which requests at once."""
+
+    def __init__(self, answers: Mapping[ApiKey, QuickAnswer]) -> None:
+        self._answers = {int(api).to_bytes(_API.stop): each for api, each in answers.items()}
+
+    def find(self, payload: bytes) -> QuickAnswer | None:
+        """Who answers such a request, if anybody does."""
+        return self._answers.get(payload[_API])
+
+
+@final
+class QuickRequests:
+    """The requests of one connection that are answered at once.
+
+    All heartbeats of a member in one generation are the same bytes, but for the number by which
+    the client knows the answer.  So the last one is remembered with what it said, and a request
+    like it is not read again; nor is an answer written again that is the same as the last.
+    """
+
+    __slots__ = ("_answer", "_answers", "_before", "_behind", "_frame", "_message", "_request")
+
+    _request: Request
+    _answer: QuickAnswer
+    _frame: bytes
+
+    def __init__(self, answers: QuickAnswers) -> None:
+        self._answers = answers
+        self._before = b""
+        self._behind: bytes | None = None
+        self._message: Any = None
+
+    def answer(self, payload: bytes) -> tuple[bytes, ApiKey, Any] | None:
+        """The frame with the answer, and what is in it; None if it can't be had at once."""
+        is_known = payload[_BEHIND] == self._behind and payload[_BEFORE] == self._before
+        if not is_known and not self._read(payload):
+            return None
+        request = self._request
+        message = self._answer(request.message)
+        if message is None:
+            return None
+        if message is not self._message:
+            self._frame = encode_response(message, request.api_version, 0)
+            self._message = message
+        frame = self._frame
+        return frame[_BEFORE] + payload[_NUMBER] + frame[_BEHIND], request.api_key, message
+
+    def _read(self, payload: bytes) -> bool:
+        """Take in a request that is not like the last; False if it is no quick one."""
+        answer = self._answers.find(payload)
+        if answer is None:
+            return False
+        try:
+            self._request = decode_request(payload)
+        except ProtocolError:
+            return False  # what is wrong is found again, and dealt with, the usual way
+        self._before, self._behind = payload[_BEFORE], payload[_BEHIND]
+        self._answer = answer
+        self._message = None
+        return True

@@ -1,0 +1,688 @@
+"""Where an administrator's requests go, how often, and what is raised in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coterie_client.admin import Admin, MemberRef, NewTopic, Timing
+from coterie_client.errors import (
+    BatchFailedError,
+    ClientClosedError,
+    ConfigurationError,
+    ConnectionFailedError,
+    UnexpectedAnswerError,
+    VersionNotSpokenError,
+)
+from coterie_client.wire import NodeAddress, RetryOptions
+from coterie_protocol import API_VERSIONS, ApiKey, Request
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.errors import (
+    BrokerNotAvailableError,
+    CoordinatorLoadInProgressError,
+    GroupAuthorizationFailedError,
+    GroupIdNotFoundError,
+    LeaderNotAvailableError,
+    NotControllerError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    UnstableOffsetCommitError,
+)
+from coterie_protocol.messages import (
+    Coordinator,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+    DeletableGroupResult,
+    DeletableTopicResult,
+    DeleteGroupsResponse,
+    DeleteTopicsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+    FindCoordinatorResponse,
+    LeaveGroupResponse,
+    ListedGroup,
+    ListGroupsResponse,
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    MemberResponse,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from coterie_protocol.schema import VersionRange
+from tests.client.wire.doubles import HANG_UP, SILENCE, FakeServer, metadata_of, soon
+
+pytestmark = pytest.mark.asyncio
+
+PROMPT = Timing(timeout_ms=5_000, retry=RetryOptions(base_ms=1, max_ms=1))
+#: Time for many attempts on a quick machine, and for two on a very slow one.
+SHORT = Timing(timeout_ms=600, retry=RetryOptions(base_ms=20, max_ms=20))
+
+
+class Script:
+    """Answers by API: each API's answers in turn, the last of them for good.
+
+    An answer may be a function of the request. Who is not in the script has nothing to say.
+    """
+
+    def __init__(self, **answers: Any) -> None:
+        self._answers = {
+            ApiKey[api]: list(these) if isinstance(these, list) else [these]
+            for api, these in answers.items()
+        }
+
+    async def answer(self, request: Request) -> Any:
+        """Answer a request by what comes next."""
+        answers = self._answers[request.api_key]
+        chosen = answers.pop(0) if len(answers) > 1 else answers[0]
+        return chosen(request) if callable(chosen) else chosen
+
+    def now(self, **answers: Any) -> None:
+        """Go on with other answers."""
+        self.__init__(**answers)  # type: ignore[misc]  # begins anew
+
+
+def coordinator(address: NodeAddress) -> Callable[[Request], FindCoordinatorResponse]:
+    """A node that coordinates every group, told in the shape that was asked for."""
+
+    def find(request: Request) -> FindCoordinatorResponse:
+        if request.api_version < 4:
+            return FindCoordinatorResponse(node_id=0, host=address.host, port=address.port)
+        found = (
+            Coordinator(key=k, node_id=0, host=address.host, port=address.port, error_message=None)
+            for k in request.message.coordinator_keys
+        )
+        return FindCoordinatorResponse(coordinators=tuple(found))
+
+    return find
+
+
+def no_coordinator(request: Request) -> FindCoordinatorResponse:
+    """Nothing coordinates any group yet."""
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    found = (
+        Coordinator(key=k, node_id=-1, host="", port=-1, error_code=code, error_message="not yet")
+        for k in request.message.coordinator_keys
+    )
+    return FindCoordinatorResponse(coordinators=tuple(found))
+
+
+def deleted(**codes: int) -> DeleteGroupsResponse:
+    """What became of groups."""
+    results = (DeletableGroupResult(group_id=g, error_code=code) for g, code in codes.items())
+    return DeleteGroupsResponse(results=tuple(results))
+
+
+def created(code: int = 0) -> CreateTopicsResponse:
+    """What became of a topic `t`."""
+    topic = CreatableTopicResult(name="t", error_code=code, num_partitions=1)
+    return CreateTopicsResponse(topics=(topic,))
+
+
+def topic_of(*leaders: int, code: int = 0) -> MetadataResponseTopic:
+    """A topic `t`, whose partitions have these leaders."""
+    partitions = (
+        MetadataResponsePartition(
+            partition_index=n, leader_id=leader, replica_nodes=(0,), isr_nodes=(0,)
+        )
+        for n, leader in enumerate(leaders)
+    )
+    return MetadataResponseTopic(name="t", error_code=code, partitions=tuple(partitions))
+
+
+def cluster(
+    *addresses: NodeAddress, topic: MetadataResponseTopic | None = None, controller: int = 0
+) -> MetadataResponse:
+    """Some nodes, and a topic perhaps."""
+    nodes = metadata_of(*addresses, controller=controller)
+    return MetadataResponse(
+        brokers=nodes.brokers,
+        controller_id=nodes.controller_id,
+        topics=() if topic is None else (topic,),
+    )
+
+
+def times(server: FakeServer, api: ApiKey) -> int:
+    """How often a server was asked."""
+    return sum(request.api_key is api for request in server.received)
+
+
+# -- coordinators --------------------------------------------------------------------------------
+
+
+async def test_group_that_has_moved_is_followed() -> None:
+    """After NOT_COORDINATOR the coordinator is looked up again, and the new one asked."""
+    first, second = Script(), Script()
+    async with FakeServer(first.answer) as old, FakeServer(second.answer) as new:
+        first.now(
+            FIND_COORDINATOR=[coordinator(old.address), coordinator(new.address)],
+            DELETE_GROUPS=deleted(g=ErrorCode.NOT_COORDINATOR),
+        )
+        second.now(DELETE_GROUPS=deleted(g=0))
+        async with Admin(old.address, timing=PROMPT) as admin:
+            await admin.groups.delete("g")
+        assert (times(old, ApiKey.DELETE_GROUPS), times(new, ApiKey.DELETE_GROUPS)) == (1, 1)
+
+
+async def test_coordinator_is_remembered() -> None:
+    """A second call does not look it up again."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(FIND_COORDINATOR=coordinator(server.address), DELETE_GROUPS=deleted(g=0))
+        async with Admin(server.address, timing=PROMPT) as admin:
+            await admin.groups.delete("g")
+            await admin.groups.delete("g")
+        assert times(server, ApiKey.FIND_COORDINATOR) == 1
+
+
+async def test_only_what_has_no_outcome_is_asked_again() -> None:
+    """Of a batch, the group that is being loaded is asked for again, and the others are not."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            DELETE_GROUPS=[
+                deleted(a=0, b=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, c=ErrorCode.NON_EMPTY_GROUP),
+                deleted(b=0),
+            ],
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            results = await admin.groups.delete_many(["a", "b", "c"])
+        assert {group: result.ok for group, result in results.items()} == {
+            "a": True,
+            "b": True,
+            "c": False,
+        }
+        asked = [r.message for r in server.received if r.api_key is ApiKey.DELETE_GROUPS]
+        assert [message.groups_names for message in asked] == [("a", "b", "c"), ("b",)]
+
+
+async def test_coordinator_that_is_not_there_yet() -> None:
+    """The look-up itself is repeated."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=[no_coordinator, coordinator(server.address)],
+            DELETE_GROUPS=deleted(g=0),
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            await admin.groups.delete("g")
+
+
+async def test_lost_connection_is_made_again() -> None:
+    """A connection that breaks with a request under way does not fail the call."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            DESCRIBE_GROUPS=[HANG_UP, HANG_UP, DescribeGroupsResponse(groups=(_group(),))],
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            assert (await admin.groups.describe("g")).state == "Stable"
+            assert admin.counters.connections_lost == 2
+
+
+def _group(**values: Any) -> DescribedGroup:
+    group = {"group_state": "Stable", "protocol_type": "consumer", "members": (), **values}
+    return DescribedGroup(group_id="g", protocol_data="range", **group)
+
+
+async def test_time_is_over() -> None:
+    """The last error is raised, and says how much was tried."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            DELETE_GROUPS=deleted(g=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        )
+        async with Admin(server.address, timing=SHORT) as admin:
+            with pytest.raises(CoordinatorLoadInProgressError, match="group g") as caught:
+                await admin.groups.delete("g")
+        asked = times(server, ApiKey.DELETE_GROUPS)
+        assert asked > 1
+        assert caught.value.__notes__ == [f"Given up after {asked} attempts within 600 ms."]
+
+
+async def test_time_is_over_within_an_attempt() -> None:
+    """That the last attempt was cut short does not hide why the ones before it failed."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            DELETE_GROUPS=[deleted(g=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), SILENCE],
+        )
+        async with Admin(server.address, timing=SHORT) as admin:
+            with pytest.raises(CoordinatorLoadInProgressError):
+                await admin.groups.delete("g")
+        assert times(server, ApiKey.DELETE_GROUPS) == 2
+
+
+async def test_nobody_is_there() -> None:
+    """A cluster that can't be reached is tried until the time is over."""
+    async with FakeServer() as server:
+        address = server.address
+    async with Admin(address, timing=SHORT) as admin:
+        with pytest.raises(ConnectionFailedError, match=str(address)):
+            await admin.topics.list()
+        assert admin.counters.connections_failed > 1
+
+
+async def test_silent_node_costs_one_request_time() -> None:
+    """A node that says nothing is given up after the time for one request, not for the call."""
+    script = Script()
+    timing = Timing(request_timeout_ms=100, retry=PROMPT.retry)
+    async with FakeServer(script.answer) as server:
+        script.now(METADATA=[SILENCE, cluster(server.address, topic=topic_of(0))])
+        async with Admin(server.address, timing=timing) as admin:
+            assert [topic.name for topic in await admin.topics.list()] == ["t"]
+            assert admin.counters.timeouts >= 1
+
+
+async def test_error_that_stays_is_raised_at_once() -> None:
+    """What another attempt would not change is not attempted again."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            DELETE_GROUPS=deleted(g=ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            with pytest.raises(GroupAuthorizationFailedError):
+                await admin.groups.delete("g")
+        assert times(server, ApiKey.DELETE_GROUPS) == 1
+
+
+# -- the controller ------------------------------------------------------------------------------
+
+
+async def test_controller_that_has_moved_is_followed() -> None:
+    """After NOT_CONTROLLER the controller is looked up again, and the new one asked."""
+    first, second = Script(), Script()
+    async with FakeServer(first.answer) as old, FakeServer(second.answer) as new:
+        nodes = (old.address, new.address)
+        first.now(
+            METADATA=[
+                cluster(*nodes, controller=0),
+                cluster(*nodes, controller=1),
+                cluster(*nodes, controller=1, topic=topic_of(0)),
+            ],
+            CREATE_TOPICS=created(ErrorCode.NOT_CONTROLLER),
+        )
+        second.now(CREATE_TOPICS=created(), METADATA=cluster(*nodes, topic=topic_of(0)))
+        async with Admin(old.address, timing=PROMPT) as admin:
+            await admin.topics.create("t", 1)
+        assert (times(old, ApiKey.CREATE_TOPICS), times(new, ApiKey.CREATE_TOPICS)) == (1, 1)
+
+
+async def test_controller_that_is_gone_is_replaced() -> None:
+    """After a controller that can't be reached, it is looked up again as well."""
+    script = Script()
+    async with FakeServer() as stopped:
+        gone = stopped.address
+    async with FakeServer(script.answer) as server:
+        nodes = (gone, server.address)
+        script.now(
+            METADATA=[cluster(*nodes, controller=0), cluster(*nodes, controller=1)],
+            CREATE_TOPICS=created(),
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            await admin.topics.create("t", 1, validate_only=True)
+        assert times(server, ApiKey.METADATA) == 2
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        (MetadataResponse(brokers=(), controller_id=-1, topics=()), BrokerNotAvailableError),
+        (metadata_of(NodeAddress("other", 1), controller=-1), NotControllerError),
+    ],
+    ids=["no nodes", "no controller"],
+)
+async def test_cluster_that_is_not_ready(
+    metadata: MetadataResponse, error: type[Exception]
+) -> None:
+    """While there is no controller, the call waits for one."""
+    script = Script(METADATA=metadata)
+    async with FakeServer(script.answer) as server, Admin(server.address, timing=SHORT) as admin:
+        with pytest.raises(error):
+            await admin.topics.create("t", 1)
+        assert times(server, ApiKey.METADATA) > 1
+
+
+# -- in doubt ------------------------------------------------------------------------------------
+
+
+async def test_deletion_in_doubt_that_was_carried_out() -> None:
+    """Gone after an attempt without an answer is what was wanted."""
+    script = Script()
+    gone = DeletableTopicResult(name="t", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    missing = topic_of(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    async with FakeServer(script.answer) as server:
+        script.now(
+            METADATA=cluster(server.address, topic=missing),
+            DELETE_TOPICS=[HANG_UP, DeleteTopicsResponse(responses=(gone,))],
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            await admin.topics.delete("t")
+            with pytest.raises(UnknownTopicOrPartitionError):
+                await admin.topics.delete("t")
+
+
+async def test_creation_in_doubt() -> None:
+    """There already after an attempt without an answer may be our own doing, and says so."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(
+            METADATA=cluster(server.address, topic=topic_of(0)),
+            CREATE_TOPICS=[HANG_UP, created(ErrorCode.TOPIC_ALREADY_EXISTS)],
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            with pytest.raises(TopicAlreadyExistsError) as caught:
+                await admin.topics.create("t", 1)
+            assert "may have been carried out" in caught.value.__notes__[0]
+            with pytest.raises(TopicAlreadyExistsError) as caught:
+                await admin.topics.create("t", 1)
+            assert not hasattr(caught.value, "__notes__")
+
+
+async def test_created_topic_is_waited_for() -> None:
+    """A node that has not heard of a new topic yet is asked until it has."""
+    script = Script()
+    missing = topic_of(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    async with FakeServer(script.answer) as server:
+        script.now(
+            METADATA=[
+                cluster(server.address),
+                cluster(server.address, topic=missing),
+                cluster(server.address, topic=topic_of(0)),
+            ],
+            CREATE_TOPICS=created(),
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            assert (await admin.topics.create("t", 1)).partitions == 1
+        assert times(server, ApiKey.METADATA) == 3
+
+
+# -- many nodes ----------------------------------------------------------------------------------
+
+
+def listed(*groups: str, code: int = 0) -> ListGroupsResponse:
+    """The groups of one node."""
+    each = (ListedGroup(group_id=g, protocol_type="consumer", group_state="Empty") for g in groups)
+    return ListGroupsResponse(error_code=code, groups=tuple(each))
+
+
+async def test_groups_of_all_nodes() -> None:
+    """The list is of all nodes' groups."""
+    first, second = Script(), Script(LIST_GROUPS=listed("a", "c"))
+    async with FakeServer(first.answer) as one, FakeServer(second.answer) as two:
+        first.now(METADATA=cluster(one.address, two.address), LIST_GROUPS=listed("b"))
+        async with Admin(one.address, timing=PROMPT) as admin:
+            assert [group.group_id for group in await admin.groups.list()] == ["a", "b", "c"]
+
+
+async def test_list_that_would_lack_groups_is_refused() -> None:
+    """If a node can't answer, there is no list."""
+    loading = listed(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    first, second = Script(), Script(LIST_GROUPS=loading)
+    async with FakeServer(first.answer) as one, FakeServer(second.answer) as two:
+        first.now(METADATA=cluster(one.address, two.address), LIST_GROUPS=listed("b"))
+        async with Admin(one.address, timing=SHORT) as admin:
+            with pytest.raises(BatchFailedError, match="1 of 2 failed"):
+                await admin.groups.list()
+        assert times(one, ApiKey.LIST_GROUPS) == 1
+        assert times(two, ApiKey.LIST_GROUPS) > 1
+
+
+def offsets(*numbers: int, code: int = 0) -> ListOffsetsResponse:
+    """The ends of partitions of `t`."""
+    partitions = (
+        ListOffsetsPartitionResponse(partition_index=n, offset=10 + n, error_code=code)
+        for n in numbers
+    )
+    topic = ListOffsetsTopicResponse(name="t", partitions=tuple(partitions))
+    return ListOffsetsResponse(topics=(topic,))
+
+
+async def test_ends_come_from_the_leaders() -> None:
+    """Each leader is asked for its own partitions, and again where another one leads by now."""
+    first, second = Script(), Script(LIST_OFFSETS=offsets(1))
+    async with FakeServer(first.answer) as one, FakeServer(second.answer) as two:
+        nodes = (one.address, two.address)
+        first.now(
+            METADATA=[
+                cluster(*nodes, topic=topic_of(0, 0)),
+                cluster(*nodes, topic=topic_of(0, -1)),
+                cluster(*nodes, topic=topic_of(0, 1)),
+            ],
+            LIST_OFFSETS=_first_only,
+        )
+        async with Admin(one.address, timing=PROMPT) as admin:
+            found = await admin.offsets.latest([("t", 0), ("t", 1)])
+        assert found == {("t", 0): 10, ("t", 1): 11}
+        assert (times(one, ApiKey.LIST_OFFSETS), times(two, ApiKey.LIST_OFFSETS)) == (1, 1)
+
+
+def _first_only(_: Request) -> ListOffsetsResponse:
+    good = offsets(0).topics[0].partitions
+    moved = offsets(1, code=ErrorCode.NOT_LEADER_OR_FOLLOWER).topics[0].partitions
+    return ListOffsetsResponse(
+        topics=(ListOffsetsTopicResponse(name="t", partitions=good + moved),)
+    )
+
+
+async def test_partition_without_a_leader() -> None:
+    """It is waited for as long as there is time."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(METADATA=cluster(server.address, topic=topic_of(-1)))
+        async with Admin(server.address, timing=SHORT) as admin:
+            with pytest.raises(LeaderNotAvailableError):
+                await admin.offsets.latest([("t", 0)])
+        assert times(server, ApiKey.METADATA) > 1
+
+
+# -- answers that are odd, and servers that are old ----------------------------------------------
+
+
+async def test_answer_that_says_nothing_about_what_was_asked() -> None:
+    """It is the server's fault, and is said so."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(FIND_COORDINATOR=coordinator(server.address), DELETE_GROUPS=deleted(other=0))
+        async with Admin(server.address, timing=PROMPT) as admin:
+            with pytest.raises(UnexpectedAnswerError, match="nothing about g"):
+                await admin.groups.delete("g")
+
+
+async def test_members_of_another_protocol() -> None:
+    """Bytes that are not a consumer's are passed on as they are."""
+    member = DescribedGroupMember(
+        member_id="m", client_id="c", client_host="/h", member_metadata=b"!", member_assignment=b"!"
+    )
+    group = _group(protocol_type="connect", members=(member,))
+    broken = _group(members=(member,))
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            DESCRIBE_GROUPS=[
+                DescribeGroupsResponse(groups=(group,)),
+                DescribeGroupsResponse(groups=(broken,)),
+            ],
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            for _ in range(2):
+                (shown,) = await admin.members.list("g")
+                assert (shown.topics, shown.partitions) == (None, None)
+                assert (shown.metadata, shown.assignment) == (b"!", b"!")
+
+
+async def test_offsets_that_a_transaction_may_change() -> None:
+    """They are waited for, if stable ones were asked for."""
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            OFFSET_FETCH=_unstable,
+        )
+        async with Admin(server.address, timing=SHORT) as admin:
+            with pytest.raises(UnstableOffsetCommitError, match="partition 0 of t"):
+                await admin.offsets.fetch("g", require_stable=True)
+        assert times(server, ApiKey.OFFSET_FETCH) > 1
+
+
+def _unstable(_: Request) -> OffsetFetchResponse:
+    partition = OffsetFetchResponsePartitions(
+        partition_index=0,
+        committed_offset=-1,
+        metadata=None,
+        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    )
+    topic = OffsetFetchResponseTopics(name="t", partitions=(partition,))
+    return OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id="g", topics=(topic,)),))
+
+
+def _old_fetch() -> OffsetFetchResponse:
+    partition = OffsetFetchResponsePartition(partition_index=0, committed_offset=7, metadata=None)
+    topic = OffsetFetchResponseTopic(name="t", partitions=(partition,))
+    return OffsetFetchResponse(topics=(topic,))
+
+
+async def test_old_server() -> None:
+    """Requests take the shapes of the versions that a server of years ago speaks."""
+    old = {
+        ApiKey.FIND_COORDINATOR: 2,
+        ApiKey.OFFSET_FETCH: 5,
+        ApiKey.DELETE_TOPICS: 3,
+        ApiKey.DESCRIBE_GROUPS: 5,
+        ApiKey.LEAVE_GROUP: 2,
+        ApiKey.LIST_GROUPS: 3,
+        ApiKey.METADATA: 7,
+    }
+    versions = {**API_VERSIONS, **{api: VersionRange(0, last) for api, last in old.items()}}
+    script = Script()
+    missing = topic_of(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    async with FakeServer(script.answer, versions=versions) as server:
+        script.now(
+            METADATA=cluster(server.address, topic=missing),
+            FIND_COORDINATOR=coordinator(server.address),
+            OFFSET_FETCH=_old_fetch(),
+            DELETE_TOPICS=DeleteTopicsResponse(responses=(DeletableTopicResult(name="t"),)),
+            DESCRIBE_GROUPS=DescribeGroupsResponse(groups=(_group(group_state="Dead"),)),
+            LIST_GROUPS=listed("g"),
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            assert (await admin.offsets.fetch("g"))["t", 0].offset == 7
+            await admin.topics.delete("t")
+            with pytest.raises(GroupIdNotFoundError):
+                await admin.groups.describe("g")
+            with pytest.raises(VersionNotSpokenError, match="LeaveGroup"):
+                await admin.members.remove("g", member_id="m")
+            (group,) = await admin.groups.list()
+            assert (group.state, group.type) == (None, None)
+            with pytest.raises(VersionNotSpokenError, match="ListGroups"):
+                await admin.groups.list(states=["Empty"])
+        deletion = next(r for r in server.received if r.api_key is ApiKey.DELETE_TOPICS)
+        assert deletion.message.topic_names == ("t",)
+
+
+async def test_member_that_has_no_name() -> None:
+    """Whom to remove must be said."""
+    async with FakeServer() as server, Admin(server.address, timing=PROMPT) as admin:
+        with pytest.raises(ConfigurationError):
+            await admin.members.remove("g")
+        with pytest.raises(ConfigurationError):
+            await admin.members.remove_many("g", [MemberRef("m"), MemberRef()])
+
+
+async def test_error_of_the_group_is_that_of_each_member() -> None:
+    """An error above the members counts for all of them, and is tried again if it passes."""
+    script = Script()
+    gone = MemberResponse(member_id="m", group_instance_id=None)
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            LEAVE_GROUP=[
+                LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR),
+                LeaveGroupResponse(members=(gone,)),
+            ],
+        )
+        async with Admin(server.address, timing=PROMPT) as admin:
+            await admin.members.remove("g", member_id="m", reason="too slow")
+        asked = [r.message for r in server.received if r.api_key is ApiKey.LEAVE_GROUP]
+        assert [message.members[0].reason for message in asked] == ["too slow"] * 2
+        assert times(server, ApiKey.FIND_COORDINATOR) == 2
+
+
+# -- the end -------------------------------------------------------------------------------------
+
+
+async def test_nothing_to_do() -> None:
+    """Empty batches ask nobody."""
+    async with FakeServer() as server, Admin(server.address, timing=PROMPT) as admin:
+        assert await admin.groups.describe_many([]) == {}
+        assert await admin.topics.create_many([]) == {}
+        await admin.offsets.set("g", {})
+        assert await admin.offsets.latest([]) == {}
+        assert server.accepted == 0
+
+
+async def test_closed() -> None:
+    """A call under way fails as closed, and so does one that comes later."""
+    script = Script(METADATA=SILENCE)
+    async with FakeServer(script.answer) as server:
+        admin = Admin(server.address, timing=PROMPT)
+        task = asyncio.create_task(admin.topics.list())
+        await soon(lambda: bool(server.received))
+        await admin.aclose()
+        with pytest.raises(ClientClosedError):
+            await task
+        with pytest.raises(ClientClosedError):
+            await admin.topics.create_many([NewTopic("t")])  # and not as an error of the topic
+
+
+async def test_cancelled() -> None:
+    """A cancelled call ends at once, also between attempts."""
+    script = Script()
+    slow = Timing(retry=RetryOptions(base_ms=60_000, max_ms=60_000))
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            DELETE_GROUPS=deleted(g=ErrorCode.NOT_COORDINATOR),
+        )
+        async with Admin(
+            server.address, timing=Timing(timeout_ms=200_000, retry=slow.retry)
+        ) as admin:
+            task = asyncio.create_task(admin.groups.delete("g"))
+            await soon(lambda: times(server, ApiKey.DELETE_GROUPS) == 1)
+            task.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled()
+
+
+@pytest.mark.parametrize("timing", [{"timeout_ms": 0}, {"request_timeout_ms": -1}])
+async def test_senseless_timing(timing: dict[str, Any]) -> None:
+    """Times that are over before they begin are refused."""
+    with pytest.raises(ConfigurationError):
+        Timing(**timing)
+
+
+async def test_senseless_reset() -> None:
+    """A place that is none is refused before anybody is asked."""
+    nowhere: Any = "middle"
+    async with FakeServer() as server, Admin(server.address, timing=PROMPT) as admin:
+        with pytest.raises(ConfigurationError, match="earliest or latest"):
+            await admin.offsets.reset("g", nowhere)
+        assert server.accepted == 0

@@ -1,0 +1,90 @@
+"""What a batch comes to."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from coterie_client.admin import Result, Results
+from coterie_client.admin.results import error_of
+from coterie_client.errors import BatchFailedError
+from coterie_protocol.errors import (
+    GroupIdNotFoundError,
+    NonEmptyGroupError,
+    UnknownServerError,
+)
+
+
+def test_value() -> None:
+    """A result without an error gives its value."""
+    assert Result(7).ok
+    assert Result(7).get() == 7
+
+
+def test_error() -> None:
+    """A result with an error raises it."""
+    error = NonEmptyGroupError("g")
+    assert not Result(error=error).ok
+    with pytest.raises(NonEmptyGroupError) as caught:
+        Result(error=error).get()
+    assert caught.value is error
+
+
+def test_all_values() -> None:
+    """A batch without errors gives all values."""
+    results = Results({"a": Result(1), "b": Result(2)})
+    assert results.get_all() == {"a": 1, "b": 2}
+    assert results.errors == {}
+    assert Results[str, int]().get_all() == {}
+
+
+def test_one_item_raises_its_own_error() -> None:
+    """Who asked for one thing gets the error of that thing."""
+    results: Results[str, int] = Results({"a": Result(error=NonEmptyGroupError("a"))})
+    with pytest.raises(NonEmptyGroupError):
+        results.get_all()
+
+
+def test_some_items_fail() -> None:
+    """Of several, each error is kept under its item, and the first few are in the sentence."""
+    errors = {name: GroupIdNotFoundError(f"group {name}") for name in "abcde"}
+    results: Results[str, int] = Results({name: Result(error=e) for name, e in errors.items()})
+    results["f"] = Result(1)
+    with pytest.raises(BatchFailedError, match=r"^5 of 6 failed: a: .*; b: .*; c: .*; and 2 more$"):
+        results.get_all()
+    assert results.errors == errors
+
+
+def test_batch_error_survives_pickling() -> None:
+    """The error can cross process boundaries with all that it has."""
+    error = BatchFailedError({"a": GroupIdNotFoundError("a")}, 2)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301  # what was just written
+    assert str(again) == str(error)
+    assert list(again.errors) == ["a"]
+    assert again.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence", "text"),
+    [
+        (68, None, "group g"),
+        (68, "says the server", "group g: says the server"),
+        (68, "", "group g"),
+    ],
+)
+def test_error_of_a_code(code: int, sentence: str | None, text: str) -> None:
+    """A code becomes its class, with what it is about and what the server says."""
+    error = error_of(code, "group g", sentence)
+    assert isinstance(error, NonEmptyGroupError)
+    assert error.detail == text
+
+
+def test_no_error() -> None:
+    """Zero is none."""
+    assert error_of(0, "group g") is None
+
+
+def test_code_of_the_future() -> None:
+    """An unknown code is an unknown error."""
+    assert isinstance(error_of(9999, "group g"), UnknownServerError)

@@ -1,0 +1,38 @@
+"""Stand-ins for what surrounds the parts under test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from coterie_client.membership import PartitionLostError, Position, TopicPartition
+
+__all__ = ["FakeKeeper"]
+
+
+class FakeKeeper:
+    """Stores offsets at once, and owns what it is not told to lose."""
+
+    def __init__(self) -> None:
+        self.stored: dict[TopicPartition, Position] = {}
+        self.lost: set[int] = set()
+
+    def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
+        """Store an offset, or refuse it if the token is lost."""
+        promise: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if token in self.lost:
+            promise.set_exception(PartitionLostError("lost"))
+        else:
+            self.stored[partition] = position
+            promise.set_result(None)
+        return promise
+
+    def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
+        """Tell a stored offset."""
+        promise: asyncio.Future[Position | None] = asyncio.get_running_loop().create_future()
+        promise.set_result(self.stored.get(partition))
+        return promise
+
+    def owns(self, _: TopicPartition, token: int, /) -> bool:
+        """Whether the token was not lost."""
+        return token not in self.lost

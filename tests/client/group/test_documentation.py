@@ -1,0 +1,78 @@
+"""What the documentation shows works."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import coterie_client
+from coterie_client import events
+from coterie_client.group import Group
+from tests.client.group.world import world
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[block.split("\n")[0] for block in BLOCKS])
+def test_code_on_the_page_is_python(block: str) -> None:
+    """Each block compiles, and what it imports from the client is there."""
+    tree = ast.parse(block)
+    compile(tree, "client.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "coterie_client":
+            assert {name.name for name in node.names} <= set(coterie_client.__all__)
+
+
+def test_page_lists_all_options() -> None:
+    """Each option of a group is in the table with its default."""
+    section = PAGE.split("\n## Options\n")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \|\s*([^|]*?)\s*\|", section, re.MULTILINE))
+    defaults = Group.__init__.__kwdefaults__
+    assert defaults is not None
+    assert rows.keys() == defaults.keys() | {"topics"}
+    for name, default in defaults.items():
+        if isinstance(default, bool):
+            assert rows[name] == str(default)
+        elif isinstance(default, float):
+            assert rows[name] == f"{default:g}"
+
+
+def test_events_on_the_page_exist() -> None:
+    """Nobody is told to listen for what never comes."""
+    named = re.findall(r"`((?:Work|Revocation|Partitions)[A-Z]\w+)`", PAGE)
+    assert len(named) > 5
+    assert set(named) <= {*events.__all__, *coterie_client.__all__}
+
+
+@pytest.mark.asyncio
+async def test_example_hands_its_shards_over() -> None:
+    """Two processes share the shards; one that is stopped hands over, and ends well."""
+    async with world(1) as here:
+        await _run_example(here.address)
+
+
+async def _run_example(address: str) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "shard_workers.py"), address]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+    worker = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    assert worker.stdout is not None
+    async with asyncio.timeout(60):
+        lines: list[str] = []
+        while not any("begins" in line for line in lines):
+            lines.append((await worker.stdout.readline()).decode())
+            assert lines[-1], "it ended before it began"
+        worker.send_signal(signal.SIGTERM)
+        rest = (await worker.stdout.read()).decode()
+        assert "hands over" in rest
+        assert await worker.wait() == 0

@@ -1,0 +1,53 @@
+"""The public names of the client: a change here is a change for users."""
+
+from __future__ import annotations
+
+import importlib
+
+import coterie_client
+from coterie_client import events
+from coterie_client.membership import events as membership_events
+from coterie_client.work import events as work_events
+
+
+def test_public_names_exist() -> None:
+    """Whatever is promised can be imported, once."""
+    assert len(set(coterie_client.__all__)) == len(coterie_client.__all__)
+    for name in coterie_client.__all__:
+        assert getattr(coterie_client, name) is not None
+
+
+def test_public_names_are_pinned() -> None:
+    """What people begin with is there under these names."""
+    promised = {
+        "Assigned",
+        "ClosedError",
+        "Group",
+        "GroupMisuseError",
+        "Lost",
+        "Partition",
+        "PartitionLostError",
+        "Phase",
+        "Position",
+        "Release",
+        "Restart",
+        "Revoked",
+        "Sasl",
+        "Security",
+        "Stop",
+        "Tls",
+    }
+    assert promised <= set(coterie_client.__all__)
+
+
+def test_all_events_are_public() -> None:
+    """No event comes without a name by which it can be matched."""
+    for module in (membership_events, work_events):
+        assert set(module.__all__) <= set(events.__all__)
+
+
+def test_modules_promise_what_they_have() -> None:
+    """`__all__` names nothing that is not there."""
+    for name in ("changes", "counters", "desk", "driver", "events", "group", "partition"):
+        module = importlib.import_module(f"coterie_client.{name}")
+        assert all(hasattr(module, each) for each in module.__all__)

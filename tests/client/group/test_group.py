@@ -1,0 +1,344 @@
+"""Groups at work on a real daemon: who works on what, and when that moves."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from coterie_client import Partition, PartitionLostError, Phase, Position
+from coterie_client.errors import ConfigurationError
+from coterie_client.events import (
+    AssignmentReceived,
+    Event,
+    Fenced,
+    GroupLeft,
+    RevocationOverran,
+    WorkHeldUp,
+)
+from coterie_protocol.errors import FencedInstanceIdError
+from tests.client.group.world import TOPIC, world
+
+pytestmark = pytest.mark.asyncio
+
+
+async def forever() -> None:
+    """Wait for nothing."""
+    await asyncio.get_running_loop().create_future()
+
+
+# -- one member ---------------------------------------------------------------------------------
+
+
+async def test_lone_member_works_on_everything() -> None:
+    """One task for each partition, each with the same generation and a token of its own time."""
+    async with world(3) as here, here.member("a") as a:
+        await here.until_shared(a=3)
+        assert a.owned == here.partitions(0, 1, 2)
+        assert {partition.generation for partition in a.group.owned} == {a.group.generation}
+        assert all(partition.is_owned for partition in a.group.owned)
+        assert a.group.phase is Phase.STABLE
+        assert a.group.member_id.startswith("a-")
+
+
+async def test_nothing_is_committed_at_first_and_commits_last() -> None:
+    """A new group has no positions; what one member commits is where the next one goes on."""
+    seen: list[Position | None] = []
+
+    async def work(partition: Partition) -> None:
+        seen.append(await partition.committed())
+        await partition.commit(10, "noted")
+        seen.append(await partition.committed())
+        here.diary.note("begin", partition, "a")
+        await forever()
+
+    async with world(1) as here:
+        for _ in range(2):
+            async with here.member("a", work):
+                await here.until_shared(a=1)
+            here.diary.entries.clear()
+    assert seen == [None, Position(10, "noted"), Position(10, "noted"), Position(10, "noted")]
+
+
+async def test_commits_of_many_partitions_travel_together() -> None:
+    """A hundred commits at once are a few requests."""
+    done = 0
+
+    async def work(partition: Partition) -> None:
+        nonlocal done
+        here.diary.note("begin", partition, "a")
+        await gate.wait()
+        await partition.commit(1)
+        done += 1
+        here.diary.note("committed", partition, "a")
+        await forever()
+
+    gate = asyncio.Event()
+    async with world(100) as here, here.member("a", work, heartbeat_interval=1.0) as a:
+        await here.until_shared(a=100)
+        before = a.group.counters.wire.requests
+        gate.set()
+        await here.diary.until(lambda: here.diary.count("committed") == 100)
+        assert a.group.counters.wire.requests - before <= 10
+        assert a.group.counters.commits == 100
+
+
+async def test_last_commit_of_a_finally_block_is_stored() -> None:
+    """What a task commits while it is being ended is what the next owner finds."""
+    found: list[Position | None] = []
+
+    async def look(partition: Partition) -> None:
+        found.append(await partition.committed())
+        here.diary.note("begin", partition, "b")
+        await forever()
+
+    async with world(1) as here:
+        async with here.member("a"):
+            await here.until_shared(a=1)
+        async with here.member("b", look):
+            await here.diary.until(lambda: bool(found))
+    assert found == [Position(1, "a")]
+
+
+async def test_closing_leaves_the_group() -> None:
+    """After the block no member is left, nothing is owned, and it says so."""
+    async with world(2) as here:
+        async with here.member("a") as a:
+            await here.until_shared(a=2)
+        assert here.server_members() == set()
+        assert (a.group.phase, a.group.owned) == (Phase.OVER, ())
+        assert here.diary.running() == set()
+        assert [event.stays for event in here.diary.of(GroupLeft)] == [False]
+
+
+async def test_subscription_can_be_changed() -> None:
+    """Work on the partitions of the former topics ends, and that on the new ones begins."""
+    async with world(2) as here, here.member("a") as a:
+        await here.until_shared(a=2)
+        a.group.subscribe(["parcels"])  # made with one partition, when it is first asked for
+        await here.diary.until(lambda: here.diary.running() == {"parcels[0]"})
+        assert here.diary.overlaps() == []
+        assert a.owned == {"parcels[0]"}
+
+
+async def test_rejoin_makes_a_generation() -> None:
+    """A member may have the group rebalance, and keeps its work meanwhile."""
+    async with world(2) as here, here.member("a") as a:
+        await here.until_shared(a=2)
+        before = a.group.generation
+        a.group.rejoin("because")
+        await here.diary.until(lambda: len(here.diary.of(AssignmentReceived)) == 2)
+        assert a.group.generation == before + 1
+        assert here.diary.count("begin") == 2
+
+
+async def test_hook_that_raises_ends_nothing() -> None:
+    """The user's hook may fail at every event."""
+
+    def hook(event: Event) -> None:
+        here.diary.hear("a", event)
+        raise ValueError("hook")
+
+    async with world(2) as here, here.member("a", on_event=hook) as a:
+        await here.until_shared(a=2)
+        assert a.group.counters.hook_failures > 3
+
+
+# -- scaling ------------------------------------------------------------------------------------
+
+
+async def test_scaling_out_and_in_again() -> None:
+    """1 -> 3 -> 1 members: never two tasks of a partition, and who stays is not disturbed."""
+    async with world(6) as here, here.member("a") as a:
+        await here.until_shared(a=6)
+        async with here.member("b"), here.member("c"):
+            await here.until_shared(a=2, b=2, c=2)
+            kept = here.diary.running("a")
+            assert here.diary.count("end", "a") == 4
+        await here.until_shared(a=6)
+        assert a.owned == here.partitions(*range(6))
+        assert here.diary.overlaps() == []
+        for partition in kept:
+            assert here.diary.count("begin", "a", partition) == 1
+        assert here.diary.count("end", "a") == 4
+
+
+async def test_former_owner_ends_before_the_new_one_begins() -> None:
+    """A slow end holds up the hand-over of its partition, and the order is kept."""
+    gate = asyncio.Event()
+
+    async def slow(partition: Partition) -> None:
+        here.diary.note("begin", partition, "a")
+        try:
+            await forever()
+        finally:
+            await gate.wait()
+            await partition.commit(77)
+            here.diary.note("end", partition, "a")
+
+    found: dict[str, Position | None] = {}
+
+    async def look(partition: Partition) -> None:
+        here.diary.note("begin", partition, "b")
+        found[str(partition)] = await partition.committed()
+        here.diary.note("found", partition, "b")
+        await forever()
+
+    async with world(2) as here, here.member("a", slow) as a:
+        await here.until_shared(a=2)
+        async with here.member("b", look):
+            await here.diary.until(lambda: a.group.phase is Phase.STABLE and a.group.generation > 1)
+            # Heartbeats go on meanwhile, and both members know their new generation.
+            await here.diary.until(lambda: len(here.diary.of(AssignmentReceived, "b")) > 0)
+            assert here.diary.count("begin", "b") == 0
+            gate.set()
+            await here.diary.until(lambda: here.diary.count("found", "b") == 1)
+            assert here.diary.overlaps() == []
+            assert list(found.values()) == [Position(77)]
+        gate.set()
+
+
+async def test_tokens_grow_from_owner_to_owner() -> None:
+    """Whoever owns a partition later has a higher token."""
+    tokens: list[int] = []
+
+    async def work(partition: Partition) -> None:
+        tokens.append(partition.token)
+        here.diary.note("begin", partition, "x")
+        await forever()
+
+    async with world(1) as here:
+        for count in range(1, 4):
+            async with here.member("x", work):
+                await here.diary.until(lambda count=count: len(tokens) == count)  # type: ignore[misc]
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 3
+
+
+# -- losing -------------------------------------------------------------------------------------
+
+
+async def test_fenced_member_stops_and_says_why() -> None:
+    """When another process takes its instance id, work ends, commits fail, and `run` raises."""
+    async with AsyncExitStack() as stack:
+        here = await stack.enter_async_context(world(2))
+        old = await stack.enter_async_context(here.member("old", instance="one"))
+        await here.until_shared(old=2)
+        new = await stack.enter_async_context(here.member("new", instance="one"))
+        await here.diary.until(lambda: here.diary.count("refused", "old") == 2)
+        with pytest.raises(FencedInstanceIdError, match="taken over by member one-"):
+            await old.running
+        await here.until_shared(new=2)
+        (fenced,) = here.diary.of(Fenced)
+        assert fenced.successor == new.group.member_id
+        assert fenced.successor_host == "127.0.0.1"
+
+
+async def test_fatal_error_that_nobody_was_told_is_raised_at_the_end() -> None:
+    """A group that failed while nobody looked does not end as if nothing had happened."""
+    async with world(1) as here:
+        with pytest.raises(FencedInstanceIdError):  # noqa: PT012  # it is the block that raises
+            async with here.group("old", instance="one"):
+                await here.diary.until(lambda: bool(here.diary.of(AssignmentReceived, "old")))
+                async with here.member("new", instance="one"):
+                    await here.diary.until(lambda: bool(here.diary.of(Fenced, "old")))
+
+
+async def test_work_that_does_not_end_in_time_is_left_behind() -> None:
+    """The group goes on without it, and when the partition comes back, its new task waits."""
+    gate = asyncio.Event()
+    late: list[Exception] = []
+
+    async def stubborn(partition: Partition) -> None:
+        here.diary.note("begin", partition, "a")
+        try:
+            await forever()
+        finally:
+            await gate.wait()
+            try:
+                await partition.commit(1)
+            except PartitionLostError as error:
+                late.append(error)
+            here.diary.note("end", partition, "a")
+
+    async with world(2) as here, here.member("a", stubborn, rebalance_timeout=0.5) as a:
+        await here.until_shared(a=2)
+        async with here.member("b"):
+            await here.diary.until(lambda: bool(here.diary.of(RevocationOverran, "a")))
+            (overran,) = here.diary.of(RevocationOverran, "a")
+            ((topic, number),) = overran.partitions
+            moved = f"{topic}[{number}]"
+            await here.diary.until(lambda: here.diary.running("b") == {moved})
+            assert moved in here.diary.running("a")  # it can't be stopped, only fenced
+        await here.diary.until(lambda: bool(here.diary.of(WorkHeldUp, "a")))
+        assert here.diary.count("begin", "a", moved) == 1
+        gate.set()
+        await here.diary.until(lambda: here.diary.count("begin", "a", moved) == 2)
+        entries = [entry.what for entry in here.diary.entries if entry.partition == moved]
+        assert entries[-2:] == ["end", "begin"]
+        assert [type(error) for error in late] == [PartitionLostError]
+        assert a.group.counters.overran == 1
+
+
+# -- static members -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("instance", "leave_on_close", "stays"),
+    [(None, None, False), ("one", None, True), ("one", True, False), (None, False, True)],
+)
+async def test_who_leaves_on_close(
+    instance: str | None,
+    leave_on_close: bool | None,  # noqa: FBT001  # pytest hands it in by name
+    stays: bool,  # noqa: FBT001
+) -> None:
+    """Static members stay and the others leave, unless they are told otherwise."""
+    async with world(1) as here:
+        async with here.member("a", instance=instance, leave_on_close=leave_on_close):
+            await here.until_shared(a=1)
+        assert here.server_members() == ({"a"} if stays else set())
+
+
+async def test_static_member_comes_back_without_a_rebalance() -> None:
+    """A restart within the session changes neither the generation nor anybody else's work."""
+    async with world(4) as here, here.member("b", instance="two") as b:
+        await here.until_shared(b=4)
+        async with here.member("a", instance="one"):
+            await here.until_shared(a=2, b=2)
+            generation, mine = b.group.generation, here.diary.running("a")
+        async with here.member("a", instance="one") as a:
+            await here.until_shared(a=2, b=2)
+            assert (a.group.generation, a.owned) == (generation, mine)
+            assert here.diary.count("end", "b") == 2  # from when the first `a` came
+            assert here.diary.overlaps() == []
+
+
+# -- options ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"topics": TOPIC}, r"topics=\['orders'\]"),
+        ({"topics": []}, "at least one topic"),
+        ({"session_timeout": 0.0}, "session_timeout=0.0"),
+        ({"close_timeout": float("nan")}, "close_timeout=nan"),
+        ({"heartbeat_interval": 5.0}, "heartbeat interval"),
+        ({"instance": ""}, "instance"),
+    ],
+)
+async def test_option_that_makes_no_sense_is_refused(
+    options: dict[str, object], sentence: str
+) -> None:
+    """With a sentence, before anything is connected."""
+    async with world(1) as here:
+        with pytest.raises(ValueError, match=sentence):
+            here.group("a", **options)
+
+
+async def test_configuration_errors_are_the_clients_own() -> None:
+    """They can be caught by the client's name for them."""
+    async with world(1) as here:
+        with pytest.raises(ConfigurationError):
+            here.group("a", topics=[])

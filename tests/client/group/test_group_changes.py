@@ -1,0 +1,155 @@
+"""Those who schedule their work themselves: the iterator of changes, on a real daemon."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coterie_client import Assigned, Change, Group, Lost, PartitionLostError, Revoked
+from coterie_client.events import Assigned as AssignedEvent
+from coterie_client.events import Fenced, PartitionsReleased
+from coterie_protocol.errors import FencedInstanceIdError
+from tests.client.group.world import World, world
+
+pytestmark = pytest.mark.asyncio
+
+
+def names(change: Change) -> set[str]:
+    """The partitions of a change."""
+    return {str(partition) for partition in change.partitions}
+
+
+async def test_assigned_partitions_are_told() -> None:
+    """The first change is what the member was given, and it can commit."""
+    async with world(2) as here, here.group("a") as group:
+        async for change in group.changes():
+            assert isinstance(change, Assigned)
+            assert names(change) == here.partitions(0, 1)
+            for partition in change.partitions:
+                await partition.commit(5)
+            break
+
+
+async def test_what_was_assigned_before_anybody_asked_is_told() -> None:
+    """A member that owns partitions already tells of them first."""
+    async with world(2) as here, here.group("a") as group:
+        await here.diary.until(lambda: bool(here.diary.of(AssignedEvent)))
+        change = await anext(group.changes())
+        assert names(change) == here.partitions(0, 1)
+
+
+async def test_revoked_partitions_are_handed_over_after_the_loops_body() -> None:
+    """The next owner gets them when the loop asks for the next change, and not before."""
+    async with world(2) as here, here.group("a") as group:
+        changes = group.changes()
+        await anext(changes)
+        async with here.member("b"):
+            revoked = await anext(changes)
+            assert isinstance(revoked, Revoked)
+            (partition,) = revoked.partitions
+            await partition.commit(9)
+            assert partition.is_owned
+            assert here.diary.of(PartitionsReleased, "a") == []
+            assert here.diary.running("b") == set()
+            asking = asyncio.create_task(anext(changes))
+            await here.until_shared(b=1)
+            assert here.diary.running("b") == {str(partition)}
+            with pytest.raises(PartitionLostError):
+                await partition.commit(10)
+            asking.cancel()
+
+
+async def test_loss_is_told_and_then_its_cause_is_raised() -> None:
+    """A fenced member hears of its loss, and the loop ends with the error."""
+    seen: list[Change] = []
+
+    async def loop(group: Group) -> None:
+        async for change in group.changes():
+            seen.append(change)  # noqa: PERF401  # what came before an error counts, too
+
+    async with world(2) as here, here.group("a", instance="one") as group:
+        looping = asyncio.create_task(loop(group))
+        await here.diary.until(lambda: bool(here.diary.of(AssignedEvent, "a")))
+        async with here.member("b", instance="one"):
+            await here.diary.until(lambda: bool(here.diary.of(Fenced, "a")))
+            with pytest.raises(FencedInstanceIdError):
+                await looping
+    assert [type(change) for change in seen] == [Assigned, Lost]
+    assert isinstance(seen[1], Lost)
+    assert "fenced" in seen[1].reason
+
+
+async def test_stop_lets_the_loop_finish_its_work() -> None:
+    """After `stop` everything is revoked, the loop's body runs for it, and the loop ends."""
+    seen: list[type[Change]] = []
+    async with world(2) as here, here.group("a") as group:
+        async for change in group.changes():
+            seen.append(type(change))
+            if isinstance(change, Assigned):
+                group.stop()
+            else:
+                for partition in change.partitions:
+                    await partition.commit(1)
+        assert seen == [Assigned, Revoked]
+        assert here.server_members() == set()
+
+
+async def test_leaving_the_loop_and_the_block_closes_the_group() -> None:
+    """Whoever breaks out of the loop need not finish anything."""
+    async with world(2) as here:
+        async with here.group("a") as group:
+            async for _ in group.changes():
+                break
+        assert here.server_members() == set()
+        (released,) = here.diary.of(PartitionsReleased)
+        assert len(released.partitions) == 2
+
+
+async def test_leaving_the_loop_at_a_revocation_closes_the_group() -> None:
+    """Nor if it was a revocation at which the loop was left."""
+    async with world(2) as here, here.member("b") as b:
+        async with here.group("a") as group:
+            async for change in group.changes():
+                if isinstance(change, Assigned):
+                    group.rejoin()
+                    await b.stop()
+                    break
+        assert here.server_members() == set()
+
+
+async def loop_elsewhere(here: World, group: Group, gate: asyncio.Event) -> list[type[Change]]:
+    """Read changes, and take time to finish what is revoked."""
+    seen: list[type[Change]] = []
+    async for change in group.changes():
+        seen.append(type(change))
+        if isinstance(change, Revoked):
+            await gate.wait()
+            for partition in change.partitions:
+                await partition.commit(3)
+                here.diary.note("committed", partition, "a")
+    return seen
+
+
+async def test_closing_waits_for_a_loop_in_another_task() -> None:
+    """A loop that runs beside the block gets its revocation, and the time to finish."""
+    gate = asyncio.Event()
+    async with world(2) as here:
+        async with here.group("a") as group:
+            looping = asyncio.create_task(loop_elsewhere(here, group, gate))
+            await here.diary.until(lambda: bool(here.diary.of(AssignedEvent)))
+            asyncio.get_running_loop().call_later(0.1, gate.set)
+        assert here.diary.count("committed") == 2
+        assert await looping == [Assigned, Revoked]
+
+
+async def test_closing_does_not_wait_for_a_loop_that_has_ended() -> None:
+    """A task that read changes and is done finishes nothing any more."""
+
+    async def once(group: Group) -> None:
+        await anext(group.changes())
+
+    async with world(2) as here:
+        async with here.group("a", close_timeout=1000) as group:
+            await asyncio.create_task(once(group))
+        assert here.server_members() == set()

@@ -1,0 +1,434 @@
+"""How groups end: in order, under failure, under cancellation, and always in a bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from coterie_client import (
+    ClosedError,
+    GroupMisuseError,
+    Partition,
+    PartitionLostError,
+    Phase,
+)
+from coterie_client.events import (
+    Assigned,
+    CoordinatorLost,
+    GroupLeft,
+    PartitionsLost,
+    RevocationOverran,
+    WorkLeftBehind,
+)
+from tests.client.group.dialling import CuttableDial
+from tests.client.group.world import World, world
+
+pytestmark = pytest.mark.asyncio
+
+
+async def forever() -> None:
+    """Wait for nothing."""
+    await asyncio.get_running_loop().create_future()
+
+
+# -- in order -----------------------------------------------------------------------------------
+
+
+async def test_stop_ends_run() -> None:
+    """`run` returns after `stop`, when all tasks have ended and the member has left."""
+    async with world(2) as here, here.group("a") as group:
+        running = asyncio.create_task(group.run(here.work("a")))
+        await here.until_shared(a=2)
+        group.stop()
+        group.stop()
+        await running
+        assert here.diary.running() == set()
+        assert here.server_members() == set()
+        assert group.phase is Phase.OVER
+
+
+async def test_work_may_stop_the_group() -> None:
+    """A task that calls `stop` is ended like the others."""
+
+    async def work(partition: Partition) -> None:
+        here.diary.note("begin", partition, "a")
+        try:
+            if partition.number == 1:
+                group.stop()
+            await forever()
+        finally:
+            here.diary.note("end", partition, "a")
+
+    async with world(2) as here, here.group("a") as group:
+        await group.run(work)
+        assert here.diary.running() == set()
+
+
+async def test_stop_before_anything_has_come_about() -> None:
+    """A group that is stopped at once does not wait to be let in."""
+    async with world(2) as here, here.group("a") as group:
+        group.stop()
+        with pytest.raises(ClosedError):
+            await group.run(here.work("a"))
+    assert here.diary.entries == []
+
+
+async def test_error_in_the_block_is_raised_after_everything_has_ended() -> None:
+    """An exception closes the group as orderly as a normal end does."""
+    async with world(2) as here:
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012  # the block itself is the point
+            async with here.group("a") as group:
+                running = asyncio.create_task(group.run(here.work("a")))
+                await here.until_shared(a=2)
+                raise ZeroDivisionError
+        await running
+        assert here.diary.running() == set()
+        assert here.server_members() == set()
+
+
+async def test_group_is_closed_without_ever_having_been_used() -> None:
+    """Entering joins, and leaving the block leaves, although nobody worked."""
+    async with world(2) as here:
+        async with here.group("a") as group:
+            await here.diary.until(lambda: bool(here.diary.of(Assigned)))
+            assert len(group.owned) == 2
+        assert here.server_members() == set()
+
+
+async def test_partitions_nobody_works_on_are_handed_over_at_once() -> None:
+    """A member that owns partitions and does nothing holds up nobody."""
+    async with world(2) as here, here.group("a"):
+        await here.diary.until(lambda: bool(here.diary.of(Assigned)))
+        async with here.member("b"):
+            await here.until_shared(b=1)
+
+
+# -- cancelled ----------------------------------------------------------------------------------
+
+
+async def test_cancelled_run_closes_the_group() -> None:
+    """Cancelling `run` ends all work in order before it passes on."""
+    async with world(2) as here, here.group("a") as group:
+        running = asyncio.create_task(group.run(here.work("a")))
+        await here.until_shared(a=2)
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+        assert here.diary.running() == set()
+        assert here.server_members() == set()
+        assert group.counters.commits == 2
+
+
+async def test_second_cancellation_of_run_is_obeyed_at_once() -> None:
+    """Whoever cancels twice does not wait; the block's end does."""
+    gate = asyncio.Event()
+
+    async def slow(partition: Partition) -> None:
+        here.diary.note("begin", partition, "a")
+        try:
+            await forever()
+        finally:
+            await gate.wait()
+            here.diary.note("end", partition, "a")
+
+    async with world(2) as here:
+        async with here.group("a") as group:
+            running = asyncio.create_task(group.run(slow))
+            await here.until_shared(a=2)
+            running.cancel()
+            await here.diary.until(lambda: group.phase is Phase.STABLE)
+            await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.wait([running])
+            assert running.cancelled()
+            assert len(here.diary.running("a")) == 2
+            gate.set()
+        assert here.diary.running("a") == set()
+
+
+async def test_cancellation_while_closing_is_obeyed_afterwards() -> None:
+    """The hand-over is finished first: it takes no longer than `close_timeout`."""
+    gate = asyncio.Event()
+
+    async def slow(partition: Partition) -> None:
+        here.diary.note("begin", partition, "a")
+        try:
+            await forever()
+        finally:
+            here.diary.note("ending", partition, "a")
+            await gate.wait()
+            await partition.commit(1)
+            here.diary.note("end", partition, "a")
+
+    async def main() -> None:
+        async with here.member("a", slow):
+            await here.until_shared(a=1)
+
+    async with world(1) as here:
+        task = asyncio.create_task(main())
+        await here.diary.until(lambda: here.diary.count("ending") == 1)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        gate.set()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert here.diary.count("end") == 1
+        assert here.server_members() == set()
+
+
+async def whole_life(here: World, dial: CuttableDial) -> None:
+    """Join, work, commit, be joined by another one, and leave."""
+    options: dict[str, Any] = {"dial": dial, "heartbeat_interval": 0.001}
+    async with here.group("a", **options) as group:
+        running = asyncio.create_task(group.run(here.work("a")))
+        try:
+            await here.diary.until(lambda: bool(here.diary.running("a")))
+            async with here.group("b", **options) as other:
+                async for change in other.changes():
+                    for partition in change.partitions:
+                        await partition.commit(1)
+                    break
+        finally:
+            group.stop()
+            await running
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("first", range(5))
+async def test_cancellation_at_any_await_leaves_nothing(first: int, times: int) -> None:
+    """Cancelled after so many turns of the loop: no task, no connection, no member is left."""
+    async with world(2) as here:
+        for turns in range(first, 200, 5):
+            dial = CuttableDial()
+            before = asyncio.all_tasks()
+            here.diary.entries.clear()
+            task = asyncio.create_task(whole_life(here, dial))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for _ in range(times):
+                task.cancel()
+                await asyncio.sleep(0)
+            await asyncio.wait([task])
+            assert task.cancelled() or task.exception() is None
+            left = asyncio.all_tasks() - before - {task}
+            # The daemon's own tasks come and go; ours are named.
+            assert not [each for each in left if each.get_name().startswith(("coterie", "orders"))]
+            assert dial.open == 0
+            assert here.diary.running() == set()
+            assert here.server_members() == set()
+    gc.collect()  # whatever was left unclosed warns now
+
+
+async def test_death_of_the_loop_leaves_nothing() -> None:
+    """When `asyncio.run` is torn down with a group at work, that ends its work and closes.
+
+    It leaves the group as well, unless the teardown takes away the very request that says so.
+    """
+
+    def another_loop() -> list[str]:
+        complaints: list[str] = []
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(lambda _, context: complaints.append(str(context)))
+            started = asyncio.Event()
+
+            async def work(_: Partition) -> None:
+                started.set()
+                await forever()
+
+            async def life() -> None:
+                async with here.group("a") as group:
+                    await group.run(work)
+
+            background.append(asyncio.create_task(life()))
+            await started.wait()
+
+        background: list[asyncio.Task[None]] = []
+        asyncio.run(main(), debug=True)
+        assert background[0].cancelled()
+        return complaints
+
+    async with world(2) as here:
+        complaints = await asyncio.to_thread(another_loop)
+        assert complaints == []
+    gc.collect()  # whatever was left unclosed warns now
+
+
+# -- under failure ------------------------------------------------------------------------------
+
+
+async def test_daemon_that_is_gone_does_not_hold_up_the_end() -> None:
+    """Last commits can't be stored any more: work hears of it, and the group closes in time."""
+    dial = CuttableDial()
+    async with world(2) as here:
+        async with here.member("a", dial=dial, close_timeout=0.3) as a:
+            await here.until_shared(a=2)
+            dial.cut()
+        assert here.diary.count("refused", "a") == 2
+        assert here.diary.running() == set()
+        assert a.group.phase is Phase.OVER
+
+
+async def test_daemon_that_does_not_answer_does_not_hold_up_the_end() -> None:
+    """A peer that has died without a word costs the time-outs, and no more."""
+    dial = CuttableDial()
+    async with world(2) as here:
+        options: dict[str, Any] = {"close_timeout": 0.3, "request_timeout": 0.2, "dial": dial}
+        async with here.member("a", **options) as a:
+            await here.until_shared(a=2)
+            dial.freeze()
+            dial.is_cut = True
+        assert here.diary.running() == set()
+        assert a.group.phase is Phase.OVER
+
+
+async def test_silent_coordinator_stops_the_work() -> None:
+    """After a session timeout without a sign of life, others may own what was ours."""
+    dial = CuttableDial()
+    async with world(2) as here, here.member("a", dial=dial, session_timeout=0.6) as a:
+        await here.until_shared(a=2)
+        dial.cut()
+        await here.diary.until(lambda: bool(here.diary.of(PartitionsLost)))
+        await here.diary.until(lambda: here.diary.running() == set())
+        assert here.diary.count("refused") == here.diary.count("begin")
+        dial.mend()
+        await here.until_shared(a=2)
+        assert a.group.counters.lost >= 2
+        assert here.diary.overlaps() == []
+
+
+async def test_broken_connections_do_not_stop_the_work() -> None:
+    """A coordinator that is back within the session finds everything as it was."""
+    dial = CuttableDial()
+    async with world(2) as here, here.member("a", dial=dial) as a:
+        await here.until_shared(a=2)
+        dial.cut()
+        await here.diary.until(lambda: bool(here.diary.of(CoordinatorLost)))
+        dial.mend()
+        before = a.group.counters.wire.answers
+        a.group.rejoin()
+        await here.diary.until(lambda: a.group.counters.generations == 2)
+        assert a.group.counters.wire.answers > before
+        assert here.diary.count("begin") == 2
+        assert a.group.counters.lost == 0
+
+
+async def test_nobody_at_the_bootstrap_address() -> None:
+    """A member that never reached anybody can be stopped all the same."""
+    dial = CuttableDial()
+    dial.cut()
+    async with world(1) as here, here.member("a", dial=dial) as a:
+        await here.diary.until(lambda: a.group.counters.retries > 2)
+
+
+async def test_work_that_never_ends_does_not_hold_up_the_end() -> None:
+    """It is left behind, loudly, and its commits fail."""
+    gate = asyncio.Event()
+    errors: list[Exception] = []
+
+    async def stubborn(partition: Partition) -> None:
+        here.diary.note("begin", partition, "a")
+        while not gate.is_set():
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                here.diary.note("ignored", partition, "a")
+        try:
+            await partition.commit(1)
+        except PartitionLostError as error:
+            errors.append(error)
+        here.diary.note("end", partition, "a")
+
+    async with world(1) as here:
+        async with here.member("a", stubborn, close_timeout=0.2):
+            await here.until_shared(a=1)
+        assert here.diary.running("a") == {"orders[0]"}
+        assert here.server_members() == set()
+        assert len(here.diary.of(RevocationOverran)) == 1
+        (left,) = here.diary.of(WorkLeftBehind)
+        assert left.partitions == (("orders", 0),)
+        gate.set()
+        await here.diary.until(lambda: here.diary.count("end") == 1)
+        assert len(errors) == 1
+
+
+# -- misuse -------------------------------------------------------------------------------------
+
+
+async def test_group_has_one_user() -> None:
+    """Two runs, or a run and a loop, would work on the same partitions."""
+    async with world(1) as here, here.member("a") as a:
+        await here.until_shared(a=1)
+        with pytest.raises(GroupMisuseError, match=r"run\(\) already"):
+            await a.group.run(here.work("a"))
+        with pytest.raises(GroupMisuseError, match=r"run\(\) already"):
+            a.group.changes()
+    async with world(1) as here, here.group("a") as group:
+        group.changes()
+        with pytest.raises(GroupMisuseError, match=r"changes\(\) already"):
+            await group.run(here.work("a"))
+
+
+async def test_group_has_to_be_entered() -> None:
+    """Outside of its block a group does nothing."""
+    async with world(1) as here:
+        group = here.group("a")
+        with pytest.raises(GroupMisuseError, match="async with"):
+            await group.run(here.work("a"))
+        with pytest.raises(GroupMisuseError, match="async with"):
+            group.stop()
+        assert (group.owned, group.generation, group.phase) == ((), -1, Phase.OUT)
+
+
+async def test_group_is_entered_once() -> None:
+    """A group that was left does not come back."""
+    async with world(1) as here:
+        async with here.group("a") as group:
+            with pytest.raises(GroupMisuseError, match="once"):
+                await group.__aenter__()
+        with pytest.raises(GroupMisuseError, match="once"):
+            await group.__aenter__()
+        with pytest.raises(ClosedError):
+            group.rejoin()
+        with pytest.raises(ClosedError):
+            await group.run(here.work("a"))
+
+
+async def test_work_can_not_wait_for_its_own_end() -> None:
+    """A task that closes the group would wait for itself."""
+    errors: list[Exception] = []
+
+    async def work(_: Partition) -> None:
+        try:
+            await group.aclose()
+        except GroupMisuseError as error:
+            errors.append(error)
+            group.stop()
+
+    async with world(1) as here, here.group("a") as group:
+        await group.run(work)
+    assert len(errors) == 1
+
+
+async def test_partition_of_a_closed_group_is_lost() -> None:
+    """A partition that somebody kept says so."""
+    kept: list[Partition] = []
+
+    async def work(partition: Partition) -> None:
+        kept.append(partition)
+        group.stop()
+
+    async with world(1) as here, here.group("a") as group:
+        await group.run(work)
+    (partition,) = kept
+    assert not partition.is_owned
+    with pytest.raises(PartitionLostError):
+        await partition.commit(1)
+    with pytest.raises(PartitionLostError):
+        await partition.committed()
+    assert len(here.diary.of(GroupLeft)) == 1

@@ -1,0 +1,93 @@
+"""A partition as its user sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_client import PartitionLostError, Position
+from coterie_client.partition import Partition
+from tests.client.group.doubles import FakeKeeper
+
+pytestmark = pytest.mark.asyncio
+
+TOKEN = 7
+
+
+@pytest.fixture
+def keeper() -> FakeKeeper:
+    """Give one that keeps offsets."""
+    return FakeKeeper()
+
+
+@pytest.fixture
+def partition(keeper: FakeKeeper) -> Partition:
+    """Give a partition that is owned."""
+    return Partition(keeper, ("orders", 3), TOKEN, 5)
+
+
+async def test_nothing_is_committed_at_first(partition: Partition) -> None:
+    """Where nothing was committed there is no position."""
+    assert await partition.committed() is None
+
+
+async def test_commit_is_found_again(partition: Partition) -> None:
+    """What was committed is what is told, with its metadata."""
+    await partition.commit(42, "half way")
+    assert await partition.committed() == Position(42, "half way")
+    assert partition.position == Position(42, "half way")
+
+
+async def test_lost_partition_refuses_commits(partition: Partition, keeper: FakeKeeper) -> None:
+    """After a loss, commits fail by name and leave no trace."""
+    keeper.lost.add(TOKEN)
+    assert not partition.is_owned
+    with pytest.raises(PartitionLostError):
+        await partition.commit(1)
+    assert (partition.position, keeper.stored) == (None, {})
+
+
+async def test_lost_partition_tells_no_position(partition: Partition, keeper: FakeKeeper) -> None:
+    """Where to go on is not told to who may not go on."""
+    keeper.lost.add(TOKEN)
+    with pytest.raises(PartitionLostError, match=r"orders\[3\]"):
+        await partition.committed()
+
+
+@pytest.mark.parametrize("offset", [-1, 2**63])
+async def test_offset_that_fits_no_request_is_refused(
+    partition: Partition, keeper: FakeKeeper, offset: int
+) -> None:
+    """It would spoil the request that carries other partitions' commits too."""
+    with pytest.raises(ValueError, match="offset"):
+        await partition.commit(offset)
+    assert keeper.stored == {}
+
+
+@pytest.mark.parametrize("metadata", ["x" * 32768, "ä" * 16384, "\ud800"])
+async def test_metadata_that_fits_no_request_is_refused(
+    partition: Partition, keeper: FakeKeeper, metadata: str
+) -> None:
+    """Too long in bytes, or not to be written as bytes at all."""
+    with pytest.raises(ValueError, match=r"metadata|surrogates"):
+        await partition.commit(1, metadata)
+    assert keeper.stored == {}
+
+
+async def test_offset_is_a_number(partition: Partition) -> None:
+    """A float is no offset, even a whole one."""
+    with pytest.raises(TypeError):
+        await partition.commit(1.0)  # type: ignore[arg-type]
+
+
+async def test_partition_shows_what_it_is(partition: Partition, keeper: FakeKeeper) -> None:
+    """Its name is topic and number; its representation tells whether it is ours."""
+    assert str(partition) == "orders[3]"
+    assert repr(partition) == "<Partition orders[3] generation=5 token=7, owned>"
+    keeper.lost.add(TOKEN)
+    assert repr(partition).endswith("not owned any more>")
+
+
+async def test_progress_needs_nobody_who_watches(partition: Partition) -> None:
+    """Without a watchdog, telling of progress does nothing."""
+    partition.progress()
+    assert partition.is_owned

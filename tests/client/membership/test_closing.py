@@ -1,0 +1,244 @@
+"""How a membership ends: what is let go of, who is told, and that it ends for certain."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_client.membership import Abandon, FailureKind, Identity, Phase, Revoke
+from coterie_client.membership.events import GroupLeft
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
+from tests.support.scripted_membership import Script
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def at_work(instance: str | None = None) -> Script:
+    """A member in generation 5 that works on two partitions."""
+    script = Script("t", instance=instance).start()
+    script.settle(T0, T1, generation=5)
+    script.told.clear()
+    return script
+
+
+def test_leaving() -> None:
+    """Everything is let go of first, then the coordinator is told, then it is over."""
+    script = at_work()
+    script.close()
+    assert [type(each) for each in script.told] == [Revoke]
+    assert not script.awaits(LeaveGroupRequest)
+    script.release()
+    (member,) = script.asks(LeaveGroupRequest).members
+    assert (member.member_id, member.reason) == ("m-1", "closed")
+    assert script.stopped is None
+    script.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert script.stopped is not None
+    assert script.stopped.error is None
+    assert script.machine.identity == Identity()
+
+
+def test_last_commits() -> None:
+    """What the work committed at its end is stored before the member leaves."""
+    script = at_work()
+    script.close()
+    script.commit("k", T0, 7)
+    script.release()
+    assert not script.awaits(LeaveGroupRequest)
+    script.store()
+    assert script.error_of("k") is None
+    assert script.awaits(LeaveGroupRequest)
+
+
+def test_heartbeats_go_on() -> None:
+    """While work ends, the coordinator knows that we live."""
+    script = at_work()
+    script.close(within_ms=60_000)
+    script.next_beat()
+    script.next_beat()
+    assert script.told == script.told[:1]
+
+
+def test_rebalance_meanwhile() -> None:
+    """Who is leaving joins no more."""
+    script = at_work()
+    script.close(within_ms=60_000)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.sleep(1_000)
+    assert not script.awaits(JoinGroupRequest)
+
+
+def test_overrun() -> None:
+    """Work that does not end in the time that was given is left behind."""
+    script = at_work()
+    script.close(within_ms=1_000)
+    script.sleep(1_000)
+    assert script.told[-1] == Abandon(frozenset({T0, T1}))
+    assert script.awaits(LeaveGroupRequest)
+
+
+def test_close_again_with_less_time() -> None:
+    """Whoever loses patience can say so."""
+    script = at_work()
+    script.close(within_ms=60_000)
+    script.close(within_ms=0)
+    assert script.told[-1] == Abandon(frozenset({T0, T1}))
+
+
+def test_static_member_stays() -> None:
+    """It keeps its place for its next start: nobody is told anything."""
+    script = at_work("i")
+    script.close(leave=False)
+    script.release()
+    assert not script.sent(LeaveGroupRequest)
+    assert script.stopped is not None
+    assert [event.stays for event in script.seen(GroupLeft)] == [True]
+
+
+def test_static_member_leaves() -> None:
+    """By choice it gives its place up, by both its names."""
+    script = at_work("i")
+    script.close(leave=True)
+    script.release()
+    (member,) = script.asks(LeaveGroupRequest).members
+    assert (member.member_id, member.group_instance_id) == ("m-1", "i")
+
+
+@pytest.mark.parametrize("failure", list(FailureKind))
+def test_goodbye_unanswered(failure: FailureKind) -> None:
+    """Nothing depends on the answer."""
+    script = at_work()
+    script.close()
+    script.release()
+    script.fail(LeaveGroupRequest, failure)
+    assert script.stopped is not None
+    assert script.stopped.error is None
+
+
+def test_goodbye_does_not_wait_long() -> None:
+    """A process that stops is not kept by a coordinator that does not answer."""
+    script = at_work()
+    script.close()
+    script.release()
+    (send,) = script.awaited(LeaveGroupRequest)
+    assert send.timeout_ms <= 5_000
+
+
+def test_before_anything() -> None:
+    """A member that never found its coordinator just ends."""
+    script = Script("t").start()
+    script.close()
+    assert script.stopped is not None
+    assert not script.sent(LeaveGroupRequest)
+
+
+def test_during_the_first_join() -> None:
+    """A member without an id can't leave; what is under way does not matter any more."""
+    script = Script("t").start()
+    script.find()
+    script.close()
+    assert script.stopped is not None
+
+
+def test_during_a_join() -> None:
+    """The join that is under way is forgotten, and the goodbye does not queue up behind it."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    (join,) = script.awaited(JoinGroupRequest)
+    script.close()
+    script.release()
+    (leave,) = script.awaited(LeaveGroupRequest)
+    assert leave.lane is not join.lane
+    assert not script.awaits(JoinGroupRequest)
+
+
+def test_sync_while_closing() -> None:
+    """An assignment that arrives then is not begun with."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    script.close()
+    script.sync(T0, T1, ("t", 2))
+    assert [type(each) for each in script.told] == [Revoke]
+    script.release()
+    assert script.awaits(LeaveGroupRequest)
+    assert not script.awaits(SyncGroupRequest)
+
+
+def test_without_a_coordinator() -> None:
+    """Work ends as it should, and its commits wait no longer than the user does."""
+    script = at_work()
+    script.commit("k", T0, 7)
+    script.fail(OffsetCommitRequest)
+    script.close(within_ms=5_000)
+    script.release()
+    assert script.stopped is None
+    script.sleep(5_000)
+    assert script.error_of("k") is not None
+    assert script.stopped is not None
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_left_behind_while_closing(code: ErrorCode) -> None:
+    """Everything is lost at once, and it is not joined again."""
+    script = at_work()
+    script.close(within_ms=60_000)
+    script.next_beat(code)
+    assert script.working == {}
+    assert not script.awaits(JoinGroupRequest)
+    script.survive()
+    assert script.stopped is not None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID],
+)
+def test_late_heartbeat(code: ErrorCode) -> None:
+    """What a heartbeat says of a member that is leaving does not make it leave twice."""
+    script = at_work("i")
+    script.sleep(3_000)
+    script.close()
+    script.release()
+    assert script.machine.phase is Phase.LEAVING
+    script.beat(code)
+    assert len(script.sent(LeaveGroupRequest)) == 1
+    script.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert script.stopped is not None
+    assert script.stopped.error is None
+
+
+def test_nothing_after_the_end() -> None:
+    """Whatever is answered or asked after the end, nothing more is done."""
+    script = at_work()
+    script.sleep(3_000)
+    script.commit("k", T0, 7)
+    (heartbeat,) = script.awaited(HeartbeatRequest)
+    (commit,) = script.awaited(OffsetCommitRequest)
+    script.close(within_ms=0)
+    script.answer(LeaveGroupRequest, LeaveGroupResponse())
+    done = len(script.actions)
+    script.answer_ticket(heartbeat.ticket, HeartbeatResponse())
+    script.answer_ticket(commit.ticket, object())
+    script.subscribe("u")
+    script.close()
+    script.do(script.machine.rejoin("why not", script.now_ms))
+    script.fire()
+    assert script.actions[done:] == []
+
+
+def test_commit_after_the_end() -> None:
+    """It fails by name."""
+    script = at_work()
+    token = script.working[T0]
+    script.close(within_ms=0)
+    script.survive()
+    script.commit("k", T0, 7, token=token)
+    assert script.error_of("k") is not None

@@ -1,0 +1,319 @@
+"""Commits: many to a request, the newest wins, and nobody commits what is not theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_client.membership import FailureKind, PartitionLostError, Phase
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.errors import OffsetMetadataTooLargeError
+from coterie_protocol.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    SyncGroupRequest,
+)
+from tests.support.scripted_membership import Script
+
+T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
+
+
+def at_work() -> Script:
+    """A member in generation 5 that works on three partitions."""
+    script = Script("t", "u", instance="i").start()
+    script.settle(T0, T1, U0, generation=5)
+    script.told.clear()
+    return script
+
+
+def offsets(script: Script) -> dict[tuple[str, int], int]:
+    """What the commit under way says."""
+    return {
+        (topic.name, each.partition_index): each.committed_offset
+        for topic in script.asks(OffsetCommitRequest).topics
+        for each in topic.partitions
+    }
+
+
+def test_commit() -> None:
+    """It goes out at once, as the member that it is."""
+    script = at_work()
+    script.commit("k", T0, 7)
+    request = script.asks(OffsetCommitRequest)
+    assert offsets(script) == {T0: 7}
+    assert (request.member_id, request.generation_id_or_member_epoch) == ("m-1", 5)
+    assert request.group_instance_id == "i"
+    script.store()
+    assert script.error_of("k") is None
+
+
+def test_one_request_at_a_time() -> None:
+    """What comes meanwhile goes out together when the answer is there."""
+    script = at_work()
+    script.commit("a", T0, 1)
+    script.commit("b", T1, 2)
+    script.commit("c", U0, 3)
+    assert len(script.awaited(OffsetCommitRequest)) == 1
+    script.store()
+    assert offsets(script) == {T1: 2, U0: 3}
+    script.store()
+    assert [script.error_of(key) for key in "abc"] == [None, None, None]
+
+
+def test_newest_wins() -> None:
+    """One offset stands for the older ones of its partition, and answers for them."""
+    script = at_work()
+    script.commit("sent", T0, 1)
+    for key, offset in (("a", 2), ("b", 3), ("c", 4)):
+        script.commit(key, T0, offset)
+    script.store()
+    assert offsets(script) == {T0: 4}
+    assert not script.results.keys() & {"a", "b", "c"}
+    script.store()
+    assert script.results.keys() == {"sent", "a", "b", "c"}
+
+
+def test_older_offset_is_committed_too() -> None:
+    """The newest wish counts and not the highest number: who goes back means it."""
+    script = at_work()
+    script.commit("a", T0, 9)
+    script.store()
+    script.commit("b", T0, 3)
+    assert offsets(script) == {T0: 3}
+
+
+def test_failed_commit_does_not_overtake() -> None:
+    """A commit that is repeated gives way to a newer one of its partition."""
+    script = at_work()
+    script.commit("a", T0, 1)
+    script.commit("b", T0, 2)
+    script.store(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    script.sleep(150)
+    assert offsets(script) == {T0: 2}
+    script.store()
+    assert script.results.keys() == {"a", "b"}
+
+
+def test_partitions_fare_differently() -> None:
+    """What is stored is done, what may succeed later goes again, what can't is told."""
+    script = at_work()
+    script.commit("first", T0, 1)
+    script.commit("a", T0, 2)
+    script.commit("b", T1, 3)
+    script.commit("c", U0, 4)
+    script.store()
+    script.store(
+        ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.OFFSET_METADATA_TOO_LARGE
+    )
+    assert script.error_of("a") is None
+    assert isinstance(script.error_of("c"), OffsetMetadataTooLargeError)
+    script.sleep(150)
+    assert offsets(script) == {T1: 3}
+
+
+def test_partition_missing_in_the_answer() -> None:
+    """What the coordinator does not mention is not taken for stored."""
+    script = at_work()
+    script.commit("k", T0, 1)
+    script.answer(OffsetCommitRequest, OffsetCommitResponse(topics=()))
+    assert "k" not in script.results
+    script.sleep(150)
+    assert offsets(script) == {T0: 1}
+
+
+def test_lost_connection() -> None:
+    """The commit goes to whoever coordinates the group then."""
+    script = at_work()
+    script.commit("k", T0, 1)
+    script.fail(OffsetCommitRequest)
+    script.sleep(150)
+    script.find()
+    assert offsets(script) == {T0: 1}
+
+
+def test_unsendable_commit() -> None:
+    """It would not get better: who committed is told, and the member goes on."""
+    script = at_work()
+    error = ValueError("too large")
+    script.commit("k", T0, 1)
+    script.fail(OffsetCommitRequest, FailureKind.REFUSED, error)
+    assert script.error_of("k") is error
+    assert script.machine.phase is Phase.STABLE
+
+
+# -- who may commit ----------------------------------------------------------------------------
+
+
+def test_former_taking() -> None:
+    """Work that lost its partition can't commit, even when the member has it again."""
+    script = at_work()
+    token = script.working[T0]
+    script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    script.join(7, member_id="m-2")
+    script.sync(T0)
+    script.beat()
+    assert script.working[T0] > token
+    script.commit("old", T0, 99, token=token)
+    assert isinstance(script.error_of("old"), PartitionLostError)
+    assert not script.awaits(OffsetCommitRequest)
+
+
+def test_not_owned() -> None:
+    """Nobody commits what they do not own."""
+    script = at_work()
+    script.commit("k", ("t", 3), 1)
+    assert isinstance(script.error_of("k"), PartitionLostError)
+
+
+def test_lost_while_under_way() -> None:
+    """A commit fails with its partition, and its answer does not count any more."""
+    script = at_work()
+    script.commit("sent", T0, 1)
+    script.commit("waiting", T0, 2)
+    script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert isinstance(script.error_of("sent"), PartitionLostError)
+    assert isinstance(script.error_of("waiting"), PartitionLostError)
+    script.store()
+    assert script.results.keys() == {"sent", "waiting"}
+
+
+def test_answer_to_a_former_taking() -> None:
+    """A late answer says nothing of what was committed since the partition came back."""
+    script = at_work()
+    script.commit("old", T0, 1)
+    script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    script.join(7, member_id="m-2")
+    script.sync(T0)
+    script.beat()
+    script.commit("new", T0, 2)
+    script.store(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    assert "new" not in script.results
+    assert offsets(script) == {T0: 2}
+
+
+# -- during a rebalance ------------------------------------------------------------------------
+
+
+def test_during_a_join() -> None:
+    """The coordinator takes commits while it gathers the members, in the old generation's name."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.commit("k", T0, 1)
+    assert script.asks(OffsetCommitRequest).generation_id_or_member_epoch == 5
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_between_join_and_sync(*, leads: bool) -> None:
+    """It would be refused there, so it waits for the sync and goes in the new one's name."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6, leads=leads)
+    script.commit("k", T0, 1)
+    assert not script.awaits(OffsetCommitRequest)
+    if leads:
+        script.tell_topics()
+    script.sync(T0, T1, U0)
+    assert script.asks(OffsetCommitRequest).generation_id_or_member_epoch == 6
+
+
+def test_identity_changes_while_under_way() -> None:
+    """What the old generation could not store is stored by the new one: the work is the same."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.commit("k", T0, 1)
+    script.join(6)
+    script.store(ErrorCode.ILLEGAL_GENERATION)
+    assert "k" not in script.results
+    script.sync(T0, T1, U0)
+    script.sleep(150)
+    assert script.asks(OffsetCommitRequest).generation_id_or_member_epoch == 6
+    script.store()
+    assert script.error_of("k") is None
+    assert script.told == []
+
+
+def test_rebalance_in_progress() -> None:
+    """The commit is not lost: it is tried until it is stored, and the join is not delayed."""
+    script = at_work()
+    script.commit("k", T0, 1)
+    script.store(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.awaits(JoinGroupRequest)
+    script.sleep(150)
+    script.store(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    script.sync(T0, T1, U0)
+    script.sleep(500)
+    script.store()
+    assert script.error_of("k") is None
+    assert len(script.sent(JoinGroupRequest)) == 2
+
+
+def test_last_commit_of_a_revoked_partition() -> None:
+    """It is stored before the partition is given up: its next owner goes on from there."""
+    script = at_work()
+    script.subscribe("t")
+    script.commit("last", U0, 9)
+    script.release(U0)
+    assert not script.awaits(JoinGroupRequest)
+    assert U0 in script.machine.owned
+    script.store()
+    assert U0 not in script.machine.owned
+    assert script.awaits(JoinGroupRequest)
+
+
+def test_last_commit_after_a_sync() -> None:
+    """The same holds for what the leader took away: the join waits for the commit."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    script.sync(T0)
+    script.commit("last", U0, 9)
+    script.release()
+    assert not script.awaits(JoinGroupRequest)
+    script.store(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert not script.awaits(JoinGroupRequest)
+    script.sleep(150)
+    script.store()
+    assert script.claim() == ({T0}, 6)
+
+
+def test_last_commit_that_is_refused_for_good() -> None:
+    """It does not hold back the partition."""
+    script = at_work()
+    script.subscribe("t")
+    script.commit("last", U0, 9)
+    script.release(U0)
+    script.store(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    assert script.error_of("last") is not None
+    assert script.awaits(JoinGroupRequest)
+
+
+def test_commit_after_the_work_ended() -> None:
+    """As long as the partition is not given up, its token still stands."""
+    script = at_work()
+    token = script.working[U0]
+    script.subscribe("t")
+    script.commit("a", U0, 9)
+    script.release(U0)
+    script.commit("b", U0, 10, token=token)
+    script.store()
+    script.store()
+    assert script.error_of("b") is None
+    script.commit("c", U0, 11, token=token)
+    assert isinstance(script.error_of("c"), PartitionLostError)
+
+
+def test_rebalance_in_sync_while_closing() -> None:
+    """The last commits pass even when the group begins anew while the member says goodbye."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    script.close()
+    script.commit("last", T0, 9)
+    script.release()
+    script.refuse(SyncGroupRequest, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.asks(OffsetCommitRequest).generation_id_or_member_epoch == 6
+    assert script.awaits(HeartbeatRequest)
+    script.store()
+    assert script.error_of("last") is None

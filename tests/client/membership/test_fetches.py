@@ -1,0 +1,123 @@
+"""Questions for committed offsets."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_client.membership import ClosedError, FailureKind, Fetched, Phase, Position
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import OffsetFetchRequest, OffsetFetchResponse
+from tests.support.scripted_membership import Script
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def at_work() -> Script:
+    """A member in generation 5 that works on two partitions."""
+    script = Script("t").start()
+    script.settle(T0, T1, generation=5)
+    return script
+
+
+def position(script: Script, key: str) -> Position | None:
+    """What was found."""
+    result = script.results[key]
+    assert isinstance(result, Fetched)
+    assert result.error is None
+    return result.position
+
+
+def test_committed() -> None:
+    """The offset is told with its metadata."""
+    script = at_work()
+    script.fetch("k", T0)
+    script.tell_offset(7)
+    assert position(script, "k") == Position(7, "m")
+
+
+def test_nothing_committed() -> None:
+    """No offset is no error."""
+    script = at_work()
+    script.fetch("k", T0)
+    script.tell_offset(-1)
+    assert position(script, "k") is None
+
+
+def test_many_at_once() -> None:
+    """What is asked while a question is under way goes together with the next, each once."""
+    script = at_work()
+    for key, partition in (("a", T0), ("b", T1), ("c", T1), ("d", ("u", 0))):
+        script.fetch(key, partition)
+    script.tell_offset(1)
+    request = script.asks(OffsetFetchRequest)
+    assert [(each.name, each.partition_indexes) for each in request.topics or ()] == [
+        ("t", (1,)),
+        ("u", (0,)),
+    ]
+    script.tell_offset(2)
+    assert [position(script, key) for key in "abcd"] == [
+        Position(offset, "m") for offset in (1, 2, 2, 2)
+    ]
+
+
+def test_error_for_all() -> None:
+    """Versions that tell an error once mean it for each partition."""
+    script = at_work()
+    script.fetch("k", T0)
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    script.answer(OffsetFetchRequest, OffsetFetchResponse(error_code=code))
+    assert script.error_of("k") is not None
+
+
+def test_partition_missing_in_the_answer() -> None:
+    """What the coordinator does not mention is asked for again."""
+    script = at_work()
+    script.fetch("k", T0)
+    script.answer(OffsetFetchRequest, OffsetFetchResponse())
+    assert "k" not in script.results
+    script.sleep(150)
+    assert script.awaits(OffsetFetchRequest)
+
+
+def test_lost_connection() -> None:
+    """It is asked again of whoever coordinates the group then."""
+    script = at_work()
+    script.fetch("k", T0)
+    script.fail(OffsetFetchRequest)
+    script.sleep(150)
+    script.find()
+    script.tell_offset(7)
+    assert position(script, "k") == Position(7, "m")
+
+
+def test_unsendable() -> None:
+    """Who asked is told; the member goes on."""
+    script = at_work()
+    error = ValueError("no version for it")
+    script.fetch("k", T0)
+    script.fail(OffsetFetchRequest, FailureKind.REFUSED, error)
+    assert script.error_of("k") is error
+    assert script.machine.phase is Phase.STABLE
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_end_of_the_membership(*, is_sent: bool) -> None:
+    """Who still waits for an offset at the end is told that none will come."""
+    script = at_work()
+    if not is_sent:
+        script.fetch("before", T1)
+    script.fetch("k", T0)
+    script.close()
+    script.release()
+    script.survive()
+    assert script.stopped is not None
+    assert script.keys == script.results.keys()
+
+
+def test_end_without_a_coordinator() -> None:
+    """It ends the waiting too when there is nobody left to ask."""
+    script = Script("t").start()
+    script.fetch("k", T0)
+    script.close()
+    assert script.stopped is not None
+    assert isinstance(script.error_of("k"), ClosedError)

@@ -1,0 +1,392 @@
+"""Something else happens while a member is in the middle of something.
+
+Each cell of the grid brings a member to a moment, has one more thing happen, and then has
+everything answered kindly. The checks of `Script` run after each step: so no cell may start work
+twice, take away what is not there, settle a commit twice, or wait for what can't come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coterie_client.membership import FailureKind, Phase
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from tests.support.scripted_membership import Script
+
+T0, T1, U0, U1 = ("t", 0), ("t", 1), ("u", 0), ("u", 1)
+
+#: Those who lost everything keep nothing; whoever kept something goes on with it.
+NEW_START = {
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+}
+
+CODES = (
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.MEMBER_ID_REQUIRED,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+)
+
+
+# -- moments -----------------------------------------------------------------------------------
+
+
+def working() -> Script:
+    """At work on two topics, with nothing under way."""
+    script = Script("t", "u", instance="i").start()
+    script.settle(T0, T1, U0, generation=5)
+    return script
+
+
+def beating() -> Script:
+    """At work, with a heartbeat, a commit and a question for an offset under way."""
+    script = working()
+    script.sleep(3_000)
+    script.commit("sent", T0, 1)
+    script.commit("waiting", T0, 2)
+    script.fetch("offset", T1)
+    return script
+
+
+def looking() -> Script:
+    """The coordinator's connection broke, and it is being looked for."""
+    script = beating()
+    script.fail(HeartbeatRequest)
+    script.sleep(100)
+    return script
+
+
+def looking_at_first() -> Script:
+    """Nothing is known yet."""
+    return Script("t", "u", instance="i").start()
+
+
+def joining_at_first() -> Script:
+    """The first join of all is under way."""
+    script = looking_at_first()
+    script.find()
+    return script
+
+
+def joining() -> Script:
+    """Asking to be in the next generation, and at work meanwhile."""
+    script = working()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.sleep(3_000)
+    script.commit("sent", T0, 1)
+    script.fetch("offset", T1)
+    return script
+
+
+def leading() -> Script:
+    """Leading, and looking at the topics."""
+    script = joining()
+    script.join(6, leads=True)
+    return script
+
+
+def syncing() -> Script:
+    """In the next generation, but not told yet what to work on."""
+    script = joining()
+    script.join(6)
+    script.commit("waiting", T1, 2)
+    return script
+
+
+def proving() -> Script:
+    """Assigned, but not yet known to be counted on."""
+    script = joining_at_first()
+    script.join(5)
+    script.sync(T0)
+    assert script.machine.phase is Phase.PROVING
+    return script
+
+
+def revoking_before() -> Script:
+    """Letting go of a topic that is not wanted any more, to join then."""
+    script = beating()
+    script.subscribe("t")
+    assert script.machine.phase is Phase.PREPARING
+    return script
+
+
+def revoking_after() -> Script:
+    """Letting go of what the leader gave to others, to join then."""
+    script = joining()
+    script.join(6)
+    script.sync(T0, U0, U1)
+    script.commit("late", T1, 3)
+    assert script.machine.phase is Phase.STABLE
+    assert script.revoking == {T1}
+    return script
+
+
+def draining() -> Script:
+    """Work on a revoked partition has ended, and its last commit is under way."""
+    script = revoking_after()
+    script.release()
+    return script
+
+
+def closing() -> Script:
+    """Letting go of everything, to leave."""
+    script = beating()
+    script.close()
+    return script
+
+
+def closing_in_join() -> Script:
+    """Letting go of everything while a join is under way."""
+    script = joining()
+    script.close()
+    return script
+
+
+def leaving() -> Script:
+    """Saying goodbye, with older requests still under way."""
+    script = beating()
+    script.close()
+    script.store()
+    script.store()
+    script.release()
+    assert script.machine.phase is Phase.LEAVING
+    return script
+
+
+def fencing() -> Script:
+    """Out, and asking who is in."""
+    script = beating()
+    script.beat(ErrorCode.FENCED_INSTANCE_ID)
+    return script
+
+
+MOMENTS: tuple[Callable[[], Script], ...] = (
+    beating,
+    looking,
+    looking_at_first,
+    joining_at_first,
+    joining,
+    leading,
+    syncing,
+    proving,
+    revoking_before,
+    revoking_after,
+    draining,
+    closing,
+    closing_in_join,
+    leaving,
+    fencing,
+)
+
+KINDS: tuple[type[Any], ...] = (
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    SyncGroupRequest,
+    HeartbeatRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    MetadataRequest,
+    LeaveGroupRequest,
+    DescribeGroupsRequest,
+)
+
+
+def under_way() -> list[tuple[Callable[[], Script], type[Any]]]:
+    """Each moment with each kind of request that waits for an answer in it."""
+    return [(moment, kind) for moment in MOMENTS for kind in KINDS if moment().awaits(kind)]
+
+
+def named(value: Any) -> str | None:
+    """A readable test id."""
+    return value.__name__ if callable(value) else None
+
+
+def assert_recovers(script: Script) -> None:
+    """In the end it is at work, or it has stopped with all its promises kept."""
+    script.survive(T0, U1)
+    if script.stopped is None:
+        assert script.working.keys() == {T0, U1} or script.machine.phase is Phase.STABLE
+        assert not script.revoking
+    for _ in range(40):
+        if script.keys <= script.results.keys():
+            break
+        script.help_out(T0, U1)
+    assert script.keys == script.results.keys(), script.describe()
+
+
+# -- the grid ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("moment", "kind"), under_way(), ids=named)
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_error(moment: Callable[[], Script], kind: type[Any], code: ErrorCode) -> None:
+    """Whatever error a request is answered with, the member recovers or stops in good order."""
+    script = moment()
+    script.refuse(kind, code)
+    assert_recovers(script)
+
+
+@pytest.mark.parametrize(("moment", "kind"), under_way(), ids=named)
+@pytest.mark.parametrize("failure", list(FailureKind), ids=lambda kind: kind.name)
+def test_no_answer(moment: Callable[[], Script], kind: type[Any], failure: FailureKind) -> None:
+    """Whatever request gets no answer, the member recovers or stops in good order."""
+    script = moment()
+    script.fail(kind, failure)
+    assert_recovers(script)
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=named)
+@pytest.mark.parametrize("first", CODES, ids=lambda code: code.name)
+def test_error_on_everything(moment: Callable[[], Script], first: ErrorCode) -> None:
+    """All that is under way is answered with one error: what follows from it follows once."""
+    script = moment()
+    for send in script.awaited():
+        if send.ticket in script.outbox and send in script.awaited():
+            script.refuse(type(send.message), first)
+    assert_recovers(script)
+
+
+def subscribes(script: Script) -> None:
+    """The subscription changes."""
+    script.subscribe("t")
+
+
+def subscribes_twice(script: Script) -> None:
+    """The subscription changes, and back."""
+    script.subscribe("t")
+    script.subscribe("t", "u")
+
+
+def topic_grows(script: Script) -> None:
+    """A topic has more partitions than before."""
+    script.sleep(60_000 if script.machine.phase is Phase.STABLE else 0)
+    if script.awaits(MetadataRequest):
+        script.tell_topics(t=6)
+
+
+def topic_goes(script: Script) -> None:
+    """A topic is gone, and that is told often enough to be believed."""
+    for _ in range(3):
+        if not script.awaits(MetadataRequest):
+            script.machine._topics.refresh(script.now_ms)  # noqa: SLF001
+            script.fire()
+        if script.awaits(MetadataRequest):
+            script.tell_topics(u=None)
+
+
+def closes_and_leaves(script: Script) -> None:
+    """The user ends it."""
+    script.close(leave=True)
+
+
+def closes_and_stays(script: Script) -> None:
+    """The user ends it, and the member keeps its place."""
+    script.close(leave=False)
+
+
+def closes_at_once(script: Script) -> None:
+    """The user ends it, and does not wait for anything."""
+    script.close(within_ms=0)
+
+
+def is_suspended(script: Script) -> None:
+    """The process sleeps for longer than a session."""
+    script.jump(60_000)
+    script.fire()
+
+
+def is_suspended_and_answered(script: Script) -> None:
+    """The process sleeps for longer than a session, and finds an answer when it wakes up."""
+    script.jump(60_000)
+    waiting = script.awaited()
+    if waiting:
+        script.answer_kindly(waiting[0], (T0,))
+
+
+def overruns(script: Script) -> None:
+    """Work does not end in time."""
+    script.jump(script.config.release_ms + 1)
+    script.fire()
+
+
+def wants_rejoin(script: Script) -> None:
+    """The user has the group rebalance."""
+    script.do(script.machine.rejoin("asked for", script.now_ms))
+
+
+def gives_up(script: Script) -> None:
+    """The user can't work on a partition."""
+    script.revoking.discard(T0)
+    script.working.pop(T0, None)
+    script.do(script.machine.give_up([T0], script.now_ms))
+
+
+def releases_what_is_not_asked(script: Script) -> None:
+    """The user says that work has ended that was not to end."""
+    others = [each for each in (T0, U0, ("x", 9)) if each not in script.revoking]
+    script.do(script.machine.released(others, script.now_ms))
+
+
+EVENTS: tuple[Callable[[Script], None], ...] = (
+    subscribes,
+    subscribes_twice,
+    topic_grows,
+    topic_goes,
+    closes_and_leaves,
+    closes_and_stays,
+    closes_at_once,
+    is_suspended,
+    is_suspended_and_answered,
+    overruns,
+    wants_rejoin,
+    gives_up,
+    releases_what_is_not_asked,
+)
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=named)
+@pytest.mark.parametrize("happens", EVENTS, ids=named)
+def test_event(moment: Callable[[], Script], happens: Callable[[Script], None]) -> None:
+    """Whatever else happens, the member recovers or stops in good order."""
+    script = moment()
+    happens(script)
+    assert_recovers(script)
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=named)
+@pytest.mark.parametrize("first", EVENTS, ids=named)
+def test_two_events(moment: Callable[[], Script], first: Callable[[Script], None]) -> None:
+    """Two things may happen at once, whichever they are."""
+    for second in EVENTS:
+        script = moment()
+        try:
+            for happens in (first, second):
+                if script.stopped is None:
+                    happens(script)
+            assert_recovers(script)
+        except Exception as error:
+            error.add_note(f"{second.__name__} came second")
+            raise

@@ -1,0 +1,369 @@
+"""What a leader does between the join and the sync."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from coterie_client.assignors import (
+    Assignor,
+    Cluster,
+    CooperativeStickyAssignor,
+    InvalidAssignmentError,
+    MemberInfo,
+    Partitions,
+    RangeAssignor,
+    RebalanceProtocol,
+)
+from coterie_client.membership import Lose, Phase
+from coterie_client.membership.events import LeaderDecided, SubscriptionUnreadable
+from coterie_protocol.consumer import (
+    NEEDS_REJOIN,
+    Subscription,
+    decode_assignment,
+    flatten,
+    group_by_topic,
+)
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    MetadataRequest,
+    SyncGroupRequest,
+)
+from tests.support.scripted_membership import Script
+
+T = [("t", number) for number in range(4)]
+
+
+def wants(
+    *topics: str, owned: Collection[tuple[str, int]] = (), generation: int = -1
+) -> Subscription:
+    """Another member's subscription."""
+    return Subscription(
+        topics=topics, owned_partitions=group_by_topic(owned), generation_id=generation
+    )
+
+
+def leading(
+    others: Mapping[str, Subscription], *, assignor: Assignor | None = None, **topics: int | None
+) -> Script:
+    """A member that was just told to lead, and knows the topics."""
+    script = Script("t", assignors=[assignor] if assignor else None).start()
+    script.find()
+    script.join(1, leads=True, others=others)
+    script.tell_topics(**topics)
+    return script
+
+
+def given(script: Script) -> dict[str, set[tuple[str, int]]]:
+    """What the leader gave to everybody."""
+    return {
+        each.member_id: set(flatten(decode_assignment(each.assignment).assigned_partitions))
+        for each in script.asks(SyncGroupRequest).assignments
+    }
+
+
+def codes(script: Script) -> set[int]:
+    """The error codes in what the leader gave."""
+    return {
+        decode_assignment(each.assignment).error_code
+        for each in script.asks(SyncGroupRequest).assignments
+    }
+
+
+def test_shares_out() -> None:
+    """Everybody is in the assignment, and every partition is."""
+    script = leading({"m-2": wants("t")})
+    shares = given(script)
+    assert shares.keys() == {"m-1", "m-2"}
+    assert set.union(*shares.values()) == set(T)
+    assert codes(script) == {0}
+
+
+def test_waits_for_the_topics() -> None:
+    """A leader decides by what the topics are now, not by what it once heard."""
+    script = Script("t").start()
+    script.tell_topics()
+    script.find()
+    script.join(1, leads=True)
+    assert script.machine.phase is Phase.LEADING
+    assert not script.awaits(SyncGroupRequest)
+    script.tell_topics(t=6)
+    assert len(given(script)["m-1"]) == 6
+
+
+def test_looks_at_topics_that_only_others_want() -> None:
+    """The leader has to know them as well."""
+    script = Script("t").start()
+    script.find()
+    script.join(1, leads=True, others={"m-2": wants("u")})
+    assert [each.name for each in script.asks(MetadataRequest).topics or ()] == ["t", "u"]
+    script.tell_topics(u=2)
+    assert given(script)["m-2"] == {("u", 0), ("u", 1)}
+
+
+def test_withholds_what_others_own() -> None:
+    """A partition that has to move is given to nobody, and everybody is told to rejoin."""
+    script = leading({"m-2": wants("t", owned=T, generation=7)})
+    shares = given(script)
+    assert shares["m-1"] == set()
+    assert len(shares["m-2"]) == 2
+    assert codes(script) == {NEEDS_REJOIN}
+    assert script.seen(LeaderDecided)[-1].withheld == 2
+
+
+def test_contested_partition() -> None:
+    """What two claim with equal right goes to neither, until it is released."""
+    claims = {
+        "m-2": wants("t", owned=[("t", 0), ("t", 1)], generation=7),
+        "m-3": wants("t", owned=[("t", 0), ("t", 2)], generation=7),
+    }
+    shares = given(leading(claims))
+    assert all(("t", 0) not in share for share in shares.values())
+
+
+def test_stale_claim() -> None:
+    """A claim of an older generation yields to a newer one."""
+    claims = {
+        "m-2": wants("t", owned=T, generation=3),
+        "m-3": wants("t", owned=[("t", 0)], generation=7),
+    }
+    shares = given(leading(claims))
+    assert ("t", 0) in shares["m-3"]
+    assert ("t", 0) not in shares["m-2"]
+
+
+def test_unknown_but_owned() -> None:
+    """What the leader has not heard of stays with whoever owns it."""
+    script = leading({"m-2": wants("t", "x", owned=[("x", 0)], generation=7)}, x=None)
+    for _ in range(3):
+        if script.awaits(MetadataRequest):
+            script.tell_topics()
+        script.sleep(200)
+    assert ("x", 0) in given(script)["m-2"]
+
+
+def test_topic_that_never_settles() -> None:
+    """The others' partitions do not wait for ever for a topic that has no leader."""
+    script = Script("t").start()
+    script.find()
+    script.join(1, leads=True)
+    for _ in range(3):
+        script.refuse(MetadataRequest, ErrorCode.LEADER_NOT_AVAILABLE)
+        script.sleep(500)
+    assert script.awaits(SyncGroupRequest)
+
+
+def test_unreadable_subscription() -> None:
+    """Who can't be understood gets nothing, and the others get all."""
+    script = Script("t").start()
+    script.find()
+    mine = script.asks(JoinGroupRequest).protocols[0].metadata
+    script.answer(
+        JoinGroupRequest,
+        JoinGroupResponse(
+            generation_id=1,
+            protocol_name="cooperative-sticky",
+            leader="m-1",
+            member_id="m-1",
+            members=(
+                JoinGroupResponseMember(member_id="m-1", metadata=mine),
+                JoinGroupResponseMember(member_id="m-2", metadata=b"\x00"),
+            ),
+        ),
+    )
+    script.tell_topics()
+    assert given(script) == {"m-1": set(T), "m-2": set()}
+    assert [event.member_id for event in script.seen(SubscriptionUnreadable)] == ["m-2"]
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION]
+)
+def test_forbidden_topic_of_another(code: ErrorCode) -> None:
+    """What only another member wants can't bring down the leader, and the next one, and so on."""
+    script = Script("t").start()
+    script.find()
+    script.join(1, leads=True, others={"m-2": wants("u")})
+    answer = script.metadata()
+    topics = tuple(
+        each if each.name == "t" else type(each)(error_code=code, name=each.name, partitions=())
+        for each in answer.topics
+    )
+    script.answer(
+        MetadataRequest,
+        type(answer)(brokers=answer.brokers, controller_id=1, topics=topics),
+    )
+    assert script.stopped is None
+    assert given(script) == {"m-1": set(T), "m-2": set()}
+
+
+def test_leader_that_came_back() -> None:
+    """A static leader that restarted keeps what it decided before, and syncs without a decision."""
+    script = Script("t", instance="i").start()
+    script.find()
+    script.join(5, leads=True, others={"m-2": wants("u")}, skip_assignment=True)
+    script.tell_topics(u=2)
+    assert script.asks(SyncGroupRequest).assignments == ()
+    script.sync(T[0])
+    script.beat()
+    assert script.machine.phase is Phase.STABLE
+
+
+def test_leader_that_came_back_watches_the_topics() -> None:
+    """It has the group rebalance when a topic grows later on, others' topics too."""
+    script = Script("t", instance="i").start()
+    script.find()
+    script.join(5, leads=True, others={"m-2": wants("u")}, skip_assignment=True)
+    script.tell_topics(u=2)
+    script.sync(T[0])
+    script.beat()
+    while not script.awaits(MetadataRequest):
+        script.next_beat()
+    script.tell_topics(u=3)
+    assert script.claim() == ({T[0]}, 5)
+
+
+def test_dropped_while_leading() -> None:
+    """Nothing else is on its way that could tell it: all is lost, and it begins anew."""
+    script = Script("t").start()
+    script.settle(*T, generation=5)
+    script.told.clear()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6, leads=True)
+    script.beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert [type(each) for each in script.told] == [Lose]
+    assert script.asks(JoinGroupRequest).member_id == ""
+
+
+def test_own_rebalance_told_while_leading() -> None:
+    """Older coordinators tell of the rebalance that the leader is to end: it ends it."""
+    script = Script("t").start()
+    script.find()
+    script.join(6, leads=True)
+    script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.tell_topics()
+    script.sync(*T)
+    assert script.machine.phase is Phase.STABLE
+    assert len(script.sent(JoinGroupRequest)) == 1
+
+
+# -- assignors that fail -----------------------------------------------------------------------
+
+
+class Broken(Assignor):
+    """An assignor with one fault."""
+
+    name = "broken"
+    protocols = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+    def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
+        """Share out, or not."""
+        if self.fault == "raises":
+            raise ValueError("no idea")
+        everything = group_by_topic(cluster.partitions_of(["t"]))
+        if self.fault == "leaves members out":
+            return {}
+        if self.fault == "gives twice":
+            return dict.fromkeys(members, everything)
+        return CooperativeStickyAssignor().assign(cluster, members)
+
+    def subscription_user_data(
+        self, topics: Collection[str], owned: Partitions, generation: int
+    ) -> bytes | None:
+        """Nothing, or an error."""
+        del topics, owned, generation
+        if self.fault == "cannot subscribe":
+            raise ValueError("no idea")
+        return None
+
+    def on_assignment(
+        self, assignment: Partitions, generation: int, user_data: bytes | None = None
+    ) -> None:
+        """Take note, or raise an error."""
+        del assignment, generation, user_data
+        if self.fault == "cannot take note":
+            raise ValueError("no idea")
+
+
+def assert_gave_up(script: Script, error: type[Exception]) -> None:
+    """It leaves, so that another can lead, and says why it did."""
+    if script.awaits(LeaveGroupRequest):
+        assert "failed" in (script.asks(LeaveGroupRequest).members[0].reason or "")
+    script.survive()
+    assert script.stopped is not None
+    assert isinstance(script.stopped.error, error)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("raises", ValueError),
+        ("leaves members out", InvalidAssignmentError),
+        ("gives twice", InvalidAssignmentError),
+    ],
+)
+def test_broken_assignor(fault: str, error: type[Exception]) -> None:
+    """A leader that can't decide leaves the group at once, and the group goes on without it."""
+    script = leading({"m-2": wants("t")}, assignor=Broken(fault))
+    assert script.awaits(LeaveGroupRequest)
+    assert_gave_up(script, error)
+
+
+def test_broken_subscription() -> None:
+    """An assignor that can't even say what it wants stops its member."""
+    script = Script("t", assignors=[Broken("cannot subscribe")]).start()
+    script.find()
+    assert_gave_up(script, ValueError)
+
+
+def test_broken_note() -> None:
+    """An assignor that can't take note of what it was given stops its member."""
+    script = Script("t", assignors=[Broken("cannot take note")]).start()
+    script.find()
+    script.join(5)
+    script.sync(T[0])
+    script.beat()
+    assert script.awaits(LeaveGroupRequest)
+    assert script.working == {}
+    assert_gave_up(script, ValueError)
+
+
+def test_unknown_protocol() -> None:
+    """A group that uses an assignor we do not have can't be joined."""
+    script = Script("t", assignors=[RangeAssignor()]).start()
+    script.find()
+    script.join(5, protocol_name="cooperative-sticky")
+    script.survive()
+    assert script.stopped is not None
+    assert script.stopped.error is not None
+
+
+@pytest.mark.parametrize("topics", [("t",), ("t", "v")])
+def test_subscription_changes_while_leading(topics: tuple[str, ...]) -> None:
+    """What the leader itself wants has no bearing on what the others get."""
+    script = Script("t").start()
+    script.find()
+    script.join(1, leads=True, others={"m-2": wants("u")})
+    script.subscribe(*topics)
+    script.tell_topics(u=2, v=1)
+    assert given(script)["m-2"] == {("u", 0), ("u", 1)}
+
+
+def test_subscription_said_again_at_work() -> None:
+    """A leader keeps watching the others' topics."""
+    script = leading({"m-2": wants("u")}, u=2)
+    script.sync(*T)
+    script.beat()
+    script.subscribe("t")
+    while not script.awaits(MetadataRequest):
+        script.next_beat()
+    script.tell_topics(u=3)
+    assert script.claim() == (set(T), 1)

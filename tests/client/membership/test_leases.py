@@ -1,0 +1,383 @@
+"""Heartbeats, and the lease that they give: to know when the coordinator may have dropped us."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie_client.membership import FailureKind, Hangup, Identity, Lane, Lose, Phase, Send
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    SyncGroupRequest,
+)
+from tests.support.scripted_membership import NODE, Script
+
+T0, T1 = ("t", 0), ("t", 1)
+
+SESSION_MS = 45_000
+#: What a lease has less than a session: to stop takes a moment.
+MARGIN_MS = 4_500
+
+
+def at_work(**options: Any) -> Script:
+    """A member in generation 5 that works on two partitions; its heartbeat was just answered."""
+    script = Script("t", **options).start()
+    script.settle(T0, T1, generation=5)
+    script.told.clear()
+    return script
+
+
+# -- heartbeats --------------------------------------------------------------------------------
+
+
+def test_heartbeats_come_regularly() -> None:
+    """One goes out each interval, in the name of the generation."""
+    script = at_work()
+    for _ in range(5):
+        script.sleep(2_999)
+        assert not script.awaits(HeartbeatRequest)
+        script.sleep(1)
+        assert script.asks(HeartbeatRequest).generation_id == 5
+        script.beat()
+
+
+def test_late_answer_does_not_delay_the_next() -> None:
+    """The interval counts from when a heartbeat was sent."""
+    script = at_work()
+    script.sleep(3_000)
+    script.sleep(2_000)
+    script.beat()
+    script.sleep(999)
+    assert not script.awaits(HeartbeatRequest)
+    script.sleep(1)
+    assert script.awaits(HeartbeatRequest)
+
+
+def test_one_heartbeat_at_a_time() -> None:
+    """While one is unanswered, no other is sent."""
+    script = at_work()
+    script.sleep(10_000)
+    assert len(script.awaited(HeartbeatRequest)) == 1
+
+
+def test_new_generation_has_a_heartbeat_at_once() -> None:
+    """Whatever is under way for the generation before does not count any more."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.sleep(3_000)
+    old = script.awaited(HeartbeatRequest)[0]
+    script.join(6)
+    assert script.asks(HeartbeatRequest).generation_id == 6
+    script.answer_ticket(old.ticket, HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
+    assert script.told == []
+
+
+def test_heartbeats_during_a_join() -> None:
+    """Who keeps partitions while it joins keeps telling that it lives."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.sleep(3_000)
+    assert script.awaits(HeartbeatRequest)
+
+
+def test_no_heartbeats_during_a_join_without_partitions() -> None:
+    """The coordinator waits for whoever waits for it; there is nothing to keep."""
+    script = Script("t").start()
+    script.settle(generation=5)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.sleep(60_000)
+    assert not script.awaits(HeartbeatRequest)
+
+
+def test_heartbeats_during_a_revocation() -> None:
+    """However long letting go takes, the coordinator knows that we live."""
+    script = at_work()
+    script.subscribe("u")
+    assert script.machine.phase is Phase.PREPARING
+    script.next_beat()
+    script.next_beat()
+    assert script.told[-1:] == [script.told[0]]
+
+
+def test_heartbeat_lost() -> None:
+    """The coordinator is looked for, and told at once that we live."""
+    script = at_work()
+    script.sleep(3_000)
+    script.fail(HeartbeatRequest)
+    script.sleep(100)
+    script.find()
+    assert script.awaits(HeartbeatRequest)
+    assert script.told == []
+
+
+def test_heartbeat_unanswered() -> None:
+    """Who does not even answer heartbeats will not answer what waits beside them."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.sleep(3_000)
+    node = script.machine.coordinator
+    script.fail(HeartbeatRequest, FailureKind.TIMED_OUT)
+    assert script.actions.count(Hangup(node)) == 1  # type: ignore[arg-type]
+    assert script.machine.coordinator is None
+
+
+def test_heartbeat_that_cannot_be_sent() -> None:
+    """It will not get better: the member says so, and stops."""
+    script = at_work()
+    script.sleep(3_000)
+    error = ValueError("no version for it")
+    script.fail(HeartbeatRequest, FailureKind.REFUSED, error)
+    assert [type(each) for each in script.told] == [Lose]
+    script.survive()
+    assert script.stopped is not None
+    assert script.stopped.error is error
+
+
+def test_heartbeat_timeout_leaves_time_for_another() -> None:
+    """One that is not answered may be repeated before the session ends."""
+    script = at_work(session_timeout_ms=9_000)
+    script.sleep(3_000)
+    (send,) = script.awaited(HeartbeatRequest)
+    assert send.timeout_ms == 3_000
+
+
+# -- the lease ---------------------------------------------------------------------------------
+
+
+def test_silence() -> None:
+    """Work stops before the coordinator can have dropped us, counted from the last answered one."""
+    script = at_work()
+    sent_at_ms = script.now_ms
+    script.sleep(SESSION_MS - MARGIN_MS - 1)
+    assert script.working.keys() == {T0, T1}
+    script.sleep(1)
+    assert [type(each) for each in script.told] == [Lose]
+    assert script.now_ms < sent_at_ms + SESSION_MS
+
+
+def test_lease_counts_from_the_sending() -> None:
+    """An answer that was long on its way extends the lease by less."""
+    script = at_work()
+    script.sleep(3_000)
+    sent_at_ms = script.now_ms
+    script.sleep(14_000)
+    script.beat()
+    script.sleep(3_000)
+    script.fail(HeartbeatRequest)  # the next one is never answered
+    script.sleep(sent_at_ms + SESSION_MS - MARGIN_MS - script.now_ms - 1)
+    assert script.told == []
+    script.sleep(1)
+    assert [type(each) for each in script.told] == [Lose]
+
+
+def test_silence_forgets_the_generation_only() -> None:
+    """The coordinator may still know the member: it comes back under its id, claiming nothing."""
+    script = at_work()
+    script.sleep(SESSION_MS)
+    assert script.machine.identity == Identity("m-1")
+    assert script.claim() == (set(), -1)
+
+
+def test_rebalance_in_progress_is_a_sign_of_life() -> None:
+    """The coordinator counts on us while it waits for us."""
+    script = at_work()
+    for _ in range(20):
+        script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.working.keys() == {T0, T1}
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
+)
+def test_error_is_no_sign_of_life(code: ErrorCode) -> None:
+    """Who does not coordinate the group can't say that we are in it."""
+    script = at_work()
+    script.next_beat(code)
+    script.sleep(SESSION_MS - MARGIN_MS - 3_000)
+    assert [type(each) for each in script.told] == [Lose]
+
+
+def test_clock_jump() -> None:
+    """A process that was suspended stops its work first thing, before it reads what has come."""
+    script = at_work()
+    script.sleep(3_000)
+    script.jump(SESSION_MS)
+    script.beat()
+    assert [type(each) for each in script.told] == [Lose]
+
+
+def test_clock_jump_with_a_commit() -> None:
+    """What was done after the lease ended is not committed."""
+    script = at_work()
+    script.jump(SESSION_MS)
+    script.commit("k", T0, 7)
+    assert script.error_of("k") is not None
+    assert script.working == {}
+
+
+def test_silence_during_a_join() -> None:
+    """The join goes on, as its answer tells who we are; the work does not."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.sleep(SESSION_MS)
+    assert [type(each) for each in script.told] == [Lose]
+    script.join(6)
+    script.sync(T0, T1)
+    assert script.working == {}
+    script.beat()
+    assert script.working.keys() == {T0, T1}
+
+
+def test_silence_without_partitions() -> None:
+    """Who owns nothing has nothing to lose, and keeps its place."""
+    script = Script("t").start()
+    script.settle(generation=5)
+    script.sleep(3 * SESSION_MS)
+    assert script.told == []
+    assert script.machine.identity == Identity("m-1", 5)
+
+
+def test_work_on_in_silence() -> None:
+    """By choice, work goes on until the coordinator says otherwise."""
+    script = at_work(stop_when_silent=False)
+    script.sleep(10 * SESSION_MS)
+    assert script.told == []
+    script.beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert [type(each) for each in script.told] == [Lose]
+
+
+def test_work_begins_with_a_lease_only() -> None:
+    """An assignment that arrives late may be out of date: a heartbeat has to confirm it first."""
+    script = Script("t").start()
+    script.find()
+    script.join(5)
+    script.sync(T0)
+    assert script.machine.phase is Phase.PROVING
+    assert script.working == {}
+    script.beat()
+    assert script.working.keys() == {T0}
+
+
+def test_assignment_that_came_too_late() -> None:
+    """It is not begun with when the heartbeat says that the group went on."""
+    script = Script("t").start()
+    script.find()
+    script.join(5)
+    script.sync(T0)
+    script.beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert script.told == []
+    assert script.asks(JoinGroupRequest).member_id == ""
+
+
+def test_work_begins_at_once_by_choice() -> None:
+    """Who does not stop in silence does not wait for a sign of life either."""
+    script = Script("t", stop_when_silent=False).start()
+    script.find()
+    script.join(5)
+    script.sync(T0)
+    assert script.working.keys() == {T0}
+
+
+def test_coordinator_away_for_a_while() -> None:
+    """Work goes on while it is looked for, and nobody rebalances when it is back in time."""
+    script = at_work()
+    script.sleep(3_000)
+    script.fail(HeartbeatRequest)
+    for _ in range(10):
+        while not script.awaits(FindCoordinatorRequest):
+            script.sleep(50)
+        script.fail(FindCoordinatorRequest)
+    while not script.awaits(FindCoordinatorRequest):
+        script.sleep(50)
+    script.find()
+    script.beat()
+    assert script.told == []
+    assert script.machine.identity == Identity("m-1", 5)
+    assert script.machine.phase is Phase.STABLE
+
+
+# -- dropped while joining ---------------------------------------------------------------------
+
+
+def test_forgotten_while_joining() -> None:
+    """A heartbeat says that the coordinator dropped us: others may own by now what we work on."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert [type(each) for each in script.told] == [Lose]
+    assert script.awaits(JoinGroupRequest)
+
+
+def test_behind_while_joining() -> None:
+    """The generation we are in has ended because the one we ask for began: that is no news."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.next_beat(ErrorCode.ILLEGAL_GENERATION)
+    assert script.told == []
+
+
+def test_wish_to_join_is_repeated_in_time() -> None:
+    """An unanswered join may not have arrived: it is sent again before the rebalance can end."""
+    script = at_work(rebalance_timeout_ms=60_000)
+    calm_ms = script.now_ms
+    script.subscribe("t", "u")
+    first = script.awaited(JoinGroupRequest)[0]
+    while script.awaited(JoinGroupRequest)[0] == first:
+        script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.now_ms < calm_ms + 60_000
+
+
+def test_wish_to_join_is_repeated_after_a_long_revocation() -> None:
+    """However late the join was sent, there is time for another before the rebalance can end."""
+    script = at_work(rebalance_timeout_ms=60_000)
+    script.subscribe("t", "u")
+    script.join(6)
+    script.sync(T0)
+    calm_ms = script.now_ms
+    while script.now_ms < calm_ms + 50_000:
+        script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.release()
+    first = script.awaited(JoinGroupRequest)[0]
+    while script.awaited(JoinGroupRequest)[0] == first:
+        script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.now_ms < calm_ms + 60_000
+
+
+def test_sync_is_repeated_in_time() -> None:
+    """A sync may not have arrived either, and another rebalance may have begun meanwhile."""
+    script = at_work(rebalance_timeout_ms=60_000)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    calm_ms = script.now_ms
+    first = script.awaited(SyncGroupRequest)
+    while script.awaited(SyncGroupRequest) == first:
+        script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.now_ms < calm_ms + 60_000
+    assert script.asks(SyncGroupRequest) == first[0].message
+
+
+def test_repetition_takes_another_connection() -> None:
+    """Whatever is wrong with the old one can't be wrong with a new one."""
+    script = at_work(rebalance_timeout_ms=60_000)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    first = script.awaited(JoinGroupRequest)
+    while script.awaited(JoinGroupRequest) == first:
+        script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    hangup = script.actions.index(Hangup(NODE, Lane.GROUP))
+    assert isinstance(script.actions[hangup + 1], Send)
+    script.join(6)
+    script.sync(T0, T1)
+    assert script.machine.phase is Phase.STABLE
+
+
+def test_no_repetition_without_partitions() -> None:
+    """Who owns nothing has nothing to lose, and leaves the coordinator alone."""
+    script = Script("t", rebalance_timeout_ms=60_000).start()
+    script.find()
+    script.sleep(64_000)
+    assert len(script.sent(JoinGroupRequest)) == 1

@@ -1,0 +1,330 @@
+"""Members, connections and the coordinator fail: the work goes on, and nobody works twice.
+
+After every step the rig checks that no partition has two workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import pytest
+
+from coterie_client.assignors import (
+    Cluster,
+    CooperativeStickyAssignor,
+    MemberInfo,
+    Partitions,
+)
+from coterie_client.membership import Abandon, Lane, Lose, Phase, Revoke, Send
+from coterie_protocol.consumer import group_by_topic
+from coterie_protocol.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
+from tests.support.membership_world import Meeting, Worker
+
+SESSION_MS = 10_000
+
+
+def ended(worker: Worker) -> list[object]:
+    """Whatever made the worker stop work."""
+    return [each for each in worker.told if isinstance(each, Revoke | Lose | Abandon)]
+
+
+def forget_told(meeting: Meeting) -> None:
+    """Look only at what comes from now on."""
+    for worker in meeting.workers:
+        worker.told.clear()
+
+
+def until(meeting: Meeting, condition: Callable[[], bool]) -> None:
+    """Let time pass until something is so."""
+    until_ms = meeting.now_ms + 300_000
+    while not condition():
+        assert meeting.step(until_ms), meeting.describe_workers()
+
+
+# -- members -----------------------------------------------------------------------------------
+
+
+def test_member_dies() -> None:
+    """Its partitions are worked on again when its session is over; the others stop nothing."""
+    meeting = Meeting({"t": 6})
+    first, second, third = meeting.team(3)
+    forget_told(meeting)
+    died_ms = meeting.now_ms
+    third.die()
+    until(meeting, lambda: len(first.working) + len(second.working) == 6)
+    assert meeting.now_ms - died_ms < SESSION_MS + 5_000
+    assert ended(first) == ended(second) == []
+
+
+def test_all_but_one_die() -> None:
+    """The last one takes everything."""
+    meeting = Meeting({"t": 6})
+    workers = meeting.team(5)
+    for worker in workers[:4]:
+        worker.die()
+    meeting.run(SESSION_MS)
+    meeting.settle()
+    assert len(workers[4].working) == 6
+
+
+@pytest.mark.parametrize("phase", [Phase.LEADING, Phase.SYNCING])
+def test_leader_dies_in_a_rebalance(phase: Phase) -> None:
+    """The others keep what they have until there is another leader, and then get the rest."""
+    meeting = Meeting({"t": 6}, seed=3)
+    workers = meeting.team(3)
+    forget_told(meeting)
+    meeting.worker("new").start()
+    (leader,) = [worker for worker in workers if worker.machine.is_leader]
+    until(meeting, lambda: leader.machine.phase is phase)
+    leader.die()
+    meeting.run(SESSION_MS)
+    meeting.settle()
+    assert sorted(len(worker.working) for worker in meeting.alive) == [2, 2, 2]
+    assert not any(isinstance(each, Lose) for worker in meeting.alive for each in worker.told), (
+        meeting.describe_workers()
+    )
+
+
+def test_slow_member_overruns() -> None:
+    """Work that does not end is given up at its deadline, and the group goes on."""
+    meeting = Meeting({"t": 4})
+    (slow,) = meeting.team(1, finish_ms=None)
+    began_ms = meeting.now_ms
+    quick = meeting.worker("quick").start()
+    meeting.settle()
+    assert [type(each) for each in ended(slow)] == [Revoke, Abandon]
+    assert meeting.now_ms - began_ms < 65_000
+    assert len(slow.working) == len(quick.working) == 2
+
+
+def test_zombie() -> None:
+    """A member that is cut off stops by itself before others begin, and comes back with nothing."""
+    meeting = Meeting({"t": 6})
+    first, second, third = meeting.team(3)
+    forget_told(meeting)
+    cut_ms = meeting.now_ms
+    meeting.swallows = lambda worker, _send: worker is third
+    until(meeting, lambda: len(first.working) + len(second.working) == 6)
+    assert [type(each) for each in ended(third)] == [Lose]
+    assert meeting.now_ms - cut_ms < 2 * SESSION_MS
+    meeting.swallows = lambda _worker, _send: False
+    meeting.run(30_000)
+    meeting.settle()
+    assert [len(worker.working) for worker in (first, second, third)] == [2, 2, 2]
+
+
+def test_suspended_process() -> None:
+    """A process that sleeps through its session loses everything the moment it wakes up."""
+    meeting = Meeting({"t": 4})
+    first, second = meeting.team(2)
+    second.is_alive = False  # Nothing of it runs; its work has to be taken out of the rig's sight.
+    had = dict(second.working)
+    second.working = {}
+    meeting.run(2 * SESSION_MS)
+    assert len(first.working) == 4
+    second.is_alive = True
+    second.told.clear()
+    second.do(second.machine.fire(meeting.now_ms))
+    assert second.told == [Lose(frozenset(had), second.told[0].reason)]  # type: ignore[union-attr]
+    meeting.settle()
+    assert len(second.working) == 2
+
+
+# -- connections -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lane", list(Lane))
+@pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest])
+def test_connection_breaks(lane: Lane, kind: type) -> None:
+    """Whatever is under way when a connection breaks: nobody loses a partition for it."""
+    meeting = Meeting({"t": 6})
+    workers = meeting.team(2)
+    forget_told(meeting)
+    meeting.worker("new").start()
+    until(meeting, lambda: any(_is_under_way(worker, kind) for worker in workers))
+    for worker in workers:
+        meeting.cut(worker, lane)
+    meeting.settle()
+    assert not any(isinstance(each, Lose) for worker in workers for each in worker.told)
+
+
+def _is_under_way(worker: Worker, kind: type) -> bool:
+    lines = worker.lines.values()
+    return any(
+        isinstance(send.message, kind) for line in lines for send in line.unanswered.values()
+    )
+
+
+@pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest])
+def test_request_goes_nowhere(kind: type) -> None:
+    """A join or a sync that never arrives is noticed in time: nobody loses a partition for it."""
+    meeting = Meeting({"t": 6})
+    workers = meeting.team(3)
+    forget_told(meeting)
+    lost: list[Send] = []
+
+    def swallows(worker: Worker, send: Send) -> bool:
+        if worker is workers[0] and isinstance(send.message, kind) and not lost:
+            lost.append(send)
+            return True
+        return False
+
+    meeting.swallows = swallows
+    meeting.worker("new").start()
+    until(meeting, lambda: bool(lost))
+    meeting.settle()
+    assert not any(isinstance(each, Lose) for worker in workers for each in worker.told)
+
+
+def test_join_after_a_long_revocation_goes_nowhere() -> None:
+    """There is little time left then: the join is repeated before the rebalance can end."""
+    meeting = Meeting({"t": 6, "u": 1})
+    slow = meeting.worker("slow", "t", "u", finish_ms=50_000).start()
+    meeting.settle()
+    meeting.worker("quick").start()
+    until(meeting, lambda: any(isinstance(each, Revoke) for each in slow.told))
+    meeting.worker("new").start()  # A rebalance begins, and waits for the slow one.
+    lost: list[Send] = []
+
+    def swallows(worker: Worker, send: Send) -> bool:
+        if worker is slow and isinstance(send.message, JoinGroupRequest) and not lost:
+            lost.append(send)
+            return True
+        return False
+
+    meeting.swallows = swallows
+    until(meeting, lambda: bool(lost))
+    meeting.run(60_000)
+    meeting.settle()
+    assert not any(isinstance(each, Lose) for each in slow.told)
+
+
+# -- the coordinator ---------------------------------------------------------------------------
+
+
+def restart(meeting: Meeting, away_ms: int = 1_000) -> None:
+    """Have the coordinator die, and come back after a while with what it stored."""
+    meeting.stop_node()
+    meeting.run(away_ms)
+    meeting.start_node()
+
+
+def test_coordinator_restarts_at_work() -> None:
+    """Same generation, no rebalance, nothing stopped."""
+    meeting = Meeting({"t": 6})
+    workers = meeting.team(3)
+    before = [worker.machine.identity for worker in workers]
+    forget_told(meeting)
+    restart(meeting)
+    meeting.run(30_000)
+    assert [worker.machine.identity for worker in workers] == before
+    assert [worker.told for worker in workers] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    "phase", [Phase.PREPARING, Phase.JOINING, Phase.LEADING, Phase.SYNCING, Phase.STABLE]
+)
+def test_coordinator_restarts_in_a_rebalance(phase: Phase) -> None:
+    """In whichever phase of a rebalance: the members keep what they had, and it goes on."""
+    meeting = Meeting({"t": 6, "u": 2}, seed=5)
+    workers = [meeting.worker(name, "t", "u", finish_ms=300).start() for name in ("a", "b")]
+    meeting.settle()
+    forget_told(meeting)
+    first = workers[0]
+    first.subscribe("t")
+    meeting.worker("new", "t", "u").start()
+    until(meeting, lambda: any(worker.machine.phase is phase for worker in workers))
+    restart(meeting)
+    meeting.settle()
+    assert not any(isinstance(each, Lose) for worker in workers for each in worker.told)
+
+
+def test_coordinator_restarts_with_a_commit_under_way() -> None:
+    """The commit is stored in the end, and answered once."""
+    meeting = Meeting({"t": 2})
+    (worker,) = meeting.team(1)
+    worker.commit("k", ("t", 0), 7)
+    until(meeting, lambda: _is_under_way(worker, OffsetCommitRequest))
+    restart(meeting)
+    meeting.run(5_000)
+    assert worker.results["k"].error is None
+    assert meeting.offsets() == {("t", 0): 7}
+
+
+def test_coordinator_away_for_long() -> None:
+    """Without it nobody knows who is in: work stops with the session, and begins again later."""
+    meeting = Meeting({"t": 6})
+    workers = meeting.team(3)
+    meeting.stop_node()
+    meeting.run(SESSION_MS)
+    assert all(worker.working == {} for worker in workers)
+    meeting.start_node()
+    meeting.settle()
+
+
+def test_closing_without_a_coordinator() -> None:
+    """It ends all the same, in the time that was given."""
+    meeting = Meeting({"t": 2})
+    (worker,) = meeting.team(1)
+    meeting.stop_node()
+    meeting.run(100)
+    worker.close(within_ms=2_000)
+    meeting.run(2_000)
+    assert worker.stopped is not None
+
+
+def test_goodbye_goes_nowhere() -> None:
+    """The group hears of it when the session ends; the process does not wait for that."""
+    meeting = Meeting({"t": 4})
+    first, second = meeting.team(2)
+    meeting.swallows = lambda _worker, send: isinstance(send.message, LeaveGroupRequest)
+    second.close()
+    meeting.run(5_000)
+    assert second.stopped is not None
+    meeting.run(SESSION_MS)
+    meeting.settle()
+    assert len(first.working) == 4
+
+
+# -- assignors ---------------------------------------------------------------------------------
+
+
+class Moody(CooperativeStickyAssignor):
+    """An assignor of a user's, with one fault."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+    def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
+        """Share out badly."""
+        if self.fault == "raises":
+            raise RuntimeError("out of ideas")
+        if self.fault == "gives what is not there":
+            return {name: group_by_topic([("nowhere", 0)]) for name in members}
+        return super().assign(cluster, {})
+
+    def subscription_user_data(
+        self, topics: Collection[str], owned: Partitions, generation: int
+    ) -> bytes | None:
+        """As the one whose name it has."""
+        return super().subscription_user_data(topics, owned, generation)
+
+
+@pytest.mark.parametrize("fault", ["raises", "gives what is not there", "forgets the members"])
+def test_group_survives_a_broken_leader(fault: str) -> None:
+    """A leader that can't decide leaves with the error, and the others go on under another."""
+    meeting = Meeting({"t": 4})
+    broken = meeting.worker("broken", assignors=[Moody(fault)]).start()
+    meeting.run(10)
+    others = [meeting.worker(name).start() for name in ("a", "b")]
+    meeting.run(5_000)
+    meeting.settle()
+    assert broken.stopped is not None
+    assert broken.stopped.error is not None
+    assert [len(worker.working) for worker in others] == [2, 2]

@@ -1,0 +1,184 @@
+"""Eager and cooperative members: which of them one is, and what it says when it joins."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_client.assignors import (
+    Assignor,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RebalanceProtocol,
+    StickyAssignor,
+)
+from coterie_client.membership import Assign, Membership, MembershipConfig, Phase, Revoke, Sources
+from coterie_protocol.consumer import decode_sticky_data, flatten
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import JoinGroupRequest, SyncGroupRequest
+from tests.support.scripted_membership import Script, subscription_of
+
+T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
+
+
+def at_work(*assignors: Assignor) -> Script:
+    """A member in generation 5 that works on two partitions."""
+    script = Script("t", assignors=assignors, rack="r1").start()
+    script.settle(T0, T1, generation=5)
+    script.told.clear()
+    return script
+
+
+class CooperativeOnly(CooperativeStickyAssignor):
+    """An assignor that eager members can't use."""
+
+    name = "cooperative-only"
+    protocols = (RebalanceProtocol.COOPERATIVE,)
+
+
+# -- the choice --------------------------------------------------------------------------------
+
+
+def test_cooperative() -> None:
+    """A member whose assignors all allow it keeps its partitions while it joins."""
+    script = at_work(CooperativeStickyAssignor())
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.told == []
+    assert script.claim() == ({T0, T1}, 5)
+
+
+@pytest.mark.parametrize(
+    "assignors",
+    [(RangeAssignor(),), (RangeAssignor(), CooperativeStickyAssignor()), (StickyAssignor(),)],
+    ids=["range", "both", "sticky"],
+)
+def test_eager(assignors: tuple[Assignor, ...]) -> None:
+    """One assignor that knows eager members only makes the member one: it lets go of all first."""
+    script = at_work(*assignors)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.told_what() == [(Revoke, {T0, T1})]
+    assert not script.awaits(JoinGroupRequest)
+    script.release()
+    for protocol in range(len(assignors)):
+        subscription = subscription_of(script.asks(JoinGroupRequest), protocol)
+        assert subscription.owned_partitions == ()
+
+
+def test_eager_gets_everything_anew() -> None:
+    """What an eager member is given again is begun with anew, under a new token."""
+    script = at_work(RangeAssignor())
+    tokens = dict(script.working)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.release()
+    script.join(6)
+    script.sync(T0, T1)
+    script.beat()
+    assert [type(each) for each in script.told] == [Revoke, Assign]
+    assert all(script.working[each] > tokens[each] for each in tokens)
+
+
+def test_assignors_that_cannot_live_together() -> None:
+    """Without a protocol in common there is no way to join."""
+    sources = Sources(lambda: 0.5, lambda: 0)
+    with pytest.raises(ValueError, match="no protocol in common: range, cooperative-only"):
+        Membership(MembershipConfig(group="g"), [RangeAssignor(), CooperativeOnly()], sources)
+
+
+def test_no_assignor() -> None:
+    """Nor without an assignor."""
+    with pytest.raises(ValueError, match="an assignor at least"):
+        Membership(MembershipConfig(group="g"), [], Sources(lambda: 0.5, lambda: 0))
+
+
+# -- what it says ------------------------------------------------------------------------------
+
+
+def test_join_request() -> None:
+    """It says what Kafka's member says, and waits for longer than the coordinator may take."""
+    script = Script("t", session_timeout_ms=20_000, rebalance_timeout_ms=90_000).start()
+    script.find()
+    (send,) = script.awaited(JoinGroupRequest)
+    assert send.timeout_ms == 95_000
+    request = script.asks(JoinGroupRequest)
+    assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (20_000, 90_000)
+    assert (request.protocol_type, request.reason) == ("consumer", "first join")
+
+
+def test_reason_travels() -> None:
+    """Whoever runs the coordinator can see why there is a rebalance."""
+    script = at_work()
+    script.do(script.machine.rejoin("a better machine is there", script.now_ms))
+    assert script.asks(JoinGroupRequest).reason == "a better machine is there"
+
+
+def test_first_join_claims_nothing() -> None:
+    """No partitions, and no generation."""
+    script = Script("t").start()
+    script.find()
+    assert script.claim() == (set(), -1)
+
+
+def test_rack_travels() -> None:
+    """The leader can keep work near its data."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert subscription_of(script.asks(JoinGroupRequest)).rack_id == "r1"
+
+
+def test_assignors_in_order() -> None:
+    """The preferred one comes first: members vote."""
+    script = at_work(CooperativeStickyAssignor(), RangeAssignor())
+    assert [each.name for each in script.sent(JoinGroupRequest)[0].protocols] == [
+        "cooperative-sticky",
+        "range",
+    ]
+
+
+def test_eager_sticky_says_what_it_had() -> None:
+    """It has let go of everything, and still wants it back: that stands in its user data."""
+    script = at_work(StickyAssignor())
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.release()
+    data = decode_sticky_data(subscription_of(script.asks(JoinGroupRequest)).user_data or b"")
+    assert flatten(data.previous_assignment) == {T0, T1}
+    assert data.generation == 5
+
+
+def test_eager_sticky_says_so_in_the_next_attempt_too() -> None:
+    """A rebalance that came to nothing does not make it forget what it had."""
+    script = at_work(StickyAssignor())
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.release()
+    script.join(6)
+    script.refuse(SyncGroupRequest, ErrorCode.REBALANCE_IN_PROGRESS)
+    data = decode_sticky_data(subscription_of(script.asks(JoinGroupRequest)).user_data or b"")
+    assert flatten(data.previous_assignment) == {T0, T1}
+
+
+def test_sync_names_the_assignor() -> None:
+    """What the group chose is what counts."""
+    script = Script("t", assignors=[RangeAssignor(), CooperativeStickyAssignor()]).start()
+    script.find()
+    script.join(5, protocol_name="cooperative-sticky")
+    assert script.asks(SyncGroupRequest).protocol_name == "cooperative-sticky"
+
+
+def test_second_bounce() -> None:
+    """A member that lists both kinds stays eager even when the cooperative one is chosen."""
+    script = Script("t", assignors=[RangeAssignor(), CooperativeStickyAssignor()]).start()
+    script.find()
+    script.join(5, protocol_name="cooperative-sticky")
+    script.sync(T0)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.machine.phase is Phase.PREPARING
+
+
+def test_cooperative_member_loses_its_claims_with_its_generation() -> None:
+    """What was lost is not claimed: the group may have given it to others."""
+    script = at_work()
+    script.next_beat(ErrorCode.ILLEGAL_GENERATION)
+    assert script.claim() == (set(), -1)
+    script.join(7)
+    script.sync(T2)
+    script.beat()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.claim() == ({T2}, 7)

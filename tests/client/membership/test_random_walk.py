@@ -1,0 +1,201 @@
+"""Anything at all happens to a group, in any order, and then it is left alone.
+
+After every step the rig checks that no partition has two workers, that work is begun only where
+there is none, and that a commit is settled once. In the end every partition has a worker again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from coterie_client.assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
+from coterie_client.membership import Committed, Lane, Send
+from tests.support.membership_world import Meeting, Worker
+
+#: A few that everybody runs, so that a change that breaks much is seen at once by all.
+FIXED = range(16)
+#: Each run tries others as well.
+FRESH = 8
+
+KINDS: dict[str, Callable[[], tuple[Assignor, ...]]] = {
+    "cooperative": lambda: (CooperativeStickyAssignor(),),
+    "eager": lambda: (RangeAssignor(),),
+    "both": lambda: (RangeAssignor(), CooperativeStickyAssignor()),
+}
+
+#: How many members there are at once, at most.
+CROWD = 6
+
+
+class Walk:
+    """One walk, by one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.meeting = Meeting({"t": self.random.choice([1, 4, 7]), "u": 3}, seed=seed)
+        self.kind = self.random.choice(list(KINDS))
+        self.instances: dict[Worker, str] = {}
+        self.comes()
+
+    def run(self) -> None:
+        """Have things happen, then have everything settle."""
+        steps: tuple[Callable[[], None], ...] = (
+            self.comes,
+            self.comes,
+            self.closes,
+            self.dies,
+            self.connection_breaks,
+            self.requests_vanish,
+            self.node_restarts,
+            self.commits,
+            self.gives_up,
+            self.topic_grows,
+            self.subscribes,
+        )
+        for _ in range(self.random.randint(3, 12)):
+            self.random.choice(steps)()
+            self.meeting.run(self.random.choice([1, 30, 200, 3_000, 15_000]))
+        self.meeting.swallows = lambda _worker, _send: False
+        if not self.staying:
+            self.comes()
+        self.meeting.run(60_000)
+        self.meeting.settle(60_000)
+        self.check_promises()
+
+    def check_promises(self) -> None:
+        """Every commit of a living member has been answered."""
+        for worker in self.meeting.alive:
+            assert worker.asked <= worker.results.keys(), worker.name
+
+    @property
+    def staying(self) -> list[Worker]:
+        """The members that are there and mean to stay."""
+        return [worker for worker in self.meeting.alive if not worker.is_closing]
+
+    def anybody(self) -> Worker | None:
+        """One of them, if there is one."""
+        staying = self.staying
+        return self.random.choice(staying) if staying else None
+
+    # -- what may happen -----------------------------------------------------------------------
+
+    def comes(self) -> None:
+        """Somebody joins, perhaps under a name that is free."""
+        if len(self.staying) >= CROWD:
+            return
+        taken = {self.instances.get(worker) for worker in self.meeting.alive}
+        instance = f"i{self.random.randint(0, 3)}" if self.random.random() < 0.3 else None
+        if instance in taken:
+            instance = None
+        # A name always wants the same, as configured.
+        topics = ("t", "u") if instance else self.random.choice([("t",), ("t", "u")])
+        worker = self.meeting.worker(
+            f"w{len(self.meeting.workers)}",
+            *topics,
+            assignors=KINDS[self.kind](),
+            finish_ms=self.random.choice([1, 50, 2_000]),
+            instance=instance,
+        )
+        if instance:
+            self.instances[worker] = instance
+        worker.start()
+
+    def closes(self) -> None:
+        """Somebody leaves, or goes and keeps the place."""
+        if worker := self.anybody():
+            worker.close(leave=self.random.random() < 0.7)
+
+    def dies(self) -> None:
+        """Somebody is killed."""
+        if worker := self.anybody():
+            worker.die()
+
+    def connection_breaks(self) -> None:
+        """One of somebody's connections breaks."""
+        if worker := self.anybody():
+            self.meeting.cut(worker, self.random.choice(list(Lane)))
+
+    def requests_vanish(self) -> None:
+        """Some or all of what somebody sends arrives nowhere, for a while."""
+        victim = self.anybody()
+        until_ms = self.meeting.now_ms + self.random.choice([500, 5_000, 30_000])
+        share = self.random.choice([0.3, 1.0])
+
+        def swallows(worker: Worker, _send: Send) -> bool:
+            in_time = self.meeting.now_ms < until_ms
+            return worker is victim and in_time and self.random.random() < share
+
+        self.meeting.swallows = swallows
+
+    def node_restarts(self) -> None:
+        """The coordinator is away for a while."""
+        self.meeting.stop_node()
+        self.meeting.run(self.random.choice([1, 1_000, 20_000]))
+        self.meeting.start_node()
+
+    def commits(self) -> None:
+        """Somebody commits for all of its partitions."""
+        if worker := self.anybody():
+            for number, partition in enumerate(sorted(worker.working)):
+                worker.commit((self.meeting.now_ms, number), partition, number)
+
+    def gives_up(self) -> None:
+        """Somebody can't work on a partition."""
+        worker = self.anybody()
+        if worker and worker.working:
+            worker.give_up(self.random.choice(sorted(worker.working)))
+
+    def topic_grows(self) -> None:
+        """There is one more partition."""
+        self.meeting.change_topic("t", "grew", self.meeting.topics["t"] + 1)
+
+    def subscribes(self) -> None:
+        """Somebody wants other topics."""
+        worker = self.anybody()
+        if worker and worker not in self.instances:
+            worker.subscribe(*self.random.choice([("t",), ("t", "u"), ("u",)]))
+
+
+def walk(seed: int) -> Walk:
+    """Walk, and say by which seed if that fails."""
+    try:
+        done = Walk(seed)
+        done.run()
+    except Exception as error:
+        error.add_note(f"seed {seed}: run test_seed with it")
+        raise
+    return done
+
+
+@pytest.mark.parametrize("seed", FIXED)
+def test_seed(seed: int) -> None:
+    """Whatever happened, in the end everybody works and nobody waits."""
+    walk(seed)
+
+
+def test_fresh_seeds() -> None:
+    """The same holds for walks that nobody has walked before."""
+    for _ in range(FRESH):
+        walk(random.SystemRandom().randrange(2**32))
+
+
+def test_walks_are_repeatable() -> None:
+    """One seed leads the same way each time, or it would be of no use to know it."""
+    one, other = walk(5), walk(5)
+    assert one.meeting.describe_workers() == other.meeting.describe_workers()
+    assert one.meeting.now_ms == other.meeting.now_ms
+
+
+def test_walks_do_something() -> None:
+    """The fixed seeds commit, at least, or what they show is little."""
+    results = [
+        result
+        for seed in FIXED
+        for worker in walk(seed).meeting.workers
+        for result in worker.results.values()
+        if isinstance(result, Committed)
+    ]
+    assert any(result.error is None for result in results)

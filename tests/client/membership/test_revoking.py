@@ -1,0 +1,258 @@
+"""Letting go of partitions: how long it may take, and what happens when it takes longer."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_client.membership import Abandon, PartitionLostError, Phase, Revoke
+from coterie_client.membership.events import PartitionsReleased, RevocationOverran
+from coterie_protocol.consumer import flatten
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import JoinGroupRequest, OffsetCommitRequest
+from tests.support.scripted_membership import Script, subscription_of
+
+T0, T1, U0, U1 = ("t", 0), ("t", 1), ("u", 0), ("u", 1)
+
+REBALANCE_MS = 60_000
+#: How long letting go may take, so that there is time to join afterwards.
+RELEASE_MS = 54_000
+
+
+def at_work() -> Script:
+    """A member in generation 5 that works on four partitions; its heartbeat was just answered."""
+    script = Script("t", "u", rebalance_timeout_ms=REBALANCE_MS).start()
+    script.settle(T0, T1, U0, U1, generation=5)
+    script.told.clear()
+    return script
+
+
+def live(script: Script, ms: int, code: ErrorCode = ErrorCode.NONE) -> None:
+    """Let time pass, with heartbeats answered."""
+    until_ms = script.now_ms + ms
+    while script.now_ms < until_ms:
+        script.sleep(min(3_000, until_ms - script.now_ms))
+        for send in script.awaited():
+            if type(send.message).__name__ == "HeartbeatRequest":
+                script.beat(code)
+
+
+def test_released_bit_by_bit() -> None:
+    """Each partition is given up when its own work has ended; the join waits for all."""
+    script = at_work()
+    script.subscribe("t")
+    script.release(U0)
+    assert script.machine.owned.keys() == {T0, T1, U1}
+    assert not script.awaits(JoinGroupRequest)
+    script.release(U1)
+    assert script.awaits(JoinGroupRequest)
+    assert script.seen(PartitionsReleased)[-1].partitions == (U0, U1)
+
+
+def test_release_is_told_how_long_it_took() -> None:
+    """The report counts from when the work was asked to end."""
+    script = at_work()
+    script.subscribe("t")
+    live(script, 5_000)
+    script.release()
+    assert script.seen(PartitionsReleased)[-1].took_ms == 5_000
+
+
+def test_overrun() -> None:
+    """What does not end in time is given up without it, and the join goes out in time."""
+    script = at_work()
+    began_ms = script.now_ms
+    script.subscribe("t")
+    live(script, RELEASE_MS - 1)
+    assert not script.awaits(JoinGroupRequest)
+    live(script, 1)
+    assert [type(each) for each in script.told] == [Revoke, Abandon]
+    assert script.claim() == ({T0, T1}, 5)
+    assert script.now_ms < began_ms + REBALANCE_MS
+    assert script.seen(RevocationOverran)[-1].partitions == (U0, U1)
+
+
+def test_overrun_of_some() -> None:
+    """Only what did not end in time is abandoned."""
+    script = at_work()
+    script.subscribe("t")
+    script.release(U1)
+    live(script, RELEASE_MS)
+    assert script.told[-1] == Abandon(frozenset({U0}))
+
+
+def test_overrun_refuses_commits() -> None:
+    """Whatever still works on an abandoned partition can't commit for it."""
+    script = at_work()
+    token = script.working[U0]
+    script.subscribe("t")
+    live(script, RELEASE_MS)
+    script.commit("k", U0, 7, token=token)
+    assert isinstance(script.error_of("k"), PartitionLostError)
+
+
+def test_overrun_of_a_last_commit() -> None:
+    """A commit that is not stored in time fails with its partition."""
+    script = at_work()
+    script.subscribe("t")
+    script.commit("k", U0, 7)
+    script.release()
+    live(script, RELEASE_MS)
+    assert script.told[-1] == Abandon(frozenset({U0}))
+    assert isinstance(script.error_of("k"), PartitionLostError)
+    assert script.awaits(JoinGroupRequest)
+
+
+def test_late_release() -> None:
+    """Work that ends after it was abandoned changes nothing."""
+    script = at_work()
+    script.subscribe("t")
+    live(script, RELEASE_MS)
+    script.do(script.machine.released([U0, U1], script.now_ms))
+    assert script.claim() == ({T0, T1}, 5)
+
+
+def test_deadline_counts_from_the_sync() -> None:
+    """The group was whole when the sync was answered, so at the earliest when it was sent."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    sent_ms = script.now_ms
+    script.sleep(2_000)
+    script.sync(T0)
+    (revoke,) = script.told
+    assert isinstance(revoke, Revoke)
+    assert revoke.deadline_ms == sent_ms + RELEASE_MS
+
+
+def test_deadline_of_a_revocation_before_a_join() -> None:
+    """A rebalance that is told of may have begun a heartbeat ago: that time is gone."""
+    script = Script("t", "u", rebalance_timeout_ms=REBALANCE_MS).start()
+    script.settle(T0, U0, generation=5)
+    calm_ms = script.now_ms
+    script.sleep(2_900)
+    script.subscribe("t")
+    revoke = script.told[-1]
+    assert isinstance(revoke, Revoke)
+    assert revoke.deadline_ms == calm_ms + RELEASE_MS
+
+
+def test_second_revocation_keeps_the_deadline() -> None:
+    """What comes later has to be done by the time that what came first has."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    script.sync(T0, T1, U0)
+    live(script, 10_000)
+    script.close(within_ms=REBALANCE_MS)
+    first, second = script.told
+    assert isinstance(first, Revoke)
+    assert isinstance(second, Revoke)
+    assert second.partitions == {T0, T1, U0}
+    assert second.deadline_ms == first.deadline_ms
+
+
+def test_close_shortens_a_revocation() -> None:
+    """Who closes within a second means what is being let go of as well."""
+    script = at_work()
+    script.subscribe("v")
+    assert script.revoking == {T0, T1, U0, U1}
+    script.close(within_ms=1_000)
+    script.sleep(1_000)
+    assert script.told[-1] == Abandon(frozenset({T0, T1, U0, U1}))
+    assert script.machine.phase is Phase.LEAVING
+
+
+def test_rebalance_during_a_revocation() -> None:
+    """The join still waits for the work to end: nobody may own it before that."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    script.sync(T0, T1)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert not script.awaits(JoinGroupRequest)
+    script.release()
+    assert script.claim() == ({T0, T1}, 6)
+
+
+# -- giving up ---------------------------------------------------------------------------------
+
+
+def give_up(script: Script, *partitions: tuple[str, int]) -> None:
+    """Say that these can't be worked on here."""
+    for partition in partitions:
+        script.working.pop(partition, None)
+        script.revoking.discard(partition)
+    script.do(script.machine.give_up(partitions, script.now_ms))
+
+
+def refused(script: Script) -> frozenset[tuple[str, int]]:
+    """What the join under way says that the member can't work on."""
+    return flatten(subscription_of(script.asks(JoinGroupRequest)).refused_partitions)
+
+
+def test_give_up() -> None:
+    """The member joins again at once, without the partition, and says that it can't take it."""
+    script = at_work()
+    give_up(script, U0)
+    assert script.told == []
+    assert script.claim() == ({T0, T1, U1}, 5)
+    assert refused(script) == {U0}
+
+
+def test_give_up_after_the_last_commit() -> None:
+    """What it committed is stored before the group hears of it."""
+    script = at_work()
+    script.commit("k", U0, 7)
+    give_up(script, U0)
+    assert not script.awaits(JoinGroupRequest)
+    script.store()
+    assert script.claim() == ({T0, T1, U1}, 5)
+
+
+def test_give_up_is_said_once() -> None:
+    """In the next generation, the member may have it again."""
+    script = at_work()
+    give_up(script, U0)
+    script.join(6)
+    script.sync(T0, T1, U1)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert refused(script) == set()
+
+
+def test_give_up_while_joining() -> None:
+    """The join under way does not say so: it is not taken back, and the next join says it."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    give_up(script, U0)
+    script.join(6)
+    script.sync(T0, T1, U0, U1)
+    assert U0 not in script.working
+    assert script.claim() == ({T0, T1, U1}, 6)
+    assert refused(script) == {U0}
+
+
+def test_give_up_what_is_being_revoked() -> None:
+    """Its work has ended either way."""
+    script = at_work()
+    script.subscribe("t")
+    give_up(script, U0, U1)
+    assert script.claim() == ({T0, T1}, 5)
+
+
+def test_give_up_what_is_not_owned() -> None:
+    """Nothing follows from it."""
+    script = at_work()
+    give_up(script, ("t", 9))
+    assert script.machine.phase is Phase.STABLE
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_lost_while_giving_up(code: ErrorCode) -> None:
+    """The partition is gone anyway; the new start still says that it can't be worked on here."""
+    script = at_work()
+    script.commit("k", U0, 7)
+    give_up(script, U0)
+    script.store(code)
+    assert isinstance(script.error_of("k"), PartitionLostError)
+    assert not script.awaits(OffsetCommitRequest)
+    assert refused(script) == {U0}

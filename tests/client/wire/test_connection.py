@@ -1,0 +1,287 @@
+"""Real sockets: a connection becomes ready, carries requests, and ends in every way."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from coterie_client.errors import (
+    AnswerTimedOutError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    VersionNotSpokenError,
+)
+from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire import Connection, ConnectionLimits, Counters
+from coterie_protocol import API_VERSIONS, ApiKey, Request, decode_request, encode_response
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.errors import NetworkError, UnknownServerError
+from coterie_protocol.messages import (
+    ApiVersionsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    ListGroupsRequest,
+)
+from coterie_protocol.schema import VersionRange
+from tests.client.wire.doubles import (
+    HANG_UP,
+    PATIENCE_S,
+    SILENCE,
+    FakeServer,
+    heartbeat,
+    soon,
+    spoken,
+)
+
+pytestmark = pytest.mark.asyncio
+
+QUICK = ConnectionLimits(connect_timeout_ms=50)
+
+
+def speaking(**versions: str) -> Mapping[ApiKey, VersionRange]:
+    """What a server speaks: as this client does, except as said."""
+    changed = {ApiKey[api]: VersionRange.parse(text) for api, text in versions.items()}
+    return {**API_VERSIONS, **changed}
+
+
+async def test_requests_are_answered() -> None:
+    """Overlapping requests over a socket get their own answers."""
+    async with FakeServer() as server:
+        connection = await Connection.open(server.address, client_id="me")
+        questions = [connection.request(heartbeat("m" * n), timeout_s=5) for n in (1, 2, 3)]
+        answers: list[HeartbeatResponse] = await asyncio.gather(*questions)
+        assert [answer.throttle_time_ms for answer in answers] == [1, 2, 3]
+        assert {request.client_id for request in server.received} == {"me"}
+        assert not connection.closed
+        await connection.close()
+        assert connection.closed
+        await server.emptied()
+
+
+async def test_versions_are_asked_first() -> None:
+    """The first request is ApiVersions 3 with a name and version that Kafka permits."""
+    payloads = []
+    reply = encode_response(spoken(), 3, 1)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        size = int.from_bytes(await reader.readexactly(4))
+        payloads.append(await reader.readexactly(size))
+        writer.write(reply)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        connection = await Connection.open(NodeAddress(*server.sockets[0].getsockname()))
+        request = decode_request(payloads[0])
+        assert (request.api_key, request.api_version) == (ApiKey.API_VERSIONS, 3)
+        assert request.message.client_software_name == "coterie"
+        assert request.message.client_software_version[0].isdigit()
+        await connection.close()
+
+
+@pytest.mark.parametrize("known", ["0", "0-1", "0-2"])
+async def test_step_down_to_the_servers_versions(known: str) -> None:
+    """A server that refuses version 3 says what it knows, and is asked in that (KIP-511)."""
+    versions = speaking(API_VERSIONS=known, HEARTBEAT="0-1")
+    async with FakeServer(versions=versions) as server:
+        connection = await Connection.open(server.address)
+        assert server.versions_asked == [3, VersionRange.parse(known).last]
+        assert connection.version_for(HeartbeatRequest) == 1
+        await connection.request(heartbeat(), timeout_s=5)
+        assert server.received[0].api_version == 1
+        await connection.close()
+
+
+async def test_step_down_without_a_hint() -> None:
+    """A server that refuses and lists nothing is asked in version 0."""
+    asked = []
+    refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=())
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number, message in enumerate((refusal, spoken()), 1):
+            size = int.from_bytes(await reader.readexactly(4))
+            asked.append(decode_request(await reader.readexactly(size)).api_version)
+            writer.write(encode_response(message, 0, number))
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        connection = await Connection.open(NodeAddress(*server.sockets[0].getsockname()))
+        assert asked == [3, 0]
+        await connection.close()
+
+
+async def test_refusal_of_versions_altogether() -> None:
+    """Another error in the answer to ApiVersions is raised as what it is."""
+    answer = encode_response(
+        ApiVersionsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, api_keys=()), 3, 1
+    )
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        writer.write(answer)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        with pytest.raises(UnknownServerError, match="ApiVersions"):
+            await Connection.open(NodeAddress(*server.sockets[0].getsockname()))
+
+
+async def test_request_that_the_server_does_not_speak() -> None:
+    """It is refused before anything is sent, and the connection goes on."""
+    async with FakeServer(versions=speaking(LIST_GROUPS="0-3")) as server:
+        connection = await Connection.open(server.address)
+        with pytest.raises(VersionNotSpokenError, match="ListGroups"):
+            await connection.request(ListGroupsRequest(states_filter=("Dead",)), timeout_s=5)
+        await connection.request(heartbeat(), timeout_s=5)
+        assert [request.api_key for request in server.received] == [ApiKey.HEARTBEAT]
+        await connection.close()
+
+
+async def test_server_hangs_up_with_requests_under_way() -> None:
+    """All of them fail as lost."""
+
+    async def answer(request: Request) -> Any:
+        return HANG_UP if request.message.member_id == "last" else SILENCE
+
+    async with FakeServer(answer) as server:
+        connection = await Connection.open(server.address)
+        members = ("first", "second", "last")
+        questions = [connection.request(heartbeat(m), timeout_s=PATIENCE_S) for m in members]
+        errors = await asyncio.gather(*questions, return_exceptions=True)
+        assert [type(error) for error in errors] == [ConnectionLostError] * 3
+        assert all(isinstance(error, NetworkError) for error in errors)
+        await connection.close()
+
+
+async def test_half_open_server_is_given_up() -> None:
+    """A server that accepts requests but says nothing costs one time-out, and the connection."""
+
+    async def answer(_: Request) -> Any:
+        return SILENCE
+
+    async with FakeServer(answer) as server:
+        connection = await Connection.open(server.address)
+        with pytest.raises(AnswerTimedOutError):
+            await connection.request(heartbeat(), timeout_s=0.05)
+        assert connection.closed
+        await connection.close()
+        await server.emptied()
+
+
+async def test_open_is_given_up_when_nobody_talks() -> None:
+    """A listener that accepts and says nothing fails the attempt in time, and no socket stays."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = NodeAddress(*listener.getsockname())
+        counters = Counters()
+        with pytest.raises(ConnectionFailedError, match=r"more than 0\.05 s to tell its versions"):
+            await Connection.open(address, limits=QUICK, counters=counters)
+        assert (counters.connections_failed, counters.connections_opened) == (1, 0)
+
+
+async def test_open_cancelled() -> None:
+    """Whoever is cancelled while connecting leaves no socket."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        opening = asyncio.create_task(Connection.open(NodeAddress(*listener.getsockname())))
+        accepted, _ = await asyncio.to_thread(listener.accept)
+        opening.cancel()
+        await asyncio.wait({opening})
+        assert opening.cancelled()
+        accepted.settimeout(PATIENCE_S)
+        with accepted:  # the client's question, and then its end
+            while await asyncio.to_thread(accepted.recv, 1_000):
+                pass
+
+
+async def test_nobody_listens() -> None:
+    """A refused connection is a failure that may pass, and names the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = NodeAddress(*listener.getsockname())
+    with pytest.raises(ConnectionFailedError, match=str(address)) as caught:
+        await Connection.open(address)
+    assert caught.value.retriable
+
+
+async def test_open_cancelled_at_any_moment() -> None:
+    """Whichever step is under way, cancelling leaves no socket and no task."""
+    async with FakeServer() as server:
+        for turns in range(25):
+            opening = asyncio.create_task(Connection.open(server.address))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            opening.cancel()
+            await asyncio.wait({opening})
+            if not opening.cancelled():
+                await opening.result().close()
+        await server.emptied()
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 64 + ".invalid", "a..b"])
+async def test_host_without_address(host: str) -> None:
+    """A name that can't be found, or be no name at all, is a failed connection like others."""
+    with pytest.raises(ConnectionFailedError, match=host):
+        await Connection.open(NodeAddress(host, 9092))
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\0\0\0\4\0\0\0\1", b"\0\0\0\5\0\0\0\1\0"],
+    ids=["HTTP", "end", "no body", "half a body"],
+)
+async def test_something_that_is_no_kafka(greeting: bytes) -> None:
+    """A peer that says something else, or closes, fails the attempt with a hint."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(greeting)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        with pytest.raises(ConnectionFailedError, match="Check that a server listens there"):
+            await Connection.open(NodeAddress(*server.sockets[0].getsockname()))
+
+
+async def test_close_with_requests_under_way() -> None:
+    """They fail as lost, and the server sees the end."""
+
+    async def answer(_: Request) -> Any:
+        return SILENCE
+
+    async with FakeServer(answer) as server:
+        connection = await Connection.open(server.address)
+        task = asyncio.create_task(connection.request(heartbeat(), timeout_s=PATIENCE_S))
+        await soon(lambda: bool(server.received))
+        await connection.close()
+        await connection.close()
+        with pytest.raises(ConnectionLostError):
+            await task
+        await server.emptied()
+
+
+@pytest.mark.parametrize("host", ["localhost", "::1"])
+async def test_names_and_ipv6(host: str) -> None:
+    """A host may be a name or an IPv6 address."""
+    if host == "::1" and not _has_ipv6():
+        pytest.skip("no IPv6 here")
+    async with FakeServer(host=host) as server:
+        connection = await Connection.open(server.address)
+        assert connection.address.host == host
+        await connection.request(heartbeat(), timeout_s=5)
+        await connection.close()
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,412 @@
+"""Requests to nodes: over which connection, tried how often, and what comes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from coterie_client.errors import (
+    AnswerTimedOutError,
+    ClientClosedError,
+    ConfigurationError,
+    ConnectionFailedError,
+    ConnectionLostError,
+)
+from coterie_client.membership.actions import ANY, Lane, NodeAddress
+from coterie_client.wire import (
+    ConnectionLimits,
+    Network,
+    RetryOptions,
+    Sasl,
+    SaslMechanism,
+    Security,
+    Tls,
+)
+from coterie_client.wire.dialling import dial_tcp
+from coterie_protocol import ApiKey, Request
+from coterie_protocol.messages import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    MetadataRequest,
+)
+from tests.client.wire.doubles import (
+    HANG_UP,
+    PATIENCE_S,
+    SILENCE,
+    FakeServer,
+    heartbeat,
+    metadata_of,
+    soon,
+)
+
+pytestmark = pytest.mark.asyncio
+
+#: An address where nobody listens: the discard port, which no test machine serves.
+NOBODY = NodeAddress("127.0.0.1", 9)
+PROMPT = RetryOptions(base_ms=1, max_ms=1, jitter=0)
+
+
+def network(*bootstrap: NodeAddress, **options: Any) -> Network:
+    """A network that goes about its nodes in order and without much of a back-off."""
+    return Network(bootstrap, **{"random": lambda: 0.0, "reconnect": PROMPT, **options})
+
+
+def join() -> JoinGroupRequest:
+    """A request that may be parked."""
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
+    return JoinGroupRequest(
+        group_id="group",
+        session_timeout_ms=1_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(protocol,),
+    )
+
+
+def joined() -> JoinGroupResponse:
+    """Its answer."""
+    return JoinGroupResponse(protocol_name="range", leader="m", member_id="m", members=())
+
+
+async def test_one_connection_serves_many_requests() -> None:
+    """Requests that come at the same time share one attempt, and later ones its connection."""
+    async with FakeServer() as server, network(server.address) as net:
+        questions = [net.request(heartbeat(), timeout_s=5) for _ in range(10)]
+        await asyncio.gather(*questions)
+        await net.request(heartbeat(), to=server.address, timeout_s=5)
+        assert server.accepted == 1
+        assert (net.counters.connections_opened, net.counters.answers) == (1, 12)
+
+
+async def test_parked_join_does_not_delay_a_heartbeat() -> None:
+    """The two lanes are two connections: one waits, the other goes on."""
+    release = asyncio.Event()
+
+    async def answer(request: Request) -> Any:
+        if request.api_key is ApiKey.JOIN_GROUP:
+            await release.wait()
+            return joined()
+        return HeartbeatResponse()
+
+    async with FakeServer(answer) as server, network(server.address) as net:
+        to = server.address
+        joining = asyncio.create_task(
+            net.request(join(), to=to, lane=Lane.GROUP, timeout_s=PATIENCE_S)
+        )
+        await soon(lambda: len(server.received) == 1)
+        for _ in range(3):
+            await net.request(heartbeat(), to=to, lane=Lane.LIFE, timeout_s=5)
+        assert not joining.done()
+        release.set()
+        assert (await joining).member_id == "m"
+        assert server.accepted == 2
+
+
+async def test_any_tries_the_next_node() -> None:
+    """A node that can't be reached does not fail a request that any may answer."""
+    async with FakeServer() as server, network(NOBODY, server.address) as net:
+        assert await net.request(heartbeat(), timeout_s=5) == HeartbeatResponse(throttle_time_ms=6)
+        assert net.counters.connections_failed == 1
+
+
+async def test_any_tries_the_next_node_after_a_loss() -> None:
+    """Nor does a node that hangs up on it."""
+
+    async def hang_up(_: Request) -> Any:
+        return HANG_UP
+
+    async with (
+        FakeServer(hang_up) as bad,
+        FakeServer() as good,
+        network(bad.address, good.address) as net,
+    ):
+        await net.request(heartbeat(), to=ANY, timeout_s=5)
+        assert (len(bad.received), len(good.received)) == (1, 1)
+
+
+async def test_any_prefers_what_is_connected() -> None:
+    """Once a node has answered, the ones before it are not tried again."""
+    async with FakeServer() as server, network(NOBODY, server.address) as net:
+        for _ in range(3):
+            await net.request(heartbeat(), timeout_s=5)
+        assert net.counters.connections_failed == 1
+
+
+async def test_nobody_answers() -> None:
+    """The error names every node and what is wrong with it."""
+    other = NodeAddress("127.0.0.1", 7)
+    async with network(NOBODY, other) as net:
+        with pytest.raises(ConnectionFailedError) as caught:
+            await net.request(heartbeat(), timeout_s=5)
+        assert str(NOBODY) in str(caught.value)
+        assert str(other) in str(caught.value)
+        assert caught.value.retriable
+
+
+async def test_a_named_node_is_asked_alone() -> None:
+    """A request to one node does not go to another when that one fails."""
+    async with FakeServer() as server, network(server.address) as net:
+        with pytest.raises(ConnectionFailedError):
+            await net.request(heartbeat(), to=NOBODY, timeout_s=5)
+        assert server.received == []
+
+
+async def test_reconnects_after_a_restart() -> None:
+    """A lost connection fails what is under way, and the next request makes a new one."""
+    async with FakeServer() as server, network(server.address) as net:
+        await net.request(heartbeat(), timeout_s=5)
+        await server.stop()
+        await server.start()
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                # The first request may still meet the old connection.
+                with contextlib.suppress(ConnectionLostError, ConnectionFailedError):
+                    await net.request(heartbeat(), timeout_s=5)
+                    break
+        assert net.counters.reconnects >= 1
+        assert net.counters.connections_lost == 1
+
+
+async def test_silent_node_is_left() -> None:
+    """A time-out ends the connection; the next request takes a new one."""
+
+    async def answer(_: Request) -> Any:
+        return SILENCE if len(server.received) == 2 else HeartbeatResponse()
+
+    async with FakeServer(answer) as server, network(server.address) as net:
+        await net.request(heartbeat(), timeout_s=5)
+        with pytest.raises(AnswerTimedOutError, match="Heartbeat"):
+            await net.request(heartbeat(), timeout_s=0.05)
+        await net.request(heartbeat(), timeout_s=5)
+        assert server.accepted == 2
+
+
+async def test_time_includes_connecting() -> None:
+    """A request fails in its time though the attempt goes on, for the sake of the next one."""
+    reach = asyncio.Event()
+
+    async def dial(make: Callable[[], asyncio.Protocol], to: NodeAddress, tls: Any) -> object:
+        await reach.wait()
+        return await dial_tcp(make, to, tls)
+
+    async with FakeServer() as server, network(server.address, dial=dial) as net:
+        with pytest.raises(ConnectionFailedError, match="in time for Heartbeat"):
+            await net.request(heartbeat(), timeout_s=0.01)
+        reach.set()
+        await net.request(heartbeat(), timeout_s=5)
+        assert server.accepted == 1
+
+
+async def test_cancelled_caller_leaves_the_attempt_to_others() -> None:
+    """Of two that wait for a connection, one may be cancelled without harm to the other."""
+    reach = asyncio.Event()
+
+    async def dial(make: Callable[[], asyncio.Protocol], to: NodeAddress, tls: Any) -> object:
+        await reach.wait()
+        return await dial_tcp(make, to, tls)
+
+    async with FakeServer() as server, network(server.address, dial=dial) as net:
+        tasks = [asyncio.create_task(net.request(heartbeat(), timeout_s=5)) for _ in range(2)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        await asyncio.wait({tasks[0]})
+        reach.set()
+        await tasks[1]
+        assert server.accepted == 1
+
+
+class Stopwatch:
+    """Records when a node is dialled, by the clock of the loop, and refuses."""
+
+    def __init__(self) -> None:
+        self.at_s: list[float] = []
+
+    async def dial(self, *_: object) -> object:
+        """Refuse."""
+        self.at_s.append(asyncio.get_running_loop().time())
+        raise ConnectionRefusedError("refused")
+
+    @property
+    def gaps_s(self) -> list[float]:
+        """The time between attempts."""
+        return [later - sooner for sooner, later in zip(self.at_s, self.at_s[1:], strict=False)]
+
+
+async def test_back_off_between_attempts() -> None:
+    """However fast a caller asks again, attempts keep to the doubling pace."""
+    watch = Stopwatch()
+    pace = RetryOptions(base_ms=10, max_ms=40, jitter=0)
+    async with network(NOBODY, dial=watch.dial, reconnect=pace) as net:
+        for _ in range(5):
+            with pytest.raises(ConnectionFailedError):
+                await net.request(heartbeat(), to=NOBODY, timeout_s=5)
+    # The loop's clock may round a timer by a millisecond.
+    for gap_s, least_s in zip(watch.gaps_s, [0.01, 0.02, 0.04, 0.04], strict=True):
+        assert gap_s >= least_s - 0.001
+
+
+class Recorded(RetryOptions):
+    """A pace without waiting, that remembers how many failures in a row it was asked for."""
+
+    asked: ClassVar[list[int]] = []
+
+    def delay_ms(self, failures: int, chance: float) -> int:
+        """Do not wait."""
+        del chance
+        self.asked.append(failures)
+        return 0
+
+
+async def test_answer_ends_the_row_of_failures() -> None:
+    """After an answer, the next failure counts as the first."""
+    Recorded.asked.clear()
+    refusals = [True, True, True, False, True]
+
+    async def dial(make: Callable[[], asyncio.Protocol], to: NodeAddress, tls: Any) -> object:
+        if refusals.pop(0):
+            raise ConnectionRefusedError("refused")
+        return await dial_tcp(make, to, tls)
+
+    async with (
+        FakeServer() as server,
+        network(server.address, dial=dial, reconnect=Recorded()) as net,
+    ):
+        for _ in range(3):
+            with pytest.raises(ConnectionFailedError):
+                await net.request(heartbeat(), timeout_s=5)
+        await net.request(heartbeat(), timeout_s=5)
+        net.hang_up(server.address)
+        with pytest.raises(ConnectionFailedError):
+            await net.request(heartbeat(), timeout_s=5)
+    assert Recorded.asked == [1, 2, 3, 1]
+
+
+async def test_learns_nodes_from_answers() -> None:
+    """Nodes and the controller come from Metadata, coordinators from FindCoordinator."""
+    third = Coordinator(key="g", node_id=3, host="three", port=3, error_message=None)
+    lost = Coordinator(key="h", node_id=-1, host="", port=-1, error_code=15, error_message=None)
+
+    async def answer(request: Request) -> Any:
+        if request.api_key is ApiKey.METADATA:
+            return metadata_of(server.address, NodeAddress("two", 2), controller=1)
+        if request.api_version < 4:
+            return FindCoordinatorResponse(node_id=2, host="late", port=4)
+        return FindCoordinatorResponse(coordinators=(third, lost))
+
+    async with FakeServer(answer) as server, network(server.address) as net:
+        await net.request(MetadataRequest(topics=None), timeout_s=5)
+        assert net.known == {0: server.address, 1: NodeAddress("two", 2)}
+        assert net.controller == NodeAddress("two", 2)
+        await net.request(FindCoordinatorRequest(key="g"), timeout_s=5)
+        await net.request(FindCoordinatorRequest(coordinator_keys=("g", "h")), timeout_s=5)
+        assert {2: NodeAddress("late", 4), 3: NodeAddress("three", 3)}.items() <= net.known.items()
+        assert -1 not in net.known
+
+
+async def test_known_nodes_stand_in_for_the_bootstrap() -> None:
+    """When the bootstrap node is gone, the nodes it named are asked."""
+    async with FakeServer() as second:
+
+        async def answer(_: Request) -> Any:
+            return metadata_of(second.address)
+
+        first = FakeServer(answer)
+        await first.start()
+        async with network(first.address) as net:
+            await net.request(MetadataRequest(topics=()), timeout_s=5)
+            await first.stop()
+            await net.request(heartbeat(), timeout_s=5)
+            assert len(second.received) == 1
+
+
+async def test_hang_up_drops_a_nodes_connections() -> None:
+    """What is under way there fails, and the next request makes a new connection."""
+
+    async def answer(_: Request) -> Any:
+        return SILENCE if len(server.received) == 1 else HeartbeatResponse()
+
+    async with FakeServer(answer) as server, network(server.address) as net:
+        task = asyncio.create_task(net.request(heartbeat(), to=server.address, timeout_s=5))
+        await soon(lambda: len(server.received) == 1)
+        net.hang_up(server.address)
+        net.hang_up(NOBODY)
+        with pytest.raises(ConnectionLostError):
+            await task
+        await net.request(heartbeat(), to=server.address, timeout_s=5)
+        assert server.accepted == 2
+
+
+async def test_close_with_requests_under_way() -> None:
+    """Requests in every phase fail as closed, and so does whatever comes later."""
+    reached = asyncio.Event()
+
+    async def dial(make: Callable[[], asyncio.Protocol], to: NodeAddress, tls: Any) -> object:
+        if to == NOBODY:
+            reached.set()
+            await asyncio.Event().wait()
+        return await dial_tcp(make, to, tls)
+
+    async def answer(_: Request) -> Any:
+        return SILENCE
+
+    async with FakeServer(answer) as server:
+        net = network(server.address, dial=dial)
+        waiting = asyncio.create_task(net.request(heartbeat(), timeout_s=PATIENCE_S))
+        connecting = asyncio.create_task(net.request(heartbeat(), to=NOBODY, timeout_s=PATIENCE_S))
+        await soon(lambda: bool(server.received) and reached.is_set())
+        await net.aclose()
+        errors = await asyncio.gather(waiting, connecting, return_exceptions=True)
+        assert [type(error) for error in errors] == [ClientClosedError] * 2
+        with pytest.raises(ClientClosedError):
+            await net.request(heartbeat(), timeout_s=5)
+        await net.aclose()
+        assert net.closed
+        await server.emptied()
+
+
+async def test_close_within_the_back_off() -> None:
+    """Closing does not wait for an attempt that waits for its turn."""
+    slow = RetryOptions(base_ms=60_000, max_ms=60_000)
+    watch = Stopwatch()
+    net = network(NOBODY, dial=watch.dial, reconnect=slow)
+    with pytest.raises(ConnectionFailedError):
+        await net.request(heartbeat(), timeout_s=5)
+    task = asyncio.create_task(net.request(heartbeat(), timeout_s=PATIENCE_S))
+    await asyncio.sleep(0)
+    await asyncio.wait_for(net.aclose(), PATIENCE_S)
+    with pytest.raises(ClientClosedError):
+        await task
+
+
+async def test_files_that_are_missing_are_found_early() -> None:
+    """A certificate that can't be read is refused when the client is made, not when it connects."""
+    with pytest.raises(ConfigurationError, match=r"nowhere\.pem"):
+        Network("host:1", security=Security(tls=Tls(cafile="nowhere.pem")))
+
+
+async def test_password_is_not_shown() -> None:
+    """Neither options nor what holds them print a password."""
+    phrase = "open sesame"
+    sasl = Sasl(SaslMechanism.PLAIN, "alice", phrase)
+    security = Security(tls=Tls(certfile="c", keyfile="k", key_password=phrase), sasl=sasl)
+    assert "alice" in repr(security)
+    assert "sesame" not in repr(security)
+
+
+async def test_limits_reach_the_connection() -> None:
+    """A network's limits are those of its connections."""
+    async with (
+        FakeServer() as server,
+        network(server.address, limits=ConnectionLimits(frame_max_bytes=50)) as net,
+    ):
+        with pytest.raises(ConnectionFailedError, match="50 at most"):
+            await net.request(heartbeat(), timeout_s=5)

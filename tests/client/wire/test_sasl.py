@@ -1,0 +1,270 @@
+"""Authenticating against a server that knows one user, and what it says to others."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+
+from coterie_client.errors import (
+    ClientClosedError,
+    ConfigurationError,
+    ServerNotProvenError,
+    VersionNotSpokenError,
+)
+from coterie_client.wire import (
+    Connection,
+    Network,
+    RetryOptions,
+    Sasl,
+    SaslMechanism,
+    Security,
+)
+from coterie_protocol import API_VERSIONS, ApiKey, Request
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.errors import (
+    IllegalSaslStateError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
+from coterie_protocol.messages import (
+    HeartbeatResponse,
+    SaslAuthenticateResponse,
+    SaslHandshakeResponse,
+)
+from coterie_protocol.schema import VersionRange
+from tests.client.wire.doubles import PATIENCE_S, SILENCE, FakeServer, heartbeat, soon
+
+pytestmark = pytest.mark.asyncio
+
+USER, PASSWORD = "alice", "pa,ss=wörd"
+SALT, ITERATIONS = b"some salt", 4_096
+
+
+class Bouncer:
+    """The server's side of SASL for one user, written from the RFCs and not from our client."""
+
+    def __init__(
+        self,
+        *mechanisms: SaslMechanism,
+        lifetime_ms: int = 0,
+        knows: str = PASSWORD,
+        handshake_error: int = 0,
+    ) -> None:
+        self.mechanisms = mechanisms
+        self.lifetime_ms = lifetime_ms
+        self.knows = knows
+        self.handshake_error = handshake_error
+        self.authenticated = 0
+        self._mechanism = ""
+        self._steps: list[bytes] = []
+
+    async def answer(self, request: Request) -> Any:
+        """Answer whatever comes, but nothing of value to strangers."""
+        if request.api_key is ApiKey.SASL_HANDSHAKE:
+            return self._handshake(request.message.mechanism)
+        if request.api_key is ApiKey.SASL_AUTHENTICATE:
+            return self._authenticate(request.message.auth_bytes)
+        assert self.authenticated
+        return HeartbeatResponse()
+
+    def _handshake(self, mechanism: str) -> SaslHandshakeResponse:
+        self._mechanism, self._steps = mechanism, []
+        offered = mechanism in self.mechanisms
+        error = self.handshake_error or (0 if offered else ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+        return SaslHandshakeResponse(error_code=error, mechanisms=tuple(self.mechanisms))
+
+    def _authenticate(self, token: bytes) -> SaslAuthenticateResponse:
+        self._steps.append(token)
+        if self._mechanism == "PLAIN":
+            good = token == f"\0{USER}\0{self.knows}".encode()
+            return self._welcome(b"") if good else self._refusal()
+        if len(self._steps) == 1:
+            return SaslAuthenticateResponse(error_message=None, auth_bytes=self._challenge(token))
+        return self._check_proof(token)
+
+    def _challenge(self, first: bytes) -> bytes:
+        nonce = first.decode().rpartition("r=")[2]
+        salt = base64.b64encode(SALT).decode()
+        self._server_first = f"r={nonce}-and-mine,s={salt},i={ITERATIONS}".encode()
+        return self._server_first
+
+    def _check_proof(self, final: bytes) -> SaslAuthenticateResponse:
+        digest = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[self._mechanism]
+        salted = hashlib.pbkdf2_hmac(digest, self.knows.encode(), SALT, ITERATIONS)
+        without_proof, _, proof = final.rpartition(b",p=")
+        exchange = b",".join(
+            (self._steps[0].removeprefix(b"n,,"), self._server_first, without_proof)
+        )
+        stored_key = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
+        mask = hmac.digest(stored_key, exchange, digest)
+        key = bytes(a ^ b for a, b in zip(base64.b64decode(proof), mask, strict=True))
+        if hashlib.new(digest, key).digest() != stored_key:
+            return self._refusal()
+        server_key = hmac.digest(salted, b"Server Key", digest)
+        signature = hmac.digest(server_key, exchange, digest)
+        return self._welcome(b"v=" + base64.b64encode(signature))
+
+    def _welcome(self, token: bytes) -> SaslAuthenticateResponse:
+        self.authenticated += 1
+        return SaslAuthenticateResponse(
+            error_message=None, auth_bytes=token, session_lifetime_ms=self.lifetime_ms
+        )
+
+    def _refusal(self) -> SaslAuthenticateResponse:
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
+            error_message="Invalid credentials, says the server",
+            auth_bytes=b"",
+        )
+
+
+def credentials(mechanism: SaslMechanism, password: str = PASSWORD) -> Security:
+    """How to connect as the one user."""
+    return Security(sasl=Sasl(mechanism, USER, password))
+
+
+@pytest.mark.parametrize("mechanism", list(SaslMechanism))
+async def test_good_credentials(mechanism: SaslMechanism) -> None:
+    """With the right password the connection serves requests."""
+    bouncer = Bouncer(mechanism)
+    async with FakeServer(bouncer.answer) as server:
+        connection = await Connection.open(server.address, security=credentials(mechanism))
+        await connection.request(heartbeat(), timeout_s=5)
+        assert bouncer.authenticated == 1
+        await connection.close()
+
+
+@pytest.mark.parametrize("mechanism", list(SaslMechanism))
+async def test_wrong_password(
+    mechanism: SaslMechanism, log: list[MutableMapping[str, Any]]
+) -> None:
+    """The error has the server's sentence, is not tried again, and tells no password."""
+    async with FakeServer(Bouncer(mechanism).answer) as server:
+        with pytest.raises(SaslAuthenticationFailedError, match="says the server") as caught:
+            await Connection.open(server.address, security=credentials(mechanism, "guessed it"))
+        assert not caught.value.retriable
+        assert "guessed it" not in f"{caught.value}{caught.value!r}{log}"
+        assert USER in str(caught.value)
+        await server.emptied()
+
+
+async def test_mechanism_that_is_not_offered() -> None:
+    """The error names the mechanisms that are."""
+    offered = (SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
+    async with FakeServer(Bouncer(*offered).answer) as server:
+        with pytest.raises(UnsupportedSaslMechanismError, match="SCRAM-SHA-256, SCRAM-SHA-512"):
+            await Connection.open(server.address, security=credentials(SaslMechanism.PLAIN))
+
+
+async def test_handshake_refused_otherwise() -> None:
+    """Another error of the handshake is raised as what it is."""
+    bouncer = Bouncer(SaslMechanism.PLAIN, handshake_error=ErrorCode.ILLEGAL_SASL_STATE)
+    async with FakeServer(bouncer.answer) as server:
+        with pytest.raises(IllegalSaslStateError):
+            await Connection.open(server.address, security=credentials(SaslMechanism.PLAIN))
+
+
+async def test_impostor_is_recognised() -> None:
+    """A server that accepts any proof without knowing the password is not believed."""
+
+    class Impostor(Bouncer):
+        def _check_proof(self, final: bytes) -> SaslAuthenticateResponse:
+            del final
+            return self._welcome(b"v=" + base64.b64encode(bytes(32)))
+
+    mechanism = SaslMechanism.SCRAM_SHA_256
+    async with FakeServer(Impostor(mechanism).answer) as server:
+        with pytest.raises(ServerNotProvenError, match="impostor"):
+            await Connection.open(server.address, security=credentials(mechanism))
+
+
+async def test_server_too_old_for_framed_tokens() -> None:
+    """A server with nothing but SaslHandshake 0 is refused, rather than sent a password."""
+    versions = {**API_VERSIONS, ApiKey.SASL_HANDSHAKE: VersionRange(0, 0)}
+    bouncer = Bouncer(SaslMechanism.PLAIN)
+    async with FakeServer(bouncer.answer, versions=versions) as server:
+        with pytest.raises(VersionNotSpokenError, match="too old"):
+            await Connection.open(server.address, security=credentials(SaslMechanism.PLAIN))
+        assert server.received == []
+
+
+async def test_refused_credentials_are_not_tried_elsewhere() -> None:
+    """A network raises the refusal at once, and does not ask the next node."""
+    mechanism = SaslMechanism.PLAIN
+    async with (
+        FakeServer(Bouncer(mechanism).answer) as first,
+        FakeServer(Bouncer(mechanism).answer) as second,
+    ):
+        bootstrap = (first.address, second.address)
+        async with Network(bootstrap, security=credentials(mechanism, "guessed")) as net:
+            with pytest.raises(SaslAuthenticationFailedError):
+                await net.request(heartbeat(), timeout_s=5)
+        assert second.accepted == 0
+
+
+async def test_session_with_an_end() -> None:
+    """Before a session runs out, another connection takes over, and the old one ends in peace."""
+    bouncer = Bouncer(SaslMechanism.PLAIN, lifetime_ms=100)
+    security = credentials(SaslMechanism.PLAIN)
+    pace = RetryOptions(base_ms=1, max_ms=1)
+    async with (
+        FakeServer(bouncer.answer) as server,
+        Network((server.address,), security=security, reconnect=pace) as net,
+    ):
+        await net.request(heartbeat(), timeout_s=5)
+        await net.request(heartbeat(), timeout_s=5)
+        assert bouncer.authenticated == 1
+        async with asyncio.timeout(5):
+            while bouncer.authenticated == 1:
+                await asyncio.sleep(0.01)
+                await net.request(heartbeat(), timeout_s=5)
+        assert (net.counters.errors, net.counters.connections_lost) == (0, 0)
+
+
+async def test_close_with_a_request_on_a_replaced_connection() -> None:
+    """Connections that were replaced are closed as well, and what waits there fails."""
+    bouncer = Bouncer(SaslMechanism.PLAIN, lifetime_ms=1)
+
+    async def answer(request: Request) -> Any:
+        if request.api_key is ApiKey.HEARTBEAT and request.message.member_id == "parked":
+            return SILENCE
+        return await bouncer.answer(request)
+
+    async with FakeServer(answer) as server:
+        net = Network(server.address, security=credentials(SaslMechanism.PLAIN))
+        parked = asyncio.create_task(net.request(heartbeat("parked"), timeout_s=3600))
+        await soon(lambda: len(server.received) == 3)
+        await asyncio.sleep(0.001)
+        await net.request(heartbeat(), timeout_s=5)
+        assert (bouncer.authenticated, len(server.connections)) == (2, 2)
+        await net.aclose()
+        with pytest.raises(ClientClosedError):
+            await asyncio.wait_for(parked, PATIENCE_S)
+        await server.emptied()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "username", "password"),
+    [
+        ("GSSAPI", "alice", "secret"),
+        ("PLAIN", "", "secret"),
+        ("PLAIN", "al\0ice", "secret"),
+        ("PLAIN", "alice", "sec\0ret"),
+        ("PLAIN", "alice", "\ud800"),
+    ],
+)
+async def test_senseless_credentials(mechanism: str, username: str, password: str) -> None:
+    """What no mechanism can carry is refused when it is given."""
+    with pytest.raises(ConfigurationError):
+        Sasl(mechanism, username, password)
+
+
+async def test_mechanism_by_name() -> None:
+    """A mechanism may be given as its name, as it stands in a configuration."""
+    assert Sasl("SCRAM-SHA-256", "alice", "secret").mechanism is SaslMechanism.SCRAM_SHA_256

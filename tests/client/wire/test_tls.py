@@ -1,0 +1,211 @@
+"""TLS, with certificates made as the tests run and a proxy that speaks it for the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import trustme
+
+from coterie_client.errors import ConfigurationError, ConnectionFailedError, TlsFailedError
+from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire import Connection, ConnectionLimits, Network, Security, Tls
+from coterie_protocol.messages import MetadataRequest
+from coterie_server.server import Address, Server, ServerOptions
+from tests.client.wire.doubles import PATIENCE_S, FakeServer, heartbeat
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Whom the tests' servers are certified by."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def cafile(authority: trustme.CA, tmp_path: Path) -> Path:
+    """Its certificate, as a file."""
+    path = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(path)
+    return path
+
+
+def server_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    """A server's context with a certificate for these names."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(*names).configure_cert(context)
+    return context
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65_536):
+        writer.write(data)
+    writer.close()
+
+
+async def _relay(
+    to: NodeAddress, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    behind_reader, behind_writer = await asyncio.open_connection(to.host, to.port)
+    try:
+        with contextlib.suppress(OSError):
+            await asyncio.gather(_pump(reader, behind_writer), _pump(behind_reader, writer))
+    finally:
+        writer.close()
+        behind_writer.close()
+
+
+@contextlib.asynccontextmanager
+async def terminating_tls(to: NodeAddress, context: ssl.SSLContext) -> AsyncIterator[NodeAddress]:
+    """A proxy that speaks TLS with clients, and plain TCP with what is behind it."""
+    relays: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        relays.add(task)
+        await _relay(to, reader, writer)
+
+    proxy = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with proxy:
+        yield NodeAddress("localhost", proxy.sockets[0].getsockname()[1])
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*relays)
+
+
+@pytest_asyncio.fixture
+async def daemon() -> AsyncIterator[NodeAddress]:
+    """A server of ours, in this process."""
+    options = ServerOptions(listen=Address("127.0.0.1", 0), topics={"orders": 3})
+    async with Server(options) as server:
+        yield NodeAddress(server.address.host, server.address.port)
+
+
+@pytest.mark.asyncio
+async def test_daemon_behind_tls(daemon: NodeAddress, authority: trustme.CA, cafile: Path) -> None:
+    """A client that trusts the authority works through TLS."""
+    context = server_context(authority, "localhost")
+    async with (
+        terminating_tls(daemon, context) as address,
+        Network(address, security=Security(tls=Tls(cafile=cafile))) as net,
+    ):
+        answer = await net.request(MetadataRequest(topics=None), timeout_s=5)
+        assert [topic.name for topic in answer.topics] == ["orders"]
+
+
+@pytest.mark.asyncio
+async def test_context_of_ones_own(authority: trustme.CA) -> None:
+    """A context that is given is used as it is."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    async with FakeServer(tls=server_context(authority, "127.0.0.1")) as server:
+        security = Security(tls=Tls(context=context))
+        connection = await Connection.open(server.address, security=security)
+        await connection.request(heartbeat(), timeout_s=5)
+        await connection.close()
+
+
+@pytest.mark.asyncio
+async def test_certificate_of_a_stranger(cafile: Path) -> None:
+    """A certificate of another authority is refused, and trying again is not suggested."""
+    async with FakeServer(tls=server_context(trustme.CA(), "127.0.0.1")) as server:
+        with pytest.raises(TlsFailedError, match="certificate") as caught:
+            await Connection.open(server.address, security=Security(tls=Tls(cafile=cafile)))
+        assert not caught.value.retriable
+
+
+@pytest.mark.asyncio
+async def test_certificate_for_another_name(authority: trustme.CA, cafile: Path) -> None:
+    """A good certificate for another name is refused, unless names are not to be verified."""
+    async with FakeServer(tls=server_context(authority, "other.example")) as server:
+        with pytest.raises(TlsFailedError, match=r"127\.0\.0\.1"):
+            await Connection.open(server.address, security=Security(tls=Tls(cafile=cafile)))
+        lax = Security(tls=Tls(cafile=cafile, verify_hostname=False))
+        connection = await Connection.open(server.address, security=lax)
+        await connection.close()
+
+
+@pytest.mark.asyncio
+async def test_names_are_not_verified_but_chains_are() -> None:
+    """Without checking names, a stranger's certificate is refused all the same."""
+    lax = Security(tls=Tls(verify_hostname=False))
+    async with FakeServer(tls=server_context(trustme.CA(), "127.0.0.1")) as server:
+        with pytest.raises(TlsFailedError):
+            await Connection.open(server.address, security=lax)
+
+
+@pytest.mark.asyncio
+async def test_client_shows_its_certificate(
+    authority: trustme.CA, cafile: Path, tmp_path: Path
+) -> None:
+    """A server that wants to see a client's certificate lets in who has one, and nobody else."""
+    context = server_context(authority, "127.0.0.1")
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    own = authority.issue_cert("client.example")
+    certfile, keyfile = tmp_path / "client.pem", tmp_path / "client.key"
+    own.cert_chain_pems[0].write_to_path(certfile)
+    own.private_key_pem.write_to_path(keyfile)
+    async with FakeServer(tls=context) as server:
+        known = Security(tls=Tls(cafile=cafile, certfile=certfile, keyfile=keyfile))
+        connection = await Connection.open(server.address, security=known)
+        await connection.request(heartbeat(), timeout_s=5)
+        await connection.close()
+        with pytest.raises((TlsFailedError, ConnectionFailedError)):
+            await Connection.open(server.address, security=Security(tls=Tls(cafile=cafile)))
+
+
+@pytest.mark.asyncio
+async def test_tls_to_a_plain_listener(cafile: Path) -> None:
+    """A listener that does not speak TLS fails the attempt with a hint at the protocol."""
+    async with FakeServer() as server:
+        with pytest.raises((TlsFailedError, ConnectionFailedError), match="listen"):
+            await Connection.open(
+                server.address,
+                security=Security(tls=Tls(cafile=cafile)),
+                limits=ConnectionLimits(connect_timeout_ms=500),
+            )
+
+
+@pytest.mark.asyncio
+async def test_plain_to_a_tls_listener(authority: trustme.CA) -> None:
+    """The other way round as well."""
+    async with FakeServer(tls=server_context(authority, "127.0.0.1")) as server:
+        with pytest.raises(ConnectionFailedError, match="PLAINTEXT"):
+            await Connection.open(server.address, limits=ConnectionLimits(connect_timeout_ms=500))
+
+
+@pytest.mark.asyncio
+async def test_handshake_that_never_ends(cafile: Path) -> None:
+    """A listener that is silent within the handshake costs the time to connect, and no socket."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        pytest.raises(ConnectionFailedError, match=r"more than 0\.05 s to connect"),
+    ):
+        await Connection.open(
+            NodeAddress(*listener.getsockname()),
+            security=Security(tls=Tls(cafile=cafile)),
+            limits=ConnectionLimits(connect_timeout_ms=50),
+        )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Tls(context=ssl.create_default_context(), cafile="ca.pem"),
+        lambda: Tls(context=ssl.create_default_context(), verify_hostname=False),
+        lambda: Tls(keyfile="key.pem"),
+        lambda: Tls(cafile="nowhere.pem").ready_context,
+        lambda: Tls(cafile=__file__).ready_context,
+    ],
+    ids=["context and file", "context and option", "key alone", "no file", "no PEM file"],
+)
+def test_senseless_options(make: Callable[[], object]) -> None:
+    """Options that can't be followed are refused with a sentence."""
+    with pytest.raises(ConfigurationError):
+        make()

@@ -1,0 +1,179 @@
+"""`max.groups`: how many groups there may be, and what is kept of those that are gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_server.bounds import LimitHit
+from coterie_server.group import GroupState
+from coterie_server.group.records import FloorRow, GroupRow
+from tests.support.group_harness import Client, World
+
+OK = ErrorCode.NONE
+REFUSED = ErrorCode.POLICY_VIOLATION
+HERE = {("t", 0): 1}
+
+
+def somebody(world: World, group: str, **attributes: object) -> Client:
+    """A client of a group of its own."""
+    return world.member(f"client-of-{group}", group=group, **attributes)
+
+
+# -- one too many ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "static"),
+    [*((version, None) for version in range(10)), *((version, "i1") for version in range(5, 10))],
+)
+def test_join_that_would_make_a_group(version: int, static: str | None) -> None:
+    """It is refused with an error that no client retries; no group is made, nothing is stored."""
+    world = World(max_groups=1)
+    world.form(somebody(world, "g"))
+    stored = dict(world.store)
+    answer = somebody(world, "h", version=version, static=static).join()
+    assert (answer.error, answer.reply.member_id) == (REFUSED, "")
+    assert world.state("h") is GroupState.DEAD
+    assert world.store == stored
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_commit_that_would_make_a_group(version: int) -> None:
+    """Each partition that exists is refused; the others are unknown as ever."""
+    world = World(max_groups=1)
+    world.commit(HERE)
+    answer = world.commit({**HERE, ("nowhere", 0): 1}, group_id="h", version=version)
+    assert answer.part_errors == [REFUSED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert world.state("h") is GroupState.DEAD
+
+
+def test_groups_that_exist_go_on() -> None:
+    """Members come, come back and commit; the limit is about groups alone."""
+    world = World(max_groups=1)
+    first, second = somebody(world, "g"), world.member("other", version=3)
+    world.form(first)
+    assert second.join().is_parked
+    first.join()
+    world.share(first, second)
+    assert first.commit(HERE).part_errors == [OK]
+    world.crash(max_groups=0)
+    assert [first.heartbeat(), second.heartbeat()] == [OK, OK]
+
+
+def test_who_asks_for_nothing_is_told_what_it_was() -> None:
+    """What makes no group is answered as if there were room."""
+    world = World(max_groups=0)
+    assert somebody(world, "h", id="made-up").join().error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert somebody(world, "h", session_ms=1).join().error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert world.commit({("nowhere", 0): 1}).part_errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    member = world.commit(HERE, generation_id_or_member_epoch=1, member_id="m", version=8)
+    assert member.part_errors == [ErrorCode.ILLEGAL_GENERATION]
+    assert world.offsets() == {}
+
+
+def test_groups_that_are_gone_make_room() -> None:
+    """Deleted or expired, a group takes no place any more."""
+    world = World(max_groups=1, offsets_check_interval_ms=60_000)
+    world.commit(HERE)
+    world.delete("g")
+    somebody(world, "h").join_once()
+    assert somebody(world, "i").join_once().error is REFUSED
+    world.sleep(120_000)
+    assert somebody(world, "i").join_once().error is ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_limit_is_that_of_the_node() -> None:
+    """Groups of other shards count: whoever runs the coordinator says how many there are."""
+    elsewhere = 2
+    world = World(max_groups=3)
+    world.shard.count_groups = lambda: elsewhere + len(world.shard.groups)
+    assert world.commit(HERE).part_errors == [OK]
+    assert world.commit(HERE, group_id="h").part_errors == [REFUSED]
+
+
+def test_limit_that_was_hit_is_noted() -> None:
+    """Whoever runs the coordinator can tell its operator which setting it was."""
+    world = World(max_groups=1)
+    world.commit(HERE)
+    assert world.hits == []
+    world.commit(HERE, group_id="h")
+    somebody(world, "x" * 2_000).join()
+    assert world.hits == [
+        LimitHit("max.groups", 1, "group h"),
+        LimitHit("max.groups", 1, "group " + "x" * 1_000),
+    ]
+
+
+def test_ids_that_are_not_handed_out_are_noted() -> None:
+    """So can be told which group has more of them than it may."""
+    world = World(max_pending_members=1)
+    world.member("a").join_once()
+    assert world.member("b").join_once().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.hits == [LimitHit("max.pending.members.per.group", 1, "an id in group g")]
+
+
+# -- generations of groups that are gone -------------------------------------------------------
+
+
+def used(world: World, group: str, generations: int) -> None:
+    """Make a group, let it come to so many generations, and delete it."""
+    client = somebody(world, group)
+    world.form(client)
+    while world.group(group).generation < generations - 1:
+        client.join()
+        client.sync()
+    client.leave()
+    assert world.group(group).generation == generations
+    world.delete(group)
+
+
+def generation_of(world: World, group: str) -> int:
+    """The first generation of a group that is made now."""
+    client = somebody(world, group)
+    world.form(client)
+    return client.generation
+
+
+def test_generations_are_remembered_up_to_a_limit() -> None:
+    """The group that went first is forgotten by name; the others go on where they were."""
+    world = World(max_graves=2)
+    for group, generations in (("a", 5), ("b", 3), ("c", 9)):
+        used(world, group, generations)
+        world.sleep(1)
+    assert list(world.shard.graves) == ["b", "c"]
+    assert generation_of(world, "c") == 10
+
+
+def test_forgotten_groups_go_on_above_what_they_had() -> None:
+    """No generation is used again: whoever is not remembered by name begins above all of them."""
+    world = World(max_graves=1)
+    used(world, "a", 5)
+    used(world, "b", 3)
+    assert generation_of(world, "a") == 6
+    assert generation_of(world, "new") == 6
+    assert generation_of(world, "b") == 4
+
+
+def test_what_was_forgotten_survives_a_crash() -> None:
+    """The lowest generation to begin with is stored, and who is to be forgotten next is known."""
+    world = World(max_graves=2)
+    for group in "zyx":
+        used(world, group, 4)
+        world.sleep(1)
+    assert [row for row in world.rows if isinstance(row, FloorRow)] == [FloorRow(generation=4)]
+    world.crash()
+    used(world, "a", 7)
+    assert list(world.shard.graves) == ["x", "a"]
+    assert generation_of(world, "z") == 5
+
+
+def test_group_that_came_to_nothing_leaves_nothing() -> None:
+    """A group that had no generation of its own need not be remembered."""
+    world = World(max_graves=1)
+    used(world, "a", 5)
+    used(world, "b", 3)
+    world.commit(HERE, group_id="c")
+    world.delete("c")
+    assert list(world.shard.graves) == ["b"]
+    assert [row.group_id for row in world.rows if isinstance(row, GroupRow)] == ["b"]

@@ -1,0 +1,249 @@
+"""A crash at any moment makes nobody forget who owns what, or who was asked to join once more.
+
+Every test runs with the crash and without it: what comes after must be the same.  (So must what
+is remembered, which `World.crash` compares wherever a test of the coordinator crashes it.)
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_protocol.consumer import NEEDS_REJOIN, Assignment, encode_assignment
+from coterie_protocol.journal import RebalanceStarted
+from coterie_server.group import GroupState
+from coterie_server.group.records import GroupRow, MemberRow, from_stored, to_stored
+from tests.server.group.ownership import (
+    away,
+    bring,
+    claims,
+    conflicts,
+    cooperative,
+    given,
+    partitions,
+)
+from tests.support.group_harness import World, assigned
+
+crashes = pytest.mark.parametrize("crash", [False, True], ids=["no crash", "crash"])
+
+
+def perhaps(world: World, *, crash: bool) -> None:
+    """Lose the node, if this is the run in which it is lost."""
+    if crash:
+        world.crash()
+
+
+# -- members that are away ---------------------------------------------------------------------
+
+
+@crashes
+def test_absent_member_in_the_second_phase(*, crash: bool) -> None:
+    """It has not been told to let go of anything, so nobody else gets what it holds."""
+    world, leader, absent = away("enforce")
+    perhaps(world, crash=crash)
+    leader.sync({leader: assigned("t", 0, 1, 2, 3)})
+    assert conflicts(world) == [(1, absent.id, leader.id, True), (3, absent.id, leader.id, True)]
+    assert given(leader) == (partitions(0, 2), NEEDS_REJOIN)
+
+
+@crashes
+def test_absent_member_owes_no_sync(*, crash: bool) -> None:
+    """Nobody waits for one that was not told of the generation, and it loses nothing by that."""
+    world, leader, absent = away("report")
+    perhaps(world, crash=crash)
+    assert world.group().pending_syncs == {leader.id}
+    leader.sync({leader: assigned("t", 0, 1, 2, 3)})
+    assert world.coordinator.phase_deadline(world.group()) is None
+    assert absent.id in world.group().members
+
+
+@crashes
+def test_member_that_came_in_the_second_phase(*, crash: bool) -> None:
+    """It has joined after all, and says that it holds nothing."""
+    world, leader, absent = away("enforce")
+    absent.join()
+    perhaps(world, crash=crash)
+    leader.sync({leader: assigned("t", 0, 1, 2, 3)})
+    assert conflicts(world) == []
+
+
+@crashes
+def test_absent_member_through_two_generations(*, crash: bool) -> None:
+    """A second phase that came to nothing took nothing from it, though nobody is shown its part."""
+    world, leader, absent = away("enforce")
+    leader.topics = ("t", "u")
+    leader.join()
+    world.sleep(3_000)
+    assert world.group().generation == 3
+    perhaps(world, crash=crash)
+    assert {member.member_assignment for member in world.describe().members} == {b""}
+    leader.sync({leader: assigned("t", 0, 1, 2, 3)})
+    assert conflicts(world) == [(1, absent.id, leader.id, True), (3, absent.id, leader.id, True)]
+
+
+@crashes
+def test_claim_of_a_generation_without_assignment(*, crash: bool) -> None:
+    """A claim made in a later generation than the last assignment is believed."""
+    world, leader, _ = away("enforce")
+    claims(leader, 1)
+    leader.topics = ("t", "u")
+    leader.join()
+    world.sleep(3_000)
+    perhaps(world, crash=crash)
+    leader.sync({leader: assigned("t", 1)})
+    assert conflicts(world) == []
+
+
+# -- members that were asked to join once more -------------------------------------------------
+
+
+@crashes
+def test_follow_up_of_a_revocation(*, crash: bool) -> None:
+    """The owner lost something and joins again; the journal knows which round asked for it."""
+    world, owner, newcomer = cooperative("report")
+    bring(owner, {owner: (0, 1), newcomer: ()})
+    perhaps(world, crash=crash)
+    claims(owner, 0, 1)
+    owner.join()
+    assert world.causes[-1] == "revocation_follow_up"
+    assert world.seen(RebalanceStarted)[-1].follows == 2
+
+
+@crashes
+def test_follow_up_of_needs_rejoin(*, crash: bool) -> None:
+    """A leader that asks everybody to rejoin makes follow-ups of all their joins."""
+    world, owner, newcomer = cooperative("report")
+    asking = encode_assignment(Assignment(assigned_partitions=(), error_code=NEEDS_REJOIN), 1)
+    owner.sync({owner: asking, newcomer: asking})
+    newcomer.sync()
+    perhaps(world, crash=crash)
+    claims(newcomer, 0)
+    newcomer.join()
+    assert world.causes[-1] == "revocation_follow_up"
+
+
+@crashes
+def test_only_the_present_generation_asks(*, crash: bool) -> None:
+    """What an earlier one asked for was done; whoever joins now has another reason."""
+    world, owner, newcomer = cooperative("report")
+    bring(owner, {owner: (0, 1), newcomer: ()})
+    claims(owner, 0, 1)
+    owner.join()
+    newcomer.join()
+    bring(owner, {owner: (0, 1), newcomer: (2, 3)})
+    perhaps(world, crash=crash)
+    owner.join()
+    assert world.causes[-1] == "leader_rejoined"
+
+
+@crashes
+def test_follow_up_of_a_member_in_another_process(*, crash: bool) -> None:
+    """A static member that was replaced is asked under its new id."""
+    world = World(initial_rebalance_delay_ms=0)
+    owner, newcomer = world.member("a", static="i1"), world.member("b")
+    world.form(owner)
+    claims(owner, 0, 1, 2, 3)
+    newcomer.join()
+    owner.join()
+    bring(owner, {owner: (0, 1), newcomer: ()})
+    again = owner.restarted()
+    again.join()
+    perhaps(world, crash=crash)
+    claims(again, 0, 1)
+    again.join()
+    assert world.causes[-1] == "revocation_follow_up"
+
+
+# -- what was given ----------------------------------------------------------------------------
+
+
+@crashes
+def test_unreadable_assignments(*, crash: bool) -> None:
+    """Where one can't be read, nothing is known of the others either."""
+    world, owner, newcomer = cooperative("report")
+    owner.sync({owner: b"?", newcomer: assigned("t", 0)})
+    newcomer.sync()
+    perhaps(world, crash=crash)
+    assert world.group().ledger.holdings == {}
+
+
+@crashes
+def test_partition_that_two_were_given(*, crash: bool) -> None:
+    """The same one of them is taken for its holder."""
+    world = World()
+    later, earlier = world.member("z"), world.member("y")
+    world.form(later, earlier)
+    later.join()
+    earlier.join()
+    bring(later, {later: (0,), earlier: (0,)})
+    perhaps(world, crash=crash)
+    assert world.group().ledger.holdings["t", 0].member_id == later.id
+
+
+@crashes
+def test_one_of_two_who_were_given_a_partition_goes(*, crash: bool) -> None:
+    """The other one still has it."""
+    world = World()
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    first.join()
+    second.join()
+    bring(first, {first: (0, 1), second: (0, 1)})
+    second.leave()
+    perhaps(world, crash=crash)
+    assert world.group().ledger.owned_by(first.id) == partitions(0, 1)
+
+
+@crashes
+def test_one_of_two_comes_back_in_another_process(*, crash: bool) -> None:
+    """Who counts as the holder does not hang on the new id."""
+    world = World()
+    static, dynamic = world.member("a", static="i1"), world.member("z")
+    other = world.member("b", static="i2")
+    world.form(other, static, dynamic)
+    for client in (other, static, dynamic):
+        client.join()
+    bring(other, {other: (0, 2), static: (0, 1), dynamic: (1,)})
+    again = static.restarted()
+    again.join()
+    perhaps(world, crash=crash)
+    assert world.group().ledger.owned_by(again.id) == partitions(1)
+    assert world.group().ledger.owned_by(other.id) == partitions(0, 2)
+    other.leave()
+    perhaps(world, crash=crash)
+    assert world.group().ledger.owned_by(again.id) == partitions(0, 1)
+
+
+# -- rows of an earlier shape ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        GroupRow(group_id="g", state="Stable", generation=7, leader="a"),
+        MemberRow(
+            group_id="g",
+            member_id="a",
+            client_id="a",
+            client_host="/10.0.0.1",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocols=(),
+            assignment=b"\x00\x01",
+        ),
+    ],
+    ids=["group", "member"],
+)
+def test_rows_without_it_can_be_read(row: GroupRow | MemberRow) -> None:
+    """A store that was written before these things were stored is read as if nothing was known."""
+    key, value = to_stored(row)
+    assert value is not None
+    behind = {GroupRow: 4, MemberRow: 6}[type(row)]
+    assert from_stored(key, b"\x00" + value[1:-behind]) == row
+
+
+def test_second_phase_is_what_it_was() -> None:
+    """The scene that these tests are about: a crash in it leaves the state as it is."""
+    world, _, absent = away("enforce")
+    world.crash()
+    assert world.state() is GroupState.COMPLETING
+    assert world.group().members[absent.id].row.is_away
