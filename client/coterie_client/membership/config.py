@@ -6,10 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MembershipConfig", "Sources"]
+__all__ = ["REASON_CHARS", "MembershipConfig", "Sources"]
 
 #: Beyond the rebalance timeout, so that the coordinator's late answer still finds us waiting.
 _PATIENCE_MS: Final = 5_000
+
+
+#: How much of a reason travels: Kafka's clients send no more either.
+REASON_CHARS: Final = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

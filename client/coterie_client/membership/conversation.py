@@ -13,6 +13,7 @@ from coterie_client.membership.actions import (
     Lane,
     TopicPartition,
 )
+from coterie_client.membership.config import REASON_CHARS
 from coterie_client.membership.events import (
     AssignmentReceived,
     GroupJoined,
@@ -229,7 +230,7 @@ class Conversation:
             group_instance_id=config.instance,
             protocol_type=_PROTOCOL_TYPE,
             protocols=protocols,
-            reason=self._reason,
+            reason=self._reason[:REASON_CHARS],
         )
         self._ticket = self._post.send(
             request, self._finder.address, Lane.GROUP, config.join_timeout_ms, self._joined

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from coterie_client.membership.actions import Failure, Lane, Stop
+from coterie_client.membership.config import REASON_CHARS
 from coterie_client.membership.events import Fenced, GroupLeft
 from coterie_client.membership.finding import Finder
 from coterie_client.membership.ground import Ground
@@ -117,7 +118,7 @@ class Farewell:
         member = MemberIdentity(
             member_id=identity.member_id,
             group_instance_id=self._config.instance,
-            reason=self._reason,
+            reason=self._reason[:REASON_CHARS],
         )
         request = LeaveGroupRequest(group_id=self._config.group, members=(member,))
 

@@ -38,6 +38,8 @@ class Heart:
         self._due_ms = 0
         #: Until when the coordinator counts on us at least; None if it never said so.
         self.lease_until_ms: int | None = None
+        #: How often in a row our generation was said to be over.
+        self._denials = 0
         #: When we last knew that no rebalance was under way.
         self.calm_at_ms = 0
 
@@ -53,6 +55,7 @@ class Heart:
         """A new generation: have a sign of life in it at once. An older one still counts."""
         self._post.drop(self._ticket)
         self._ticket = None
+        self._denials = 0
         self._due_ms = now_ms
 
     def stop(self) -> None:
@@ -117,8 +120,21 @@ class Heart:
             self.lease_until_ms = sent_ms + self._config.lease_ms
             if verdict is Verdict.FINE:
                 self.calm_at_ms = sent_ms
+        if verdict is Verdict.NEW_GENERATION and identity == self._standing.identity:
+            self._be_denied(now_ms)
         if verdict is not Verdict.FINE:
             self._judge(answer.error_code, identity, now_ms)
+
+    def _be_denied(self, now_ms: int) -> None:
+        """End the lease if our generation was said to be over twice in a row.
+
+        While we join, one such answer means that the one to our join is on its way. By the second,
+        an interval later, it would have come: our wish to join went unheard, and the group goes on
+        without us. (A static member is not dropped then, so it hears nothing worse.)
+        """
+        self._denials += 1
+        if self._denials > 1 and self.lease_until_ms is not None:
+            self.lease_until_ms = min(self.lease_until_ms, now_ms)
 
     def _failed(self, failure: Failure, now_ms: int) -> None:
         if failure.kind is FailureKind.REFUSED:

@@ -303,7 +303,7 @@ def _replace_static(turn: Turn, group: Group, member_id: str, ticket: Ticket, ca
     message: JoinGroupRequest = call.message
     former_leader = group.leader or ""
     old = group.members[group.static[message.group_instance_id or ""]]
-    protocols = _protocols(message)
+    protocols, former = _protocols(message), old.row.protocols
     new = _hand_over(turn, group, old, member_id, call)
     group.update_protocols(
         new,
@@ -313,11 +313,17 @@ def _replace_static(turn: Turn, group: Group, member_id: str, ticket: Ticket, ca
     )
     detail = f"{_who(new)} replaces {old.id}"
     if group.is_in(GroupState.STABLE) and not new.is_new:
-        if group.select_protocol() == group.row.protocol_name:
+        is_same_protocol = group.select_protocol() == group.row.protocol_name
+        is_consumer = group.row.protocol_type == CONSUMER
+        wants_others = is_consumer and new.wants_other_topics(former, group.row.protocol_name)
+        if is_same_protocol and not wants_others:
             _answer_in_place(turn, group, new, former_leader, ticket, call)
             return
         group.park_join(new, turn.park(call, ticket))
-        prepare(turn, group, "static_replaced", f"{detail} with other protocols")
+        if is_same_protocol:
+            prepare(turn, group, "subscription_changed", f"{detail} and wants other topics")
+        else:
+            prepare(turn, group, "static_replaced", f"{detail} with other protocols")
         return
     group.park_join(new, turn.park(call, ticket))
     if group.is_in(GroupState.COMPLETING):

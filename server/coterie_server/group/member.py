@@ -97,6 +97,14 @@ class Member:
         before, now = _parse(self.row.protocols[0].metadata), _parse(protocols[0].metadata)
         return before is not None and now is not None and set(before.topics) == set(now.topics)
 
+    def wants_other_topics(
+        self, former: tuple[SupportedProtocol, ...], protocol: str | None
+    ) -> bool:
+        """Whether a consumer asks for other topics than it did in its former life."""
+        before = _parse(next((p.metadata for p in former if p.name == protocol), b""))
+        now = self.subscription(protocol)
+        return before is not None and now is not None and set(before.topics) != set(now.topics)
+
     def vote(self, candidates: set[str]) -> str:
         """The candidate that the member likes best: it names its protocols in that order."""
         return next(p.name for p in self.row.protocols if p.name in candidates)

@@ -92,6 +92,13 @@ def test_close_again_with_less_time() -> None:
     assert script.told[-1] == Abandon(frozenset({T0, T1}))
 
 
+def test_long_reason_is_cut() -> None:
+    """What the coordinator is told of the reason is no more than it wants to hear."""
+    script = at_work()
+    script.do(script.machine.close(script.now_ms, leave=True, within_ms=0, reason="x" * 100_000))
+    assert script.asks(LeaveGroupRequest).members[0].reason == "x" * 255
+
+
 def test_static_member_stays() -> None:
     """It keeps its place for its next start: nobody is told anything."""
     script = at_work("i")

@@ -321,6 +321,16 @@ def test_behind_while_joining() -> None:
     assert script.told == []
 
 
+def test_left_behind_while_joining() -> None:
+    """Said twice, an interval apart, it is news: our join went unheard, and the group went on."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.next_beat(ErrorCode.ILLEGAL_GENERATION)
+    script.next_beat(ErrorCode.ILLEGAL_GENERATION)
+    assert [type(each) for each in script.told] == [Lose]
+    assert script.awaits(JoinGroupRequest)
+
+
 def test_wish_to_join_is_repeated_in_time() -> None:
     """An unanswered join may not have arrived: it is sent again before the rebalance can end."""
     script = at_work(rebalance_timeout_ms=60_000)

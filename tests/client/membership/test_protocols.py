@@ -110,6 +110,13 @@ def test_reason_travels() -> None:
     assert script.asks(JoinGroupRequest).reason == "a better machine is there"
 
 
+def test_long_reason_is_cut() -> None:
+    """A reason that lists very much must not make the request one that can't be sent."""
+    script = at_work()
+    script.do(script.machine.rejoin("x" * 100_000, script.now_ms))
+    assert script.asks(JoinGroupRequest).reason == "x" * 255
+
+
 def test_first_join_claims_nothing() -> None:
     """No partitions, and no generation."""
     script = Script("t").start()

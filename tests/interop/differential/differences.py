@@ -148,6 +148,11 @@ FETCHES_WAIT = _difference(
     "There never is anything to fetch, and a client that is told so at once asks again at once, so "
     "every fetch takes as long as its client is willing to wait.",
 )
+STATIC_TOPICS = _difference(
+    "static-replacement-with-other-topics",
+    "Who restarts a worker with more topics expects it to work on them, and not only after the "
+    "next rebalance, which may be weeks away.",
+)
 BOUNDS = _difference(
     "bounds",
     "What clients can make a server remember is bounded: ids handed out and not used, topics, "

@@ -97,7 +97,8 @@ def test_replacement_is_stored() -> None:
     """The new id, where it comes from, its timeouts and its subscription outlive a crash."""
     world = World()
     _, old = pair(world)
-    new = old.restarted(host="/10.0.0.8", session_ms=20_000, rebalance_ms=7_000, topics=("u",))
+    times = {"session_ms": 20_000, "rebalance_ms": 7_000}
+    new = old.restarted(host="/10.0.0.8", owned=[("t", 1)], **times)
     new.join()
     row = stored_members(world)[new.id]
     assert old.id not in stored_members(world)
@@ -112,14 +113,26 @@ def test_replacement_is_stored() -> None:
     assert new.heartbeat() is ErrorCode.NONE
 
 
-def test_other_topics_do_not_matter() -> None:
-    """Under the same protocol no rebalance is made, though the subscription is shown."""
+def test_other_topics_are_shared_out() -> None:
+    """Whoever comes back for other topics gets them, by one rebalance that says why."""
     world = World()
     leader, old = pair(world)
     new = old.restarted(topics=("u",))
+    assert new.join().is_parked
+    assert leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.causes[-1] == "subscription_changed"
+    world.rejoin(leader)
+    assert (world.state(), world.group().topics()) == (GroupState.STABLE, {"t", "u"})
+
+
+def test_other_bytes_do_not_matter() -> None:
+    """As long as the topics are the same, or can't be read, no rebalance is made."""
+    world = World()
+    leader, old = pair(world)
+    new = old.restarted(metadata=b"?")
     assert new.join().error is ErrorCode.NONE
     described = {member.member_id: member for member in world.describe().members}
-    assert described[new.id].member_metadata == new.subscription()
+    assert described[new.id].member_metadata == b"?"
     assert leader.heartbeat() is ErrorCode.NONE
 
 

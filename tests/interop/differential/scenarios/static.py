@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from coterie_protocol import ApiKey
+from coterie_protocol.consumer import Subscription, encode_subscription
 from coterie_protocol.messages import MemberIdentity
 from tests.interop.differential.differences import (
     STATIC_CLIENT,
     STATIC_MOVES,
     STATIC_STAY,
+    STATIC_TOPICS,
 )
 from tests.interop.differential.member import Member, settle, stable, together
 from tests.interop.differential.scenario import scenario
@@ -117,6 +119,19 @@ async def static_replacement_with_other_metadata(s: Script) -> None:
     await a.heartbeat()
     await s.describe()
     await new.sync()
+
+
+@scenario()
+async def static_replacement_with_other_topics(s: Script) -> None:
+    """Whoever comes back for other topics is to get them."""
+    protocols = {"range": encode_subscription(Subscription(topics=("one",)))}
+    (a,) = await _static(s, "a", protocols=protocols)
+    await stable(a)
+    other = {"range": encode_subscription(Subscription(topics=("one", "two")))}
+    new = await a.again(client_id="app", protocols=other)
+    reply = await new.join()
+    reply.differs(STATIC_TOPICS, "generation_id", kafka=1, coterie=2)
+    reply.differs(STATIC_TOPICS, "skip_assignment", kafka=True, coterie=False)
 
 
 @scenario()
