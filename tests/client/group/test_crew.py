@@ -296,8 +296,9 @@ def test_work_that_swallows_its_cancellation_and_returns_has_ended() -> None:
     run_virtually(main())
 
 
-def test_error_while_ending_is_told_and_releases() -> None:
-    """Clean-up that raises is reported, no policy applies, and the partition is released."""
+@pytest.mark.parametrize(("how", "released"), [("revoked", ["orders[0]"]), ("lost", [])])
+def test_error_while_ending_is_told(how: str, released: list[str]) -> None:
+    """Clean-up that raises is reported, no policy applies, and a revoked partition is released."""
 
     async def main() -> None:
         async def work(_: Partition) -> None:
@@ -309,9 +310,12 @@ def test_error_while_ending_is_told_and_releases() -> None:
         async with yard(work, Stop()) as here:
             partitions = here.assign(0)
             await settle()
-            here.crew.revoked(partitions)
+            if how == "revoked":
+                here.crew.revoked(partitions)
+            else:
+                here.lose(*partitions)
             await settle()
-            assert here.released == ["orders[0]"]
+            assert here.released == released
             assert [type(e) for e in here.events] == [WorkStarted, WorkFailedEnding]
             assert here.failures == 0
 
