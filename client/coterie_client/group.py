@@ -7,6 +7,7 @@ import math
 import random
 import time
 from collections.abc import Collection, Sequence
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -25,16 +26,20 @@ from coterie_client.membership import (
 )
 from coterie_client.partition import Partition
 from coterie_client.reporting import OnEvent, Reporter
-from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Network, Security, dial_tcp
+from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Network, Security
 from coterie_client.work.crew import Crew, CrewOptions, Work
 from coterie_client.work.errors import GroupMisuseError
 from coterie_client.work.events import WorkLeftBehind
 from coterie_client.work.policies import OnStall, Policy, Restart
 
-__all__ = ["Group"]
+__all__ = ["Group", "default_sources"]
 
 #: What saying goodbye may take after all work has ended, before the connections are just dropped.
 _GOODBYE_S: Final = 5.0
+
+#: Where chance and the date come from where nobody says otherwise; virtual worlds say so for all
+#: that runs in them.
+default_sources: ContextVar[Sources | None] = ContextVar("coterie_default_sources", default=None)
 
 _OS_SOURCES: Final = Sources(
     random=random.random,  # for jitter
@@ -73,8 +78,8 @@ class Group:
         allow_auto_create_topics: bool = True,
         stop_when_silent: bool = True,
         on_event: OnEvent | None = None,
-        dial: Dial = dial_tcp,
-        sources: Sources = _OS_SOURCES,
+        dial: Dial | None = None,
+        sources: Sources | None = None,
     ) -> None:
         self._topics = _topics(topics)
         # A static member comes back under its name, and finds its partitions waiting for it.
@@ -92,6 +97,7 @@ class Group:
             allow_auto_create_topics=allow_auto_create_topics,
             stop_when_silent=stop_when_silent,
         )
+        sources = sources or default_sources.get() or _OS_SOURCES
         self._random = sources.random
         self._network = Network(
             bootstrap, security=security, client_id=client_id, dial=dial, random=sources.random
@@ -353,6 +359,9 @@ def _milliseconds(name: str, seconds: float) -> int:
 
 
 def _crew_options(on_error: Policy, deadline_s: float | None, on_stall: OnStall) -> CrewOptions:
+    # Who leaves out the brackets should hear of it now and not when something fails.
+    if not isinstance(on_error, Policy):
+        raise ConfigurationError(f"on_error={on_error!r} is no Restart(), Release() or Stop().")
     if on_stall not in ("report", "restart", "release"):
         raise ConfigurationError(f"on_stall={on_stall!r} is not report, restart or release.")
     if deadline_s is not None:

@@ -350,6 +350,12 @@ class Node:
         coordinator = self._runners[self._shard_of(group.id)].coordinator
         return coordinator.phase_deadline(group) if coordinator else None
 
+    async def ensure_topic(self, name: str, partitions: int) -> None:
+        """Have a topic with so many partitions, or raise `TopicRefusal`."""
+        if self._topic_runner is None:
+            raise AssertionError("the node was not started")
+        await self._topic_runner.ensure(name, partitions)
+
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
         await self._runners[self._shard_of(group_id)].force_rebalance(group_id)

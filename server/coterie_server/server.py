@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from coterie_server.net import Exchange
     from coterie_server.store import Store
 
-__all__ = ["Address", "Observer", "Server", "ServerError", "ServerOptions"]
+__all__ = ["Address", "Gate", "Observer", "Server", "ServerError", "ServerOptions"]
 
 _PORT_MAX = 65_535
 _NEEDS_ADVERTISING = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
@@ -96,21 +97,30 @@ class Observer(Protocol):
         ...
 
 
+#: Looks at a request before the node does; says whether it has taken it, so that nobody else may.
+Gate = Callable[["Exchange"], bool]
+
+
 class _Door:
     """Stands in for the node until it is ready, so that early clients wait instead of failing."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: Gate | None) -> None:
+        self._gate = gate
         self._node: Node | None = None
         self._waiting: list[Exchange] = []
 
     def handle(self, exchange: Exchange) -> None:
+        if self._gate is not None and self._gate(exchange):
+            return
         if self._node is None:
             self._waiting.append(exchange)
         else:
             self._node.handle(exchange)
 
     def hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
-        return None if self._node is None else self._node.hear(message)
+        if self._node is None or self._gate is not None:
+            return None
+        return self._node.hear(message)
 
     def open(self, node: Node) -> None:
         self._node = node
@@ -123,11 +133,13 @@ class Server:
     """A server in this process.
 
     ``async with Server(options) as server:`` serves until the block ends; `server.address` is
-    where, with the port that port 0 became.
+    where, with the port that port 0 became.  A `gate` sees each request first, and may keep it:
+    that is how test kits make things go wrong.
     """
 
-    def __init__(self, options: ServerOptions | None = None) -> None:
+    def __init__(self, options: ServerOptions | None = None, *, gate: Gate | None = None) -> None:
         self.options = options or ServerOptions()
+        self._gate = gate
         self.clock = Clock()
         self.history = History(_REBALANCES_KEPT)
         self.metrics = Metrics(version("coterie"), self.history)
@@ -138,6 +150,14 @@ class Server:
         self._address: Address | None = None
         self._loop_time = time.monotonic
         self._http_address: Address | None = None
+
+    def add_observer(self, observer: Observer) -> None:
+        """Have somebody else told what happens, from now on."""
+        self._observers.append(observer)
+
+    async def ensure_topic(self, name: str, partitions: int) -> None:
+        """Have a topic with so many partitions, or raise `TopicRefusal`."""
+        await self.node.ensure_topic(name, partitions)
 
     @property
     def http_address(self) -> Address | None:
@@ -182,7 +202,7 @@ class Server:
         settings = self.options.settings
         store = await self._parts.enter_async_context(self._open_store())
         journal = self._start_journal()
-        door = _Door()
+        door = _Door(self._gate)
         self._loop_time = asyncio.get_running_loop().time
         listener = Listener(
             door,

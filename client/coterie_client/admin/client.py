@@ -13,7 +13,7 @@ from coterie_client.admin.offsets import Offsets
 from coterie_client.admin.topics import Topics
 from coterie_client.wire.bootstrap import Bootstrap
 from coterie_client.wire.counters import ConnectionLimits, Counters
-from coterie_client.wire.dialling import Dial, dial_tcp
+from coterie_client.wire.dialling import Dial
 from coterie_client.wire.network import Network
 from coterie_client.wire.security import PLAINTEXT, Security
 
@@ -41,7 +41,7 @@ class Admin:
         client_id: str | None = "coterie-admin",
         timing: Timing | None = None,
         limits: ConnectionLimits | None = None,
-        dial: Dial = dial_tcp,
+        dial: Dial | None = None,
         random: Callable[[], float] = _random.random,
     ) -> None:
         self._network = Network(

@@ -8,7 +8,7 @@ from coterie_client.wire.backoff import Backoff, RetryOptions
 from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
 from coterie_client.wire.connection import Connection
 from coterie_client.wire.counters import ConnectionLimits, Counters
-from coterie_client.wire.dialling import Dial, dial_tcp
+from coterie_client.wire.dialling import Dial, default_dial, dial_tcp
 from coterie_client.wire.network import RECONNECT, Network
 from coterie_client.wire.security import PLAINTEXT, Sasl, SaslMechanism, Security, Tls
 from coterie_client.wire.versions import ByVersion, Versions
@@ -34,6 +34,7 @@ __all__ = [
     "Security",
     "Tls",
     "Versions",
+    "default_dial",
     "dial_tcp",
     "parse_bootstrap",
 ]

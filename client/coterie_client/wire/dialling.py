@@ -6,17 +6,22 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any, Final
 
 from coterie_client.membership.actions import NodeAddress
 
-__all__ = ["Dial", "dial_tcp"]
+__all__ = ["Dial", "default_dial", "dial_tcp"]
 
 #: Connects a protocol made by the first argument to an address, with TLS if a context is given.
 #: When it returns, `connection_made` was called; what it returns is not looked at.
 Dial = Callable[
     [Callable[[], asyncio.Protocol], NodeAddress, ssl.SSLContext | None], Awaitable[object]
 ]
+
+#: How connections are made where nobody says otherwise; virtual worlds say so for all that runs in
+#: them.
+default_dial: ContextVar[Dial | None] = ContextVar("coterie_default_dial", default=None)
 
 #: How long one of several addresses of a host may keep the next ones waiting.
 _ADDRESS_TIMEOUT_S: Final = 3.0

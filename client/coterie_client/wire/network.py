@@ -24,7 +24,7 @@ from coterie_client.wire.backoff import Backoff, RetryOptions
 from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
 from coterie_client.wire.connection import Connection
 from coterie_client.wire.counters import ConnectionLimits, Counters
-from coterie_client.wire.dialling import Dial, dial_tcp
+from coterie_client.wire.dialling import Dial, default_dial, dial_tcp
 from coterie_client.wire.security import PLAINTEXT, Security
 from coterie_client.wire.versions import api_of
 from coterie_protocol.messages import FindCoordinatorResponse, MetadataResponse
@@ -79,7 +79,7 @@ class Network:
         client_id: str | None = "coterie",
         limits: ConnectionLimits | None = None,
         reconnect: RetryOptions = RECONNECT,
-        dial: Dial = dial_tcp,
+        dial: Dial | None = None,
         random: Callable[[], float] = _random.random,
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
@@ -87,7 +87,7 @@ class Network:
         self._client_id = client_id
         self._limits = limits or ConnectionLimits()
         self._reconnect = reconnect
-        self._dial = dial
+        self._dial = dial or default_dial.get() or dial_tcp
         self._random = random
         self._nodes: dict[NodeAddress, _Node] = {}
         self._known: dict[int, NodeAddress] = {}

@@ -11,7 +11,7 @@ from coterie_protocol import ApiKey
 from coterie_protocol.journal import Event, Line, read_line, write_line
 from coterie_server.assembly import catalogue_config, connection_limits, group_config
 from coterie_server.clock import Clock
-from coterie_server.net import Connection, Registry
+from coterie_server.net import Connection, Exchange, Registry
 from coterie_server.node import Node, NodeOptions
 from coterie_server.settings import Settings
 from coterie_server.store import StoreError
@@ -62,6 +62,18 @@ class _Ids:
         return UUID(int=self._world.random.getrandbits(128), version=4)
 
 
+@dataclass(frozen=True, slots=True)
+class _Gated:
+    """A node that gets what its gate leaves it."""
+
+    node: Node
+    gate: Callable[[Exchange], bool]
+
+    def handle(self, exchange: Exchange) -> None:
+        if not self.gate(exchange):
+            self.node.handle(exchange)
+
+
 @dataclass(slots=True)
 class Coordinator:
     """One coordinator's machine: its disk stays, its process comes and goes."""
@@ -80,6 +92,8 @@ class Coordinator:
     has_served: bool = False
     #: Told of everything that is journalled.
     on_event: Callable[[int, Event], None] | None = None
+    #: Sees each request first, and may keep it.
+    gate: Callable[[Exchange], bool] | None = None
     #: Changes the parts of the node before it starts; how mutants are made.
     tamper: Callable[[Node], None] | None = None
 
@@ -143,11 +157,11 @@ class Coordinator:
         await node.start({} if self.has_served else dict(self.topics))
         self.has_served = True
         registry = Registry(
-            node,
+            _Gated(node, self.gate) if self.gate is not None else node,
             connection_limits(settings),
             now=process.time,
             call_soon=process.call_soon,
-            at_once={ApiKey.HEARTBEAT: node.hear},
+            at_once={ApiKey.HEARTBEAT: node.hear} if self.gate is None else {},
             stopwatch=process.time,
         )
         self.node = node

@@ -70,8 +70,7 @@ class Process(_Loop):
         """Let it go on; what it missed happens first."""
         self.is_paused = False
         missed, self._missed = self._missed, deque()
-        for handle in missed:
-            self.world.soon(self, handle)
+        self.world.sooner(self, missed)
 
     def miss(self, handle: asyncio.Handle) -> None:
         """Keep a callback until the process goes on."""

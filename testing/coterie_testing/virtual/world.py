@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ class World:
         """Have a callback of a process run as soon as it is its turn."""
         self._ready.append((process, handle))
 
+    def sooner(self, process: Process, handles: Collection[asyncio.Handle]) -> None:
+        """Have callbacks of a process run in their order, before all others that are its turn."""
+        self._ready.extendleft((process, handle) for handle in reversed(tuple(handles)))
+
     def at(self, when_s: float, process: Process | None, handle: asyncio.Handle) -> None:
         """Have a callback run at a moment."""
         self._entries += 1
@@ -65,8 +69,14 @@ class World:
         self, delay_s: float, what: Callable[[Unpack[Ts]], object], *arguments: *Ts
     ) -> Happening:
         """Have something happen outside of all processes."""
+        return self.when(self.now_s + delay_s, what, *arguments)
+
+    def when(
+        self, when_s: float, what: Callable[[Unpack[Ts]], object], *arguments: *Ts
+    ) -> Happening:
+        """Have something happen at a moment, behind what is to happen at the very same."""
         happening = Happening(what, arguments)
-        self.at(self.now_s + delay_s, None, happening)
+        self.at(when_s, None, happening)
         return happening
 
     # -- steps ---------------------------------------------------------------------------------
@@ -81,15 +91,11 @@ class World:
             return False
         when_s, _, owner, handle = heapq.heappop(self._agenda)
         self.now_s = max(self.now_s, when_s)
-        if handle.cancelled():
-            return True
-        if owner is None:
-            self.steps += 1
-            handle._run()  # noqa: SLF001  # what a loop does with its handles
-        else:
+        if owner is not None:
             self._run(owner, handle)
-        if self.watch is not None:
-            self.watch()
+        elif not handle.cancelled():
+            handle._run()  # noqa: SLF001  # what a loop does with its handles
+            self._count()
         return True
 
     def _run(self, process: Process, handle: asyncio.Handle) -> None:
@@ -98,12 +104,19 @@ class World:
         if process.is_paused:
             process.miss(handle)
             return
-        self.steps += 1
-        asyncio._set_running_loop(process)  # noqa: SLF001  # what a loop does
+        # Whoever runs the world may itself be run by a loop.
+        outer = asyncio._get_running_loop()  # noqa: SLF001  # what a loop does
+        asyncio._set_running_loop(process)  # noqa: SLF001
         try:
             handle._run()  # noqa: SLF001
         finally:
-            asyncio._set_running_loop(None)  # noqa: SLF001
+            asyncio._set_running_loop(outer)  # noqa: SLF001
+        self._count()
+
+    def _count(self) -> None:
+        self.steps += 1
+        if self.watch is not None:
+            self.watch()
 
     def run(self, seconds: float) -> None:
         """Let time pass, and what is due in it happen."""

@@ -1,0 +1,7 @@
+"""For whoever tests consumers: a coordinator in the test's own process, and faults on demand."""
+
+from coterie_testing.kit.cluster import Cluster, Program
+from coterie_testing.kit.faults import Fault, Faults
+from coterie_testing.kit.loopback import LoopbackCoordinator
+
+__all__ = ["Cluster", "Fault", "Faults", "LoopbackCoordinator", "Program"]

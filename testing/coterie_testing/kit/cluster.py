@@ -1,0 +1,194 @@
+"""A coordinator and programs that use it, in one process and in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import copy_context
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from coterie_client.group import default_sources
+from coterie_client.membership import Sources
+from coterie_client.wire import default_dial
+from coterie_protocol.journal import Event
+from coterie_server.settings import Settings
+from coterie_testing.kit.faults import Faults
+from coterie_testing.sim.coordinator import ADDRESS, Coordinator
+from coterie_testing.virtual import Disk, Network, Process, World
+
+__all__ = ["Cluster", "Program"]
+
+T = TypeVar("T")
+
+
+class Program:
+    """A program of the test's, in a process of its own."""
+
+    def __init__(self, cluster: Cluster, name: str, process: Process) -> None:
+        self._cluster = cluster
+        self._network = cluster.network
+        self.name = name
+        self.process = process
+        self._task: asyncio.Task[Any] | None = None
+
+    def begin(self, main: Coroutine[Any, Any, Any]) -> None:
+        """Run its main coroutine, in a context in which clients connect within the cluster."""
+        context = copy_context()
+        context.run(default_dial.set, self._network.dialler(self.process))
+        sources = Sources(self._cluster.world.random.random, self.process.wall_ms)
+        context.run(default_sources.set, sources)
+        self._task = self.process.create_task(main, name=self.name, context=context)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._task is not None and self._task.done()
+
+    def result(self) -> Any:  # noqa: ANN401  # whatever its main coroutine returns
+        """What its main coroutine returned; raises what that raised."""
+        if self._task is None:
+            raise RuntimeError(f"{self.name} was not begun")
+        return self._task.result()
+
+    # -- what befalls it -----------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Cancel its main coroutine, as Ctrl-C would."""
+        if self._task is not None:
+            self.process.call_soon(self._task.cancel)
+
+    def kill(self) -> None:
+        """`kill -9`: nothing of it runs any more, not even a `finally`."""
+        self.process.kill()
+
+    def pause(self, seconds: float) -> None:
+        """Stop the machine it runs on for a while, as a hypervisor does."""
+        self.process.pause()
+        self._cluster.world.after(seconds, self.process.resume)
+
+    def cut(self) -> None:
+        """Break its connections; it may connect anew at once."""
+        self._network.cut(self.process)
+
+    def part(self, seconds: float) -> None:
+        """Let nothing through between it and the coordinator for a while."""
+        self._cluster.world.after(seconds, self._network.part(self.process.host, ADDRESS.host))
+
+
+class Cluster:
+    """A coordinator, a network, and time that passes only when the test lets it.
+
+    Programs are plain asyncio code that uses `coterie_client`; what they await takes no real time,
+    and everything that is left to chance is decided by the seed::
+
+        with Cluster({"orders": 4}) as cluster:
+            first, second = (cluster.start(name, consume(cluster.bootstrap)) for name in "ab")
+            cluster.run_until(lambda: everything_is_owned())
+            first.kill()
+            cluster.run(seconds=60)
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        *,
+        seed: int = 0,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.world = World(seed)
+        self.network = Network(self.world)
+        #: What befalls requests.
+        self.faults = Faults(lambda: self.world.now_s, self._hand_on)
+        values: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0} | dict(settings or {})
+        self._coordinator = Coordinator(
+            self.world,
+            self.network,
+            Settings(**values),
+            dict(topics or {}),
+            Disk(self.world),
+            gate=self.faults.gate,
+        )
+        self._coordinator.start()
+        self.run_until(lambda: self._coordinator.is_up)
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect; hand it to `Group` or `Admin`."""
+        return str(ADDRESS)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the cluster began."""
+        return self.world.now_s
+
+    @property
+    def events(self) -> list[Event]:
+        """What the coordinator's journal says."""
+        return [line.event for line in self._coordinator.journal]
+
+    # -- programs and time ---------------------------------------------------------------------
+
+    def start(self, name: str, main: Coroutine[Any, Any, Any]) -> Program:
+        """Start a program."""
+        program = Program(self, name, Process(self.world, name))
+        program.begin(main)
+        return program
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, and what is due in it happen."""
+        self.world.run(seconds)
+
+    def run_until(self, done: Callable[[], bool], within_s: float = 600.0) -> None:
+        """Let time pass until something is so; raise `IdleError` if it never is."""
+        self.world.run_until(done, within_s)
+
+    def call(self, work: Coroutine[Any, Any, T], within_s: float = 600.0) -> T:
+        """Run a coroutine to its end, in a process of its own, and all else meanwhile."""
+        program = self.start("call", work)
+        self.run_until(lambda: program.is_done, within_s)
+        answer: T = program.result()
+        return answer
+
+    # -- the coordinator -----------------------------------------------------------------------
+
+    def kill_coordinator(self) -> None:
+        """`kill -9` the coordinator; its disk stays."""
+        self._coordinator.kill()
+
+    def start_coordinator(self) -> None:
+        """Start the coordinator again, with what was stored."""
+        self._coordinator.start()
+
+    def restart_coordinator(self, after_s: float = 1.0) -> None:
+        """Kill the coordinator now, and start it again after a while."""
+        self.kill_coordinator()
+        self.world.after(after_s, self.start_coordinator)
+
+    def pause_coordinator(self, seconds: float) -> None:
+        """Stop the coordinator's machine for a while."""
+        process = self._coordinator.process
+        if process is not None:
+            process.pause()
+            self.world.after(seconds, process.resume)
+
+    def _hand_on(self, exchange: Any) -> None:  # noqa: ANN401  # an Exchange
+        if self._coordinator.node is not None:
+            self._coordinator.node.handle(exchange)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End everything."""
+        self.world.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,134 @@
+"""Faults that a test orders: requests that get no answer, a late one, or an error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie_protocol import ApiKey
+from coterie_protocol.error_codes import ErrorCode
+from coterie_server.failures import failure
+from coterie_server.net import Exchange
+
+__all__ = ["Fault", "Faults"]
+
+#: Hands a request on to where it was going.
+Pass = Callable[[Exchange], None]
+
+
+@dataclass(eq=False, slots=True)
+class Fault:
+    """Something that befalls requests, until it is lifted or its time is over."""
+
+    #: Which requests: all, if nothing is said.
+    api: ApiKey | None
+    client_id: str | None
+    member_id: str | None
+    group: str | None
+    #: What becomes of them.
+    befall: Callable[[Exchange], None]
+    until_s: float | None
+    #: How many more it befalls; None for all.
+    left: int | None
+    #: How many it has befallen.
+    hits: int = 0
+    is_lifted: bool = False
+
+    def lift(self) -> None:
+        """Let it be over."""
+        self.is_lifted = True
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether nothing is befallen any more."""
+        is_late = self.until_s is not None and now_s >= self.until_s
+        return self.is_lifted or is_late or self.left == 0
+
+    def fits(self, exchange: Exchange) -> bool:
+        """Whether a request is one of those."""
+        request = exchange.request
+        message = request.message
+        return (
+            self.api in (None, request.api_key)
+            and self.client_id in (None, request.client_id)
+            and self.member_id in (None, getattr(message, "member_id", None))
+            and self.group in (None, getattr(message, "group_id", None))
+        )
+
+
+@dataclass(slots=True)
+class Faults:
+    """The faults that are in force.
+
+    All of them can be limited to an API, a client id, a member id or a group, to a time in
+    `seconds`, and to a number of `times`; the first one that fits a request befalls it::
+
+        faults.drop(api=ApiKey.HEARTBEAT, client_id="worker-2", seconds=20)
+        faults.refuse(ErrorCode.NOT_COORDINATOR, api=ApiKey.OFFSET_COMMIT, times=1)
+    """
+
+    #: The time in seconds, of the clock that faults go by.
+    now_s: Callable[[], float]
+    #: Where a request goes that was only late.
+    hand_on: Pass
+    _faults: list[Fault] = field(default_factory=list)
+
+    def drop(self, **limits: Any) -> Fault:  # noqa: ANN401  # as `_add` takes them
+        """Let requests go unanswered; their connections stay open."""
+        return self._add(lambda _exchange: None, **limits)
+
+    def delay(self, by_s: float, **limits: Any) -> Fault:  # noqa: ANN401
+        """Let requests arrive late."""
+
+        def befall(exchange: Exchange) -> None:
+            asyncio.get_running_loop().call_later(by_s, self.hand_on, exchange)
+
+        return self._add(befall, **limits)
+
+    def refuse(self, error: ErrorCode, **limits: Any) -> Fault:  # noqa: ANN401
+        """Answer requests about groups with an error."""
+
+        def befall(exchange: Exchange) -> None:
+            request = exchange.request
+            exchange.reply(failure(request.message, request.api_version, error))
+
+        return self._add(befall, **limits)
+
+    def hang_up(self, **limits: Any) -> Fault:  # noqa: ANN401
+        """Close the connections that requests come over, instead of answering."""
+        return self._add(lambda exchange: exchange.close("a fault that a test ordered"), **limits)
+
+    def lift_all(self) -> None:
+        """Let all of them be over."""
+        for fault in self._faults:
+            fault.lift()
+
+    def gate(self, exchange: Exchange) -> bool:
+        """See whether something befalls a request; what a `Server` takes as its gate."""
+        now_s = self.now_s()
+        self._faults = [fault for fault in self._faults if not fault.is_over(now_s)]
+        for fault in self._faults:
+            if fault.fits(exchange):
+                fault.hits += 1
+                if fault.left is not None:
+                    fault.left -= 1
+                fault.befall(exchange)
+                return True
+        return False
+
+    def _add(
+        self,
+        befall: Callable[[Exchange], None],
+        *,
+        api: ApiKey | None = None,
+        client_id: str | None = None,
+        member_id: str | None = None,
+        group: str | None = None,
+        seconds: float | None = None,
+        times: int | None = None,
+    ) -> Fault:
+        until_s = None if seconds is None else self.now_s() + seconds
+        fault = Fault(api, client_id, member_id, group, befall, until_s, times)
+        self._faults.append(fault)
+        return fault

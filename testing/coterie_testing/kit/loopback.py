@@ -1,0 +1,171 @@
+"""A coordinator on a loopback port, in a thread of the test's own process: for any client."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from coterie_protocol.journal import Event
+from coterie_server.group import Group
+from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.settings import Settings
+from coterie_testing.kit.faults import Faults
+
+__all__ = ["LoopbackCoordinator"]
+
+T = TypeVar("T")
+
+#: What a test can wait for, instead of what suits production.
+_QUICK = {
+    "group_initial_rebalance_delay_ms": 0,
+    "group_min_session_timeout_ms": 100,
+}
+
+_PATIENCE_S = 30.0
+
+
+@dataclass(slots=True)
+class _Notes:
+    """Keeps what the coordinator tells."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def observe(self, ts_ms: int, event: Event) -> None:
+        """Take note of it."""
+        del ts_ms
+        self.events.append(event)
+
+
+class LoopbackCoordinator:
+    """A coordinator that any Kafka client can connect to.
+
+    It runs in a thread, so that clients may block, and keeps what it stores in a folder if it is
+    given one, else in memory that outlives `restart`.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        folder: Path,
+    ) -> None:
+        values: dict[str, Any] = _QUICK | dict(settings or {})
+        self._options = ServerOptions(
+            settings=Settings(**values),
+            listen=Address("127.0.0.1", 0),
+            topics=dict(topics or {}),
+            store=f"sqlite:{folder / 'groups.db'}",
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="coterie coordinator")
+        self._server: Server | None = None
+        self._notes = _Notes()
+        #: What a test wants to go wrong.
+        self.faults = Faults(self._loop.time, self._hand_on)
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect, as HOST:PORT."""
+        return str(self._options.listen)
+
+    @property
+    def events(self) -> list[Event]:
+        """What the journal of all its lives would say."""
+        return list(self._notes.events)
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Serve; the port stays the same from now on."""
+        if not self._thread.is_alive():
+            self._thread.start()
+        self._do(self._start())
+
+    def stop(self) -> None:
+        """Serve no more; clients are told so."""
+        self._do(self._stop())
+
+    def restart(self) -> None:
+        """Stop and start again, on the same port, with what was stored."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop for good."""
+        if self._thread.is_alive():
+            self._do(self._stop())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_PATIENCE_S)
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def _start(self) -> None:
+        server = Server(self._options, gate=self.faults.gate)
+        server.add_observer(self._notes)
+        await server.start()
+        self._server = server
+        # The port that 0 became, for the next life too.
+        self._options = replace(self._options, listen=server.address)
+
+    async def _stop(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+
+    # -- looking and meddling ------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Make a topic, or let it grow."""
+        self._do(self._running.ensure_topic(name, partitions))
+
+    def members(self, group: str) -> tuple[str, ...]:
+        """The member ids of a group."""
+        return self._look(group, lambda found: tuple(found.members), ())
+
+    def state(self, group: str) -> str:
+        """A group's state, as Kafka calls it; "Dead" if there is no such group."""
+        return self._look(group, lambda found: found.state.value, "Dead")
+
+    def generation(self, group: str) -> int:
+        """A group's generation; 0 if there is no such group."""
+        return self._look(group, lambda found: found.generation, 0)
+
+    def _look(self, group: str, see: Callable[[Group], T], otherwise: T) -> T:
+        async def look() -> T:
+            found = self._running.node.group(group)
+            return otherwise if found is None else see(found)
+
+        return self._do(look())
+
+    @property
+    def _running(self) -> Server:
+        if self._server is None:
+            raise RuntimeError("the coordinator is stopped; start it first")
+        return self._server
+
+    def _hand_on(self, exchange: Any) -> None:  # noqa: ANN401  # an Exchange
+        if self._server is not None:
+            self._server.node.handle(exchange)
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something in the coordinator's thread, and wait for it."""
+        done: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return done.result(_PATIENCE_S)

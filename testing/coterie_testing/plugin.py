@@ -1,0 +1,61 @@
+"""Fixtures for pytest; the plugin is there wherever Coterie is installed.
+
+- `coterie_coordinator`: makes coordinators on loopback ports, for any client.
+- `coterie_cluster`: makes clusters in virtual time, for code that uses Coterie's own client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from coterie_testing.kit import Cluster, LoopbackCoordinator
+
+__all__ = ["coterie_cluster", "coterie_coordinator"]
+
+# What the fixtures use is imported by them: whoever has the plugin installed and does not use it
+# should not pay for it.
+
+
+@pytest.fixture
+def coterie_coordinator(tmp_path: Path) -> Iterator[Callable[..., LoopbackCoordinator]]:
+    """Make coordinators on loopback ports: ``coterie_coordinator({"orders": 4})``."""
+    from coterie_testing.kit import LoopbackCoordinator  # noqa: PLC0415
+
+    with ExitStack() as stack:
+
+        def make(
+            topics: Mapping[str, int] | None = None,
+            **settings: Any,  # noqa: ANN401
+        ) -> LoopbackCoordinator:
+            folder = tmp_path / f"coterie-{len(made)}"
+            folder.mkdir()
+            coordinator = LoopbackCoordinator(topics, settings=settings, folder=folder)
+            made.append(stack.enter_context(coordinator))
+            return coordinator
+
+        made: list[LoopbackCoordinator] = []
+        yield make
+
+
+@pytest.fixture
+def coterie_cluster() -> Iterator[Callable[..., Cluster]]:
+    """Make clusters in virtual time: ``coterie_cluster({"orders": 4}, seed=7)``."""
+    from coterie_testing.kit import Cluster  # noqa: PLC0415
+
+    with ExitStack() as stack:
+
+        def make(
+            topics: Mapping[str, int] | None = None,
+            *,
+            seed: int = 0,
+            **settings: Any,  # noqa: ANN401
+        ) -> Cluster:
+            return stack.enter_context(Cluster(topics, seed=seed, settings=settings))
+
+        yield make

@@ -1,0 +1,168 @@
+"""The virtual cluster, as a user's test uses it: seconds of rebalancing take milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from coterie_client import Group, Partition
+from coterie_client.admin import Admin
+from coterie_protocol import ApiKey
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import RebalanceStarted
+from coterie_testing.kit import Cluster
+from coterie_testing.virtual import IdleError
+
+TOPICS = {"orders": 4}
+
+
+class Shop:
+    """Workers of a group, and who of them works on what."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.owners: dict[int, str] = {}
+        self.taken: list[tuple[str, int]] = []
+
+    async def work(self, name: str, partition: Partition) -> None:
+        """Work on a partition until it is taken away."""
+        assert partition.number not in self.owners, "two workers"
+        self.owners[partition.number] = name
+        self.taken.append((name, partition.number))
+        try:
+            for offset in range(1_000_000):
+                await asyncio.sleep(1)
+                await partition.commit(offset)
+        finally:
+            del self.owners[partition.number]
+
+    async def worker(self, name: str, instance: str | None = None) -> None:
+        """A worker's whole life."""
+        async with Group(
+            self.bootstrap, "shop", topics=list(TOPICS), instance=instance, client_id=name
+        ) as group:
+            await group.run(lambda partition: self.work(name, partition))
+
+    def has(self, *names: str) -> bool:
+        """Whether these workers share all the work."""
+        return len(self.owners) == TOPICS["orders"] and set(self.owners.values()) == set(names)
+
+
+@pytest.fixture
+def cluster(coterie_cluster: Callable[..., Cluster]) -> Cluster:
+    """A cluster with a topic."""
+    return coterie_cluster(TOPICS)
+
+
+@pytest.fixture
+def shop(cluster: Cluster) -> Iterator[Shop]:
+    """Nobody works yet."""
+    shop = Shop(cluster.bootstrap)
+    yield shop
+    shop.owners.clear()
+
+
+def test_workers_share_the_work(cluster: Cluster, shop: Shop) -> None:
+    """A second one gets its part, and the first one keeps the rest."""
+    cluster.start("a", shop.worker("a"))
+    cluster.run_until(lambda: shop.has("a"))
+    cluster.start("b", shop.worker("b"))
+    cluster.run_until(lambda: shop.has("a", "b"))
+    assert sum(name == "b" for name, _ in shop.taken) == 2
+
+
+def test_killed_worker_is_replaced_after_its_session(cluster: Cluster, shop: Shop) -> None:
+    """Not before: it might live."""
+    a, _ = (cluster.start(name, shop.worker(name)) for name in "ab")
+    cluster.run_until(lambda: shop.has("a", "b"))
+    killed_s = cluster.now_s
+    a.kill()
+    shop.owners = {number: name for number, name in shop.owners.items() if name != "a"}
+    cluster.run_until(lambda: shop.has("b"))
+    assert 40 < cluster.now_s - killed_s < 50
+
+
+def test_cancelled_worker_leaves_at_once(cluster: Cluster, shop: Shop) -> None:
+    """It says goodbye, so nobody has to wait for its session to end."""
+    a, _ = (cluster.start(name, shop.worker(name)) for name in "ab")
+    cluster.run_until(lambda: shop.has("a", "b"))
+    stopped_s = cluster.now_s
+    a.stop()
+    cluster.run_until(lambda: shop.has("b"))
+    assert cluster.now_s - stopped_s < 5
+    assert a.is_done
+    with pytest.raises(asyncio.CancelledError):
+        a.result()
+
+
+def test_restart_of_the_coordinator_disturbs_nobody(cluster: Cluster, shop: Shop) -> None:
+    """Work goes on, in the same generation."""
+    cluster.start("a", shop.worker("a"))
+    cluster.run_until(lambda: shop.has("a"))
+    cluster.restart_coordinator(after_s=5)
+    cluster.run(60)
+    assert shop.has("a")
+    assert len(shop.taken) == TOPICS["orders"]
+    assert sum(isinstance(event, RebalanceStarted) for event in cluster.events) == 1
+
+
+def test_paused_worker_loses_its_work(cluster: Cluster, shop: Shop) -> None:
+    """When it goes on, it finds that others were given what it had."""
+    a, _ = (cluster.start(name, shop.worker(name)) for name in "ab")
+    cluster.run_until(lambda: shop.has("a", "b"))
+    a.pause(seconds=120)
+    shop.owners = {number: name for number, name in shop.owners.items() if name != "a"}
+    cluster.run_until(lambda: shop.has("b"), within_s=60)
+
+
+def test_dropped_heartbeats_end_a_membership(cluster: Cluster, shop: Shop) -> None:
+    """The work stops before the coordinator gives it to somebody else."""
+    for name in "ab":
+        cluster.start(name, shop.worker(name))
+    cluster.run_until(lambda: shop.has("a", "b"))
+    fault = cluster.faults.drop(api=ApiKey.HEARTBEAT, client_id="a", seconds=60)
+    commits = cluster.faults.drop(api=ApiKey.OFFSET_COMMIT, client_id="a", seconds=60)
+    cluster.run_until(lambda: "a" not in shop.owners.values(), within_s=45)
+    assert fault.hits > 0
+    assert commits.hits > 0
+    cluster.run_until(lambda: shop.has("a", "b"))
+
+
+def test_refused_commit_is_tried_again(cluster: Cluster, shop: Shop) -> None:
+    """An error that passes is none for the work."""
+    fault = cluster.faults.refuse(
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api=ApiKey.OFFSET_COMMIT, times=3
+    )
+    cluster.start("a", shop.worker("a"))
+    cluster.run_until(lambda: fault.hits == 3)
+    cluster.run(5)
+    assert len(shop.taken) == TOPICS["orders"]
+
+
+def test_other_clients_of_ours_work_in_it(cluster: Cluster) -> None:
+    """What a program does with the administrator's client, for one."""
+
+    async def grow() -> int:
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.topics.grow("orders", 8)
+            return len((await admin.topics.describe("orders")).partitions)
+
+    assert cluster.call(grow()) == 8
+
+
+def test_what_never_happens_is_said(cluster: Cluster) -> None:
+    """Instead of hanging."""
+    with pytest.raises(IdleError, match="30 s"):
+        cluster.run_until(lambda: False, within_s=30)
+
+
+def test_errors_of_programs_come_out(cluster: Cluster) -> None:
+    """Where the test asks for them."""
+
+    async def fail() -> None:
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        cluster.call(fail())
