@@ -6,6 +6,7 @@ exchanges lines with the test:
     assigned 0,1,2          it was given these partitions, besides those that it has
     revoked 0,1             it gave these up
     lost 0,1                it was too late to give these up
+                            (all three may be followed by at=SECONDS of the monotonic clock)
     error NAME text         its library complained, and goes on
     fatal NAME text         its library gave up
 
@@ -20,6 +21,7 @@ exchanges lines with the test:
 from __future__ import annotations
 
 import contextlib
+import math
 import subprocess
 import sys
 import threading
@@ -30,6 +32,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.live.daemon import environment
+from tests.live.judge import Stint
 from tests.live.programs.lines import Options
 
 __all__ = [
@@ -42,6 +45,7 @@ __all__ = [
     "Client",
     "MemberError",
     "MemberProcess",
+    "Step",
 ]
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -73,6 +77,17 @@ class Client:
         return self.name
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a member was told of its partitions at one time."""
+
+    #: "assigned", "revoked" or "lost".
+    what: str
+    partitions: set[int]
+    #: Not a number if it tells no times.
+    at_s: float
+
+
 class MemberProcess:
     """A running member program."""
 
@@ -80,6 +95,8 @@ class MemberProcess:
         """Start it; what it has to say besides its lines goes to a file in the folder."""
         self.client = client
         self.name = options.client
+        #: When it was asked to end, or killed.
+        self.ended_s = math.inf
         self._lines: list[str] = []
         self._changed = threading.Condition()
         self._log_path = folder / f"{self.name}.log"
@@ -119,12 +136,34 @@ class MemberProcess:
 
     def changes(self, since: int = 0) -> list[tuple[str, set[int]]]:
         """What it was assigned and revoked, and lost, in order, from a line on."""
+        return [(step.what, step.partitions) for step in self.steps(since)]
+
+    def steps(self, since: int = 0) -> list[Step]:
+        """As `changes`, with the time of each."""
         found = []
         for line in self.lines[since:]:
             what, _, rest = line.partition(" ")
             if what in ("assigned", "revoked", "lost"):
-                found.append((what, {int(word) for word in rest.split(",") if word}))
+                numbers, _, at = rest.partition(" at=")
+                partitions = {int(word) for word in numbers.split(",") if word}
+                found.append(Step(what, partitions, float(at) if at else math.nan))
         return found
+
+    def stints(self) -> list[Stint]:
+        """When it had which partition, by what it was told."""
+        began: dict[int, float] = {}
+        found = []
+        for step in self.steps():
+            assert not math.isnan(step.at_s), f"{self.name} tells no times"
+            for partition in step.partitions:
+                if step.what == "assigned":
+                    began.setdefault(partition, step.at_s)
+                elif partition in began:
+                    found.append(self._stint(partition, began.pop(partition), step.at_s))
+        return found + [self._stint(each, at_s, self.ended_s) for each, at_s in began.items()]
+
+    def _stint(self, partition: int, began_s: float, ended_s: float) -> Stint:
+        return Stint(partition=partition, member=self.name, began_s=began_s, ended_s=ended_s)
 
     def given_up(self, since: int = 0) -> set[int]:
         """All partitions that were ever taken from it, from a line on."""
@@ -183,12 +222,14 @@ class MemberProcess:
 
     def close(self) -> None:
         """Let it leave the group and end."""
+        self.ended_s = time.monotonic()
         self.ask("close")
         self._process.wait(_ANSWER_S)
         self._hang_up()
 
     def die(self) -> None:
         """Kill it, so that it does not leave, if it still runs."""
+        self.ended_s = min(self.ended_s, time.monotonic())
         self._process.kill()
         self._process.wait()
         self._hang_up()

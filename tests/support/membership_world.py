@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -228,13 +228,15 @@ class Worker:
                 self.working |= action.partitions
             case Revoke():
                 if self.finish_ms is not None:
-                    self.meeting.after(self.finish_ms, lambda: self._finish(partitions))
+                    work = {each: self.working[each] for each in partitions}
+                    self.meeting.after(self.finish_ms, lambda: self._finish(work))
             case _:
                 for partition in partitions:
                     self.working.pop(partition, None)
 
-    def _finish(self, partitions: Iterable[TopicPartition]) -> None:
-        mine = [partition for partition in partitions if partition in self.working]
+    def _finish(self, work: Mapping[TopicPartition, int]) -> None:
+        # What was taken away and given anew meanwhile is other work.
+        mine = [each for each, token in work.items() if self.working.get(each) == token]
         if self.is_alive and mine:
             self.release(*mine)
 

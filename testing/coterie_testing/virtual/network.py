@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias, TypeVarTuple, Unpack
 
 from coterie_client.membership import NodeAddress
 from coterie_testing.virtual.process import Process
@@ -16,7 +16,12 @@ from coterie_testing.virtual.world import World
 
 __all__ = ["Network", "NetworkOptions"]
 
+Ts = TypeVarTuple("Ts")
+
 MakeProtocol: TypeAlias = Callable[[], asyncio.Protocol]
+
+#: How often it is tried again to shake hands through a network that lets nothing through.
+_RETRY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +114,11 @@ class Network:
             # It will be asked again, as TCP does, until somebody loses patience.
             if not answer.done() and process.is_alive:
                 again = (process, make, here, address, answer)
-                self.world.after(1.0, self._arrive, *again)
+                self.world.after(_RETRY_S, self._arrive, *again)
             return
         listener = self._listeners.get(address)
-        back_s = self.travel_s()
         if listener is None or listener[0].is_dead:
-            self.world.after(back_s, self._refuse, process, address, answer)
+            self._answer(self._refuse, process, address, answer)
             return
         server, accept = listener
         near = VirtualTransport(self, process, here, address)
@@ -122,16 +126,37 @@ class Network:
         near.peer, far.peer = far, near
         self._links.append((near, far))
         server.call_soon(far.begin, accept)
-        self.world.after(back_s, self._welcome, near, make, answer)
+        self._answer(self._welcome, process, address, answer, near, make)
+
+    def _answer(
+        self,
+        what: Callable[[Process, NodeAddress, Unpack[Ts]], None],
+        process: Process,
+        address: NodeAddress,
+        *arguments: *Ts,
+    ) -> None:
+        """Have the answer to a call arrive, once it gets through."""
+
+        def arrive() -> None:
+            if self.is_parted(process.host, address.host):
+                self.world.after(_RETRY_S, arrive)
+            else:
+                what(process, address, *arguments)
+
+        self.world.after(self.travel_s(), arrive)
 
     def _welcome(
         self,
+        process: Process,
+        _address: NodeAddress,
+        answer: asyncio.Future[VirtualTransport],
         near: VirtualTransport,
         make: MakeProtocol,
-        answer: asyncio.Future[VirtualTransport],
     ) -> None:
-        if near.process.is_alive:
-            near.process.call_soon(self._begin, near, make, answer)
+        if process.is_alive:
+            process.call_soon(self._begin, near, make, answer)
+        else:
+            near.peer.break_off(ConnectionResetError("connection reset by peer"))
 
     @staticmethod
     def _begin(
@@ -145,8 +170,9 @@ class Network:
         near.begin(make)
         answer.set_result(near)
 
+    @staticmethod
     def _refuse(
-        self, process: Process, address: NodeAddress, answer: asyncio.Future[VirtualTransport]
+        process: Process, address: NodeAddress, answer: asyncio.Future[VirtualTransport]
     ) -> None:
         if process.is_alive:
             error = ConnectionRefusedError(f"nobody listens at {address}")

@@ -43,6 +43,10 @@ class VirtualTransport(asyncio.Transport):
         #: Nothing more comes of it.
         self.is_gone = False
         self._arrives_s = 0.0
+        #: What did not get through when it was to arrive, with when it was sent; in order.
+        self._held_up: deque[tuple[bytes, float]] = deque()
+        #: Nothing that was sent arrives any more.
+        self._is_broken = False
         self._under_way = 0
         self._high, self._low = _HIGH_WATER, _HIGH_WATER // 4
         self._is_full = False
@@ -94,8 +98,10 @@ class VirtualTransport(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """How much may be under way."""
-        self._high = _HIGH_WATER if high is None else high
-        self._low = self._high // 4 if low is None else low
+        if high is None:
+            high = _HIGH_WATER if low is None else 4 * low
+        self._high = high
+        self._low = high // 4 if low is None else low
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         """How much may be under way: low and high."""
@@ -135,6 +141,7 @@ class VirtualTransport(asyncio.Transport):
 
     def break_off(self, error: Exception | None) -> None:
         """It is broken, and this side notices."""
+        self._is_broken = True
         if not self.is_gone and self.process.is_alive:
             self._is_closing = True
             self.process.call_soon(self._lose, error)
@@ -155,36 +162,50 @@ class VirtualTransport(asyncio.Transport):
         # In order: never before what was sent earlier.
         now_s = self._world.now_s
         self._arrives_s = max(self._arrives_s, now_s + self._network.travel_s())
-        self._world.after(self._arrives_s - now_s, self._travel, data, now_s)
+        self._world.when(self._arrives_s, self._travel, data, now_s)
 
     def _travel(self, data: bytes, sent_s: float) -> None:
-        """Arrive, or be sent again, or be given up."""
-        if self._network.is_parted(self._here.host, self._there.host):
-            waited_s = self._world.now_s - sent_s
-            if waited_s >= self._network.options.give_up_s:
-                self.break_off(TimeoutError("connection timed out"))
-                return
-            self._arrives_s = max(self._arrives_s, self._world.now_s + _RETRY_S)
-            self._world.after(_RETRY_S, self._travel, data, sent_s)
-            return
-        peer = self.peer
-        if peer.process.is_alive and not peer.is_gone:
-            peer._inbox.append(data)  # noqa: SLF001  # the other end of the same thing
-            peer.process.call_soon(peer._deliver)  # noqa: SLF001
+        """Arrive, unless something that was sent before is held up."""
+        self._held_up.append((data, sent_s))
+        if len(self._held_up) == 1:
+            self._push()
+
+    def _push(self) -> None:
+        """Get through with what is held up, or try again later, or give the connection up."""
+        if self._is_broken:
+            self._held_up.clear()
+        elif not self._network.is_parted(self._here.host, self._there.host):
+            while self._held_up:
+                self.peer._arrive(self._held_up.popleft()[0])  # noqa: SLF001  # the other end
+        elif self._world.now_s - self._held_up[0][1] < self._network.options.give_up_s:
+            self._world.after(_RETRY_S, self._push)
+        else:
+            self._held_up.clear()
+            self.break_off(TimeoutError("connection timed out"))
+
+    def _arrive(self, data: bytes) -> None:
+        if self.process.is_alive and not self.is_gone:
+            self._inbox.append(data)
+            self.process.call_soon(self._deliver)
 
     def _deliver(self) -> None:
         """Hand over what has arrived."""
         while self._inbox and self._is_reading and not self.is_gone and self._protocol is not None:
             data = self._inbox.popleft()
             if data == _END:
-                self._is_closing = True
-                self._lose(None)
+                self._hear_end()
                 return
-            self.peer._arrived(len(data))  # noqa: SLF001
+            self.peer._acknowledge(len(data))  # noqa: SLF001  # the other end
             if not self._is_closing:
                 self._protocol.data_received(data)
 
-    def _arrived(self, size: int) -> None:
+    def _hear_end(self) -> None:
+        """The other side has nothing more to say; a protocol may have."""
+        assert self._protocol is not None
+        if not self._is_closing and not self._protocol.eof_received():
+            self.close()
+
+    def _acknowledge(self, size: int) -> None:
         self._under_way -= size
         if self._is_full and self._under_way <= self._low and self.process.is_alive:
             self._is_full = False

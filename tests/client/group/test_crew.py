@@ -291,7 +291,7 @@ def test_work_that_swallows_its_cancellation_and_returns_has_ended() -> None:
             here.crew.revoked(partitions)
             await settle()
             assert here.released == ["orders[0]"]
-            assert here.of(WorkFinished) == []
+            assert [type(event) for event in here.events] == [WorkStarted]
 
     run_virtually(main())
 
@@ -438,6 +438,25 @@ def test_waiting_work_can_be_lost_and_come_back_again() -> None:
     run_virtually(main())
 
 
+def test_partition_that_was_released_and_comes_back_can_be_lost() -> None:
+    """What happened to its former task does not hide the present one."""
+
+    async def main() -> None:
+        diary = Diary()
+        async with yard(diary.work) as here:
+            partitions = here.assign(0)
+            await settle()
+            here.crew.revoked(partitions)
+            await settle()
+            partitions = here.assign(0)
+            await settle()
+            here.lose(*partitions)
+            await settle()
+            assert diary.entries == ["begin orders[0]", "end orders[0]"] * 2
+
+    run_virtually(main())
+
+
 # -- policies -----------------------------------------------------------------------------------
 
 
@@ -512,6 +531,9 @@ def test_release_gives_the_partition_up() -> None:
             here.assign(0)
             await asyncio.sleep(100)
             assert (begun, here.given_up, here.released) == ([0], ["orders[0]"], [])
+            (failed,) = here.of(WorkFailed)
+            assert isinstance(failed, WorkFailed)
+            assert failed.policy == "release"
 
     run_virtually(main())
 
@@ -739,6 +761,19 @@ def test_stalled_work_that_is_revoked_meanwhile_is_released() -> None:
             await asyncio.sleep(20)
             assert here.released == ["orders[0]"]
             assert len(here.of(WorkStarted)) == 1
+
+    run_virtually(main())
+
+
+def test_resting_work_is_not_watched() -> None:
+    """Work that failed makes no progress while it pauses, and need not."""
+
+    async def main() -> None:
+        work, _ = failing(ValueError("no"))
+        async with yard(work, Restart(first=60, limit=60), progress_deadline=10) as here:
+            here.assign(0)
+            await asyncio.sleep(50)
+            assert here.of(WorkStalled) == []
 
     run_virtually(main())
 

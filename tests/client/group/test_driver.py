@@ -194,6 +194,11 @@ def send(ticket: int = 1) -> Send:
     return Send(ticket, "question", ANY, Lane.LIFE, 2_500)
 
 
+def fires(rig: Rig) -> list[int]:
+    """When the machine was called because its time had come."""
+    return [call[1] for call in rig.membership.calls if call[0] == "fire"]
+
+
 def in_virtual_time(scenario: Callable[[Rig], Awaitable[None]]) -> Rig:
     """Run a scenario with a started driver, and close that."""
 
@@ -231,6 +236,18 @@ def test_actions_reach_whom_they_concern_in_their_order() -> None:
         ]
         assert rig.events == [event]
         assert rig.network.hung_up == [NODE]
+
+    in_virtual_time(scenario)
+
+
+def test_start_begins_to_join() -> None:
+    """The machine is told what to subscribe to, and from then on what is owned can be told."""
+
+    async def scenario(rig: Rig) -> None:
+        assert rig.membership.calls == [("start", ["orders"], 0)]
+        assert rig.driver.owns(ORDER, 1)
+        assert not rig.driver.owns(ORDER, 2)
+        assert not rig.driver.owns(("orders", 1), 1)
 
     in_virtual_time(scenario)
 
@@ -299,17 +316,61 @@ def test_failed_requests_are_told_by_their_kind(error: BaseException, kind: Fail
 # -- time ---------------------------------------------------------------------------------------
 
 
-def test_machine_is_called_when_its_deadline_has_come() -> None:
+# In seconds and back, 1001 ms are a little less than that.
+@pytest.mark.parametrize("deadline_ms", [1_500, 1_001])
+def test_machine_is_called_when_its_deadline_has_come(deadline_ms: int) -> None:
     """Not before it, and with a time that is not before it either."""
 
     async def scenario(rig: Rig) -> None:
-        rig.membership.deadline_ms = 1_500
+        rig.membership.deadline_ms = deadline_ms
         rig.do()
         rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
-        await asyncio.sleep(1.4)
+        await asyncio.sleep(0.9)
         assert "fire" not in rig.names()
         await asyncio.sleep(100)
-        assert [call for call in rig.membership.calls if call[0] == "fire"] == [("fire", 1_500)]
+        assert fires(rig) == [deadline_ms]
+
+    in_virtual_time(scenario)
+
+
+def test_machine_is_told_the_time() -> None:
+    """Each call carries the present time."""
+
+    async def scenario(rig: Rig) -> None:
+        await asyncio.sleep(1.5)
+        rig.do()
+        assert rig.membership.calls[-1] == ("rejoin", "go", 1_500)
+
+    in_virtual_time(scenario)
+
+
+def test_deadline_that_stays_is_met_again() -> None:
+    """A machine that names the same time once more is called once more."""
+
+    async def scenario(rig: Rig) -> None:
+        def enough() -> None:
+            if len(fires(rig)) == 3:
+                rig.membership.deadline_ms = None
+
+        rig.membership.deadline_ms = 1_000
+        rig.membership.on_call = enough
+        rig.do()
+        await asyncio.sleep(100)
+        assert fires(rig) == [1_000] * 3
+
+    in_virtual_time(scenario)
+
+
+def test_deadline_that_goes_and_comes_back_is_met() -> None:
+    """The timer does not mistake it for the one that was called off."""
+
+    async def scenario(rig: Rig) -> None:
+        for deadline_ms in (1_000, None, 1_000):
+            rig.membership.deadline_ms = deadline_ms
+            rig.do()
+        rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
+        await asyncio.sleep(100)
+        assert fires(rig) == [1_000]
 
     in_virtual_time(scenario)
 
@@ -323,7 +384,7 @@ def test_deadline_that_moved_moves_the_timer() -> None:
             rig.do()
         rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
         await asyncio.sleep(100)
-        assert [call for call in rig.membership.calls if call[0] == "fire"] == [("fire", 3_000)]
+        assert fires(rig) == [3_000]
 
     in_virtual_time(scenario)
 
@@ -343,6 +404,19 @@ def test_commits_of_one_turn_are_one_call() -> None:
         assert [call[0] for call in rig.membership.calls[before:]] == ["commit"] * 3 + ["released"]
         assert rig.membership.calls[-1][1] == [("orders", 7), ("orders", 8)]
         assert len(promises) == 3
+
+    in_virtual_time(scenario)
+
+
+def test_each_turn_of_the_loop_is_a_call_of_its_own() -> None:
+    """What comes later goes with the next call; a question alone is enough for one."""
+
+    async def scenario(rig: Rig) -> None:
+        for _ in range(2):
+            before = len(rig.membership.calls)
+            rig.driver.fetch(ORDER)
+            await settle()
+            assert [call[0] for call in rig.membership.calls[before:]] == ["fetch", "released"]
 
     in_virtual_time(scenario)
 
@@ -508,6 +582,7 @@ def test_closing_drops_requests_and_promises() -> None:
         rig.do(send())
         await settle()
         await rig.driver.aclose()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
         with pytest.raises(ClosedError):
             await promise
         assert "failed" not in rig.names()

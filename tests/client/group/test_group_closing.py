@@ -14,7 +14,9 @@ from coterie_client import (
     Partition,
     PartitionLostError,
     Phase,
+    Restart,
 )
+from coterie_client.errors import ConfigurationError
 from coterie_client.events import (
     Assigned,
     CoordinatorLost,
@@ -372,6 +374,28 @@ async def test_group_has_one_user() -> None:
         group.changes()
         with pytest.raises(GroupMisuseError, match=r"changes\(\) already"):
             await group.run(here.work("a"))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"on_error": Restart}, r"on_error=.* is no Restart\(\)"),
+        ({"on_stall": "panic", "progress_deadline": 1.0}, "on_stall='panic'"),
+        ({"on_stall": "restart"}, "needs a progress_deadline"),
+        ({"progress_deadline": 0.0}, "progress_deadline=0.0"),
+    ],
+)
+async def test_option_of_run_that_makes_no_sense_is_refused(
+    options: dict[str, Any], sentence: str
+) -> None:
+    """With a sentence; and `run` can be called again with better ones."""
+    async with world(1) as here, here.group("a") as group:
+        with pytest.raises(ConfigurationError, match=sentence):
+            await group.run(here.work("a"), **options)
+        running = asyncio.create_task(group.run(here.work("a")))
+        await here.until_shared(a=1)
+        group.stop()
+        await running
 
 
 async def test_group_has_to_be_entered() -> None:

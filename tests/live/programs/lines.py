@@ -6,6 +6,7 @@ import dataclasses
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,8 +50,8 @@ def say(*words: object) -> None:
 
 
 def say_partitions(what: str, partitions: Iterable[int]) -> None:
-    """Print which partitions came or went."""
-    say(what, ",".join(map(str, sorted(partitions))))
+    """Print which partitions came or went, and when."""
+    say(what, ",".join(map(str, sorted(partitions))), f"at={time.monotonic()}")
 
 
 def say_offsets(what: str, offsets: Mapping[int, int]) -> None:
