@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from coterie_client.group import default_sources
 from coterie_client.membership import Sources
 from coterie_client.wire import default_dial
-from coterie_protocol.journal import Event
+from coterie_protocol.journal import Event, Line
 from coterie_server.settings import Settings
 from coterie_testing.kit.faults import Faults
 from coterie_testing.sim.coordinator import ADDRESS, Coordinator
@@ -121,6 +121,11 @@ class Cluster:
     def now_s(self) -> float:
         """Seconds since the cluster began."""
         return self.world.now_s
+
+    @property
+    def journal(self) -> list[Line]:
+        """The coordinator's journal, as a reader of its files would find it."""
+        return list(self._coordinator.journal)
 
     @property
     def events(self) -> list[Event]:

@@ -1,0 +1,107 @@
+"""What is to be different when a history is played again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+from coterie_client.assignors import (
+    Assignor,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+)
+from coterie_server.settings import Settings, SettingsError
+
+__all__ = ["ASSIGNORS", "Changes"]
+
+ASSIGNORS: Final[Mapping[str, Callable[[], Assignor]]] = {
+    assignor.name: assignor
+    for assignor in (
+        RangeAssignor,
+        RoundRobinAssignor,
+        StickyAssignor,
+        CooperativeStickyAssignor,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Settings of members and of the coordinator that take the place of what was in force.
+
+    None leaves a member's setting as the journal tells it.
+    """
+
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    heartbeat_interval_ms: int | None = None
+    assignor: str | None = None
+    #: Whether members have names of their own, and keep their places while they are away.
+    static: bool | None = None
+    coordinator: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, wishes: Mapping[str, str]) -> Self:
+        """Read them by Kafka's names, as `--set KEY=VALUE` gives them.
+
+        Raises `ValueError` for one that is not known, or whose value makes no sense.
+        """
+        changes = cls()
+        for key, text in wishes.items():
+            changes = changes._with(key, text)
+        return changes
+
+    def _with(self, key: str, text: str) -> Self:
+        member = _MEMBER_KEYS.get(key)
+        if member is not None:
+            name, read = member
+            values: dict[str, Any] = {name: read(text)}
+            return replace(self, **values)
+        try:
+            settings = Settings.load(overrides=[f"{key}={text}"])
+        except SettingsError as error:
+            known = ", ".join(sorted(_MEMBER_KEYS))
+            raise ValueError(f"{error}; members' settings are {known}") from error
+        attribute = key.replace(".", "_")
+        return replace(
+            self, coordinator={**self.coordinator, attribute: getattr(settings, attribute)}
+        )
+
+    def __str__(self) -> str:
+        said = {
+            key: getattr(self, name)
+            for key, (name, _) in _MEMBER_KEYS.items()
+            if getattr(self, name) is not None
+        }
+        said |= {name.replace("_", "."): value for name, value in self.coordinator.items()}
+        return ", ".join(f"{key}={value}" for key, value in said.items()) or "as it was"
+
+
+def _milliseconds(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError(f"{text!r} is no number of milliseconds.")
+    return int(text)
+
+
+def _assignor(text: str) -> str:
+    if text not in ASSIGNORS:
+        raise ValueError(f"There is no assignor {text!r}; choose from {', '.join(ASSIGNORS)}.")
+    return text
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false.")
+    return text == "true"
+
+
+_MEMBER_KEYS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "session.timeout.ms": ("session_timeout_ms", _milliseconds),
+    "max.poll.interval.ms": ("rebalance_timeout_ms", _milliseconds),
+    "heartbeat.interval.ms": ("heartbeat_interval_ms", _milliseconds),
+    "assignor": ("assignor", _assignor),
+    "static": ("static", _yes_or_no),
+}
