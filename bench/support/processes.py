@@ -7,7 +7,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -21,6 +21,8 @@ __all__ = ["PROC", "CoterieServer", "EchoServer", "KafkaServer", "Server", "more
 PROC: Final = Path("/proc")
 
 _NO_DELAY: Final = {"group.initial.rebalance.delay.ms": 0}
+#: Quick tries have short sessions.
+_ANY_SESSION: Final = {"group.min.session.timeout.ms": 100}
 #: What Kafka's own start script runs a broker with; the tests' brokers are made to start quickly.
 _JVM_OPTIONS: Final = (
     "-XX:TieredStopAtLevel=4 -XX:-UseSerialGC -XX:+UseG1GC -Xms1g -Xmx1g"
@@ -80,10 +82,12 @@ class EchoServer:
 class CoterieServer:
     """The daemon as users run it: SQLite on disk, journal, HTTP; only nobody is waited for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, topics: Mapping[str, int] | None = None) -> None:
         # Where it is set, every start would compile all modules anew.
         compiled = {"PYTHONDONTWRITEBYTECODE": ""}
-        self._daemon = Daemon(folder, settings=_NO_DELAY, environ=compiled)
+        self._daemon = Daemon(
+            folder, settings=_NO_DELAY | _ANY_SESSION, topics=topics, environ=compiled
+        )
 
     @property
     def port(self) -> int:
