@@ -1,4 +1,3 @@
-# ruff: noqa: INP001  # a script, not a package
 """Workers that share the shards of a job.
 
     coterie serve --topic shards:12

@@ -1,0 +1,80 @@
+"""Two assignors of one's own, each about ten lines; run it to see what they decide.
+
+python examples/custom_assignors.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from coterie_client.assignors import (
+    Assignor,
+    Cluster,
+    MemberInfo,
+    Partitions,
+    RebalanceProtocol,
+    RoundRobinAssignor,
+)
+from coterie_protocol.consumer import flatten, group_by_topic
+
+
+class CanaryAssignor(RoundRobinAssignor):
+    """Gives members whose static name begins with "canary" one partition each, to try them on."""
+
+    name = "canary"
+    protocols: ClassVar = tuple(RebalanceProtocol)
+
+    def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
+        """Share out everything, then take from the canaries what is more than one."""
+        shares = {name: sorted(flatten(p)) for name, p in super().assign(cluster, members).items()}
+        canaries = [
+            m.member_id for m in members.values() if (m.instance_id or "").startswith("canary")
+        ]
+        others = [name for name in sorted(shares) if name not in canaries]
+        for canary in canaries if others else ():
+            while len(shares[canary]) > 1:
+                least = min(others, key=lambda name: len(shares[name]))
+                shares[least].append(shares[canary].pop())
+        return {name: group_by_topic(partitions) for name, partitions in shares.items()}
+
+
+class LeastLagAssignor(Assignor):
+    """Gives the partition that is furthest behind to whoever has the least to catch up on."""
+
+    name = "least-lag"
+    protocols: ClassVar = tuple(RebalanceProtocol)
+
+    def __init__(self, lag: Mapping[tuple[str, int], int]) -> None:
+        self._lag = lag  # keep it up to date from whatever you measure
+
+    def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
+        """Go through the partitions, the worst first."""
+        given: dict[str, list[tuple[str, int]]] = {name: [] for name in members}
+        behind = dict.fromkeys(members, 0)
+        topics = {topic for member in members.values() for topic in member.topics}
+        for pair in sorted(cluster.partitions_of(topics), key=lambda p: (-self._lag.get(p, 0), p)):
+            able = [name for name, member in members.items() if pair[0] in member.topics]
+            name = min(able, key=lambda name: (behind[name], len(given[name]), name))
+            given[name].append(pair)
+            behind[name] += self._lag.get(pair, 0)
+        return {name: group_by_topic(partitions) for name, partitions in given.items()}
+
+
+def main() -> None:
+    """Show what both decide for a topic of six partitions."""
+    cluster = Cluster({"jobs": 6})
+    members = {
+        name: MemberInfo(member_id=name, instance_id=name, topics=["jobs"])
+        for name in ("canary-1", "worker-1", "worker-2")
+    }
+    lag = {("jobs", number): 10**number for number in range(6)}
+    for assignor in (CanaryAssignor(), LeastLagAssignor(lag)):
+        print(f"{assignor.name}:")
+        for name, partitions in assignor.assign(cluster, members).items():
+            numbers = ", ".join(str(number) for _, number in sorted(flatten(partitions)))
+            print(f"  {name:<10} {numbers}")
+
+
+if __name__ == "__main__":
+    main()
