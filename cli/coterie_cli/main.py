@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
+from coterie_cli import groups, journal, members, offsets, topics
 from coterie_cli.serve import serve
 from coterie_cli.simulate import simulate
 
 __all__ = ["main"]
 
-app = typer.Typer(name="coterie", no_args_is_help=True, add_completion=False)
+app = typer.Typer(name="coterie", no_args_is_help=True, add_completion=True)
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -33,6 +34,11 @@ def _options(
 
 
 app.command()(serve)
+app.add_typer(topics.app, name="topics")
+app.add_typer(groups.app, name="groups")
+app.add_typer(members.app, name="members")
+app.add_typer(offsets.app, name="offsets")
+app.add_typer(journal.app, name="journal")
 app.command()(simulate)
 
 

@@ -98,6 +98,7 @@ class ShardRunner:
         self._pump = Pump(self._store, self._lease, self._fail, self._meter)
         self._coordinator = coordinator
         self._release(outcome, now_ms)
+        self._arm_next()
         self._tell_again()
 
     async def close(self) -> None:

@@ -10,7 +10,13 @@ from typing import Final
 
 import pytest
 
-pytest.register_assert_rewrite("tests.live.chapters", "tests.live.growth")
+pytest.register_assert_rewrite(
+    "tests.live.chapters",
+    "tests.live.coterie_life",
+    "tests.live.coterie_mixed",
+    "tests.live.coterie_names",
+    "tests.live.growth",
+)
 
 from tests.live.crew import ALL, TOPIC, Crew  # noqa: E402 - see above
 from tests.live.daemon import Daemon  # noqa: E402 - see above

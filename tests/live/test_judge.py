@@ -11,9 +11,7 @@ def _stint(began_s: float, ended_s: float, partition: int = 0) -> Stint:
 
 def _run(began_s: float, *, token: int = 1, resumed: int | None = None, acked: int = 0) -> Run:
     acks = [(began_s + 0.5, acked)] if acked else []
-    return Run(
-        partition=0, member="m", token=token, began_s=began_s, resumed=resumed, acks=acks
-    )
+    return Run(partition=0, member="m", token=token, began_s=began_s, resumed=resumed, acks=acks)
 
 
 def test_one_after_the_other_is_fine() -> None:

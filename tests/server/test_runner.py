@@ -292,6 +292,21 @@ async def test_deadlines_are_handed_on(bench: Bench) -> None:
     assert bench.runner.next_deadline() in bench.armed
 
 
+async def test_deadlines_of_what_was_read_back_are_handed_on(bench: Bench) -> None:
+    """Sessions run out after a restart even if nothing comes in but other members' heartbeats.
+
+    The simulator found it: a worker and then the coordinator were killed, the coordinator came
+    back, and the worker's place in the group was kept for ever.
+    """
+    await joined(bench)
+    lease = await bench.store.claim(0, "node-1", "h:1", 0, 10_000)
+    assert lease is not None
+    successor = Bench(bench.store, lease)
+    await successor.runner.load()
+    assert successor.runner.next_deadline() in successor.armed
+    await successor.runner.close()
+
+
 async def test_an_empty_shard_recovers_nothing(bench: Bench) -> None:
     """No group, no event."""
     assert not [event for event in bench.events if isinstance(event, GroupRecovered)]

@@ -286,6 +286,11 @@ class Script:
             self.sleep(self.config.heartbeat_interval_ms)
         self.beat(code)
 
+    def answer_heartbeat(self) -> None:
+        """Answer the heartbeat, if there is one."""
+        if self.awaits(HeartbeatRequest):
+            self.beat()
+
     def store(self, *codes: ErrorCode) -> None:
         """Answer the commit: with one code for all partitions, or one for each."""
         self.answer(COMMIT, committed(self.asks(COMMIT), codes or (ErrorCode.NONE,)))
@@ -306,8 +311,7 @@ class Script:
         if leads:
             self.tell_topics()
         self.sync(*partitions)
-        if self.awaits(HeartbeatRequest):
-            self.beat()
+        self.answer_heartbeat()
 
     def survive(self, *partitions: TopicPartition) -> None:
         """Have everything answered kindly until the member is at work again, or at its end."""

@@ -7,11 +7,12 @@ each partition at which place its owner stands.  Names come back only in the ans
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from coterie_client.assignors._claims import NOBODY, Ledger, settle
+from coterie_client.assignors._nearness import Lot, share_by_racks
 from coterie_client.assignors._pools import Pool, settle_shares
 from coterie_client.assignors._subscribers import subscribers_by_topic
 from coterie_client.assignors.base import (
@@ -46,8 +47,12 @@ def share_out(
         for subscribers, topics in _topics_by_subscribers(order, cluster).items()
     ]
     settle_shares([ground.pool for ground in grounds], len(order))
-    for ground in grounds:
-        _hand_over(ground)
+    lots = share_by_racks(order, grounds, cluster)
+    for lot in lots:
+        _hand_over_lot(lot, grounds[lot.ground].owners)
+    if not lots:
+        for ground in grounds:
+            _hand_over(ground)
     return _by_member(order, grounds, cluster)
 
 
@@ -80,20 +85,39 @@ def _ground(
 
 
 def _hand_over(ground: _Ground) -> None:
-    """Choose which partitions change hands, so that every subscriber comes to its share."""
     pool = ground.pool
+    _change_hands(
+        ground.owners,
+        (
+            (place, share - had)
+            for place, had, share in zip(pool.members, pool.had, pool.share, strict=True)
+        ),
+    )
+
+
+def _hand_over_lot(lot: Lot, owners: list[int]) -> None:
+    theirs = [owners[number] for number in lot.numbers]
+    members = sorted(lot.had.keys() | lot.share.keys())
+    _change_hands(theirs, ((place, lot.share[place] - lot.had[place]) for place in members))
+    for number, owner in zip(lot.numbers, theirs, strict=True):
+        owners[number] = owner
+
+
+def _change_hands(owners: list[int], changes: Iterable[tuple[int, int]]) -> None:
+    """Choose which partitions change hands, so that each member gets so many more, or less."""
     surplus: dict[int, int] = {}
     needs: list[tuple[int, int]] = []
-    for place, had, share in zip(pool.members, pool.had, pool.share, strict=True):
-        if had > share:
-            surplus[place] = had - share
-        elif had < share:
-            needs.append((place, share - had))
+    for place, more in changes:
+        if more < 0:
+            surplus[place] = -more
+        elif more:
+            needs.append((place, more))
     if surplus:
-        _take(ground.owners, surplus)
-    free = (number for number, owner in enumerate(ground.owners) if owner == NOBODY)
-    for number, place in zip(list(free), _turns(needs), strict=True):
-        ground.owners[number] = place
+        _take(owners, surplus)
+    if needs:
+        free = [number for number, owner in enumerate(owners) if owner == NOBODY]
+        for number, place in zip(free, _turns(needs), strict=True):
+            owners[number] = place
 
 
 def _take(owners: list[int], surplus: Mapping[int, int]) -> None:

@@ -55,7 +55,8 @@ def _resume(turn: Turn, group: Group) -> None:
         group.row = replace(group.row, leader=next(iter(group.members), None))
     group.note_topics()
     if not group.members:
-        _empty(turn, group)
+        if _empty(turn, group):
+            turn.event(_recovered(group))
         return
     for member in group.members.values():
         member.last_seen_ms = turn.now_ms
@@ -69,25 +70,34 @@ def _resume(turn: Turn, group: Group) -> None:
     elif group.is_in(GroupState.COMPLETING):
         group.pending_syncs.update(m.id for m in group.members.values() if not m.row.is_away)
         turn.arm(group, "sync", group.rebalance_timeout_ms)
-    members = tuple(group.members)
-    turn.event(
-        GroupRecovered(
-            group=group.id,
-            state=group.state.value,
-            generation=group.generation,
-            members=members,
-            assigned=group.ledger.by_member(members) if keeps_ledger(group) else None,
-        )
-    )
+    turn.event(_recovered(group))
     is_settled = group.is_in(GroupState.STABLE, GroupState.COMPLETING)
-    if is_settled and len(members) > turn.config.max_size:
-        prepare(turn, group, "over_capacity", f"{len(members)} members, {turn.config.max_size}")
+    count = len(group.members)
+    if is_settled and count > turn.config.max_size:
+        prepare(turn, group, "over_capacity", f"{count} members, {turn.config.max_size}")
 
 
-def _empty(turn: Turn, group: Group) -> None:
-    """A group whose members were all new when the node stopped has nobody to go on with."""
+def _recovered(group: Group) -> GroupRecovered:
+    members = tuple(group.members)
+    return GroupRecovered(
+        group=group.id,
+        state=group.state.value,
+        generation=group.generation,
+        members=members,
+        assigned=group.ledger.by_member(members) if keeps_ledger(group) else None,
+    )
+
+
+def _empty(turn: Turn, group: Group) -> bool:
+    """A group whose members were all new when the node stopped has nobody to go on with.
+
+    Answers whether it is one: the journal has told of their coming, so it must not end there.
+    """
+    if group.is_in(GroupState.EMPTY):
+        return False
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING):
         turn.enter(group, GroupState.PREPARING)
     if group.is_in(GroupState.PREPARING):
         group.row = replace(group.row, protocol_name=None)
         turn.enter(group, GroupState.EMPTY)
+    return True

@@ -25,6 +25,9 @@ Ts = TypeVarTuple("Ts")
 #: How much time a rolling restart gives each worker at most.
 _PACE_S = 2.0
 
+#: How long a process takes to start, at least.
+_BOOT_S = 0.2
+
 
 class Deeds:
     """Does the faults of a plan to a scene; there is a method for each kind."""
@@ -34,6 +37,8 @@ class Deeds:
         self._world = scene.world
         self._undo: list[Callable[[], None]] = []
         self._admin: Process | None = None
+        #: Those who have a successor, so that they don't get another one.
+        self._succeeded: set[Worker] = set()
         #: How many things were begun and are still to be finished.
         self.unfinished = 0
 
@@ -92,11 +97,22 @@ class Deeds:
         if worker is None:
             return None
         worker.kill()
-        self._after(fault.seconds, self._come_back, worker)
-        return f"{worker.name}, back in {fault.seconds:g} s"
+        away_s = max(fault.seconds, _BOOT_S)
+        self._after(away_s, self._come_back, worker)
+        return f"{worker.name}, back in {away_s:g} s"
 
     def _come_back(self, worker: Worker) -> None:
-        self._scene.add_worker(like=worker.options)
+        if worker not in self._succeeded:
+            self._succeeded.add(worker)
+            self._scene.add_worker(like=worker.options)
+
+    def _twin_worker(self, fault: Fault) -> str | None:
+        """Somebody starts a second process under a name that is in use."""
+        worker = self._target(fault)
+        if worker is None or worker.options.instance is None or worker in self._succeeded:
+            return None
+        self._come_back(worker)
+        return worker.name
 
     def _rolling_restart(self, fault: Fault) -> str:
         pause_s = min(fault.seconds, _PACE_S)

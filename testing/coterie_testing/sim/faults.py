@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-__all__ = ["KINDS", "PROFILES", "Fault", "FaultOptions", "plan", "swarm"]
+__all__ = ["KINDS", "PEOPLE", "PROFILES", "Fault", "FaultOptions", "plan", "swarm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class FaultOptions:
     grow_topic: int = 0
     recreate_topic: int = 0
     remove_member: int = 0
+    twin_worker: int = 0
     # Machines do this.
     kill_worker: int = 0
     restart_worker: int = 0
@@ -70,6 +71,9 @@ class FaultOptions:
 
 
 KINDS: Final = tuple(each.name for each in fields(FaultOptions) if each.type == "int")
+
+#: What people do: nothing of it makes anybody late.
+PEOPLE: Final = frozenset(KINDS[: KINDS.index("kill_worker")])
 
 
 def _each(number: int) -> FaultOptions:

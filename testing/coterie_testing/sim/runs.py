@@ -67,14 +67,17 @@ def run_of(seed: int, profile: str) -> Run:
     scale = _BRIEF if profile == "brief" else _Scale()
     faults = swarm(seed) if profile in SWARMS else PROFILES[profile]
     workers = chance.choice(scale.workers)
+    assignor = chance.choice(list(ASSIGNORS))
+    guard = chance.choice(("report", "report", "enforce"))
     options = SceneOptions(
         workers=workers,
         static=chance.choice((0, 0, workers, workers // 2)),
         topics={"jobs": chance.choice(scale.jobs), "more": chance.choice(scale.more)},
-        assignor=chance.choice(list(ASSIGNORS)),
+        assignor=assignor,
         settings={
             "group_initial_rebalance_delay_ms": chance.choice(scale.delays_ms),
-            "group_ownership_guard": chance.choice(("report", "report", "enforce")),
+            # What a broken assignor does, only the guard can mend.
+            "group_ownership_guard": "enforce" if assignor == "broken" else guard,
             "group_static_expansion_timeout_ms": chance.choice((0, 0, 2000)),
         },
         trouble_s=chance.choice(scale.trouble_s),

@@ -17,9 +17,10 @@ from coterie_client.membership.events import Event as ClientEvent
 from coterie_protocol.journal import Event
 from coterie_server.group import GroupState
 from coterie_server.settings import Settings
+from coterie_testing.sim.broken import BrokenAssignor
 from coterie_testing.sim.coordinator import Coordinator
 from coterie_testing.sim.deeds import Deeds
-from coterie_testing.sim.faults import Fault
+from coterie_testing.sim.faults import PEOPLE, Fault
 from coterie_testing.sim.telling import told_by_client, told_by_coordinator
 from coterie_testing.sim.witness import Violation, WatchfulEye
 from coterie_testing.sim.worker import Worker, WorkerOptions
@@ -35,6 +36,7 @@ ASSIGNORS: Final[Mapping[str, Callable[[], Sequence[Assignor]]]] = {
     "range": lambda: (RangeAssignor(),),
     "sticky": lambda: (StickyAssignor(),),
     "upgrade": lambda: (RangeAssignor(), CooperativeStickyAssignor()),
+    "broken": lambda: (BrokenAssignor(),),
 }
 
 
@@ -70,6 +72,9 @@ class Scene:
         self.network = Network(self.world, NetworkOptions())
         self.disk = Disk(self.world)
         self.eye = WatchfulEye(self.world)
+        self.eye.is_calm = all(fault.kind in PEOPLE for fault in faults)
+        if options.assignor == "broken":
+            self.eye.expect_conflicts()
         values = {"group_initial_rebalance_delay_ms": 0} | dict(options.settings)
         self.coordinator = Coordinator(
             self.world,
@@ -148,8 +153,9 @@ class Scene:
         workers = self.running
         if any(not worker.group.is_settled for worker in workers):
             return False
-        # Members of processes that are no more are waited for, until their sessions end.
-        return len(group.members) == len(workers)
+        # Members of processes that are no more are waited for, until their sessions end; and so
+        # are processes whose names others bear by now, until they know it.
+        return group.members.keys() == {worker.group.member_id for worker in workers}
 
     def _check_end(self) -> None:
         self.eye.check_settled(self.running, self._partitions())

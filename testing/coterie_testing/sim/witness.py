@@ -10,16 +10,15 @@ from coterie_client import Partition
 from coterie_client.membership.events import Event as ClientEvent
 from coterie_client.membership.events import GroupJoined
 from coterie_protocol.journal import (
-    CAUSES,
     Event,
     MemberGone,
     MemberReplaced,
-    OffsetsCommitted,
     OwnershipConflict,
     PhaseJoined,
     RebalanceCompleted,
     RebalanceStarted,
 )
+from coterie_testing.sim.story import Story
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import World
 
@@ -33,6 +32,12 @@ _GRACE_S = 1.0
 #: How long a process may not know that somebody else put an end to its membership: at most as long
 #: as it may go without a sign of life from the coordinator.
 _UNAWARE_S = 10.0
+
+#: How members are dropped that are silent or late.
+_EXPIRIES = frozenset({"session_expired", "join_expired", "rebalance_expired", "sync_expired"})
+
+#: How much time has to pass within a generation until there are other tokens.
+_TICK_S = 0.1
 
 #: How long it may take until everybody knows that a topic is not what it was.
 _GOODBYE_S = 30.0
@@ -50,6 +55,9 @@ class _Seen:
     running: dict[Worker, int] = field(default_factory=dict)
     #: The highest token that work was begun with, and that something was done with.
     token: int = -1
+    #: Who had it last, and since when.
+    owner: Worker | None = None
+    taken_s: float = 0.0
     #: The highest offset that somebody was told is stored, and the highest that anybody asked for.
     stored: int = 0
     asked: int = 0
@@ -68,15 +76,19 @@ class WatchfulEye:
         self._seen: dict[TopicPartition, _Seen] = {}
         self._excused_until_s: dict[Worker, float] = {}
         self._by_member_id: dict[str, Worker] = {}
-        self._generations: dict[str, int] = {}
+        self._story = Story()
         #: The first thing that must not have happened.
         self.violation: Violation | None = None
         #: Until when it is no wonder that a topic's offsets are not what they were.
         self._forgotten_until_s: dict[str, float] = {}
         #: What happened, by name.
         self.counts: Counter[str] = Counter()
-        #: Whether the workers' assignors are broken on purpose, so that conflicts are expected.
-        self.expects_conflicts = False
+        #: Whether nothing befalls machines and networks, so that nobody is ever late.
+        self.is_calm = False
+
+    def expect_conflicts(self) -> None:
+        """The workers' assignors are broken on purpose: what they do is the guard's to mend."""
+        self._story.expects_conflicts = True
 
     def _blame(self, what: str) -> None:
         """Remember the first thing that went wrong: who did it might catch an exception."""
@@ -93,10 +105,24 @@ class WatchfulEye:
             names = ", ".join(other.name for other in others)
             self._blame(f"{partition} has two workers: {worker.name} and {names}")
         if partition.token <= seen.token:
-            self._blame(f"{partition}: token {partition.token} after {seen.token}")
-        seen.token = partition.token
+            if partition.token == seen.token and self._is_tie(worker, seen):
+                self.counts["token ties"] += 1
+            else:
+                self._blame(f"{partition}: token {partition.token} after {seen.token}")
+        seen.token, seen.owner, seen.taken_s = partition.token, worker, self._world.now_s
         seen.running[worker] = partition.token
         self.counts["partitions taken"] += 1
+
+    def _is_tie(self, worker: Worker, seen: _Seen) -> bool:
+        """Whether a process took over from one of its own name, so soon that no token can tell.
+
+        The generation stays the same then, and the date within it is a tenth of a second.
+        """
+        former = seen.owner
+        if former is None or former is worker or worker.options.instance is None:
+            return False
+        is_heir = former.options.instance == worker.options.instance
+        return is_heir and self._world.now_s - seen.taken_s < _TICK_S
 
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """What was stored must be there."""
@@ -140,6 +166,9 @@ class WatchfulEye:
         """Count it, and learn who is who."""
         if isinstance(event, GroupJoined):
             self._by_member_id[event.member_id] = worker
+            newest = self._story.generation(worker.group_id)
+            if event.generation > newest:
+                self._blame(f"{worker.name} is in generation {event.generation}, after {newest}")
         self.counts[f"client: {event.text}"] += 1
 
     # -- what is done to them ------------------------------------------------------------------
@@ -169,39 +198,33 @@ class WatchfulEye:
 
     # -- what the coordinator tells ------------------------------------------------------------
 
-    def journalled(self, _ts_ms: int, event: Event) -> None:
-        """Each rebalance has a cause, and generations never go back."""
+    def journalled(self, ts_ms: int, event: Event) -> None:
+        """The journal tells a story that can be true, and a good one."""
+        for complaint in self._story.hear(ts_ms, event):
+            self._blame(complaint)
         match event:
             case MemberReplaced(former_member=name):
                 self._excuse(self._by_member_id.get(name), _UNAWARE_S)
             case MemberGone(member=name, how="left"):
                 self._excuse(self._by_member_id.get(name), _UNAWARE_S)
+            case MemberGone() if event.how in _EXPIRIES:
+                self._expired(event)
             case OwnershipConflict():
                 self._conflicts(event)
-            case OffsetsCommitted() if event.generation >= 0:
-                newest = self._generations.get(event.group, event.generation)
-                if event.generation < newest:
-                    self._blame(f"a commit of an old generation passed, {newest} now: {event}")
             case RebalanceStarted() | PhaseJoined() | RebalanceCompleted():
-                self._rebalances(event)
+                self.counts[f"{event.kind.replace('_', ' ')}: {event.cause}"] += 1
+                self.counts["rebalances completed"] += isinstance(event, RebalanceCompleted)
 
-    def _rebalances(self, event: RebalanceStarted | PhaseJoined | RebalanceCompleted) -> None:
-        self.counts[f"{event.kind.replace('_', ' ')}: {event.cause}"] += 1
-        if event.cause not in CAUSES:
-            self._blame(f"a rebalance of {event.group} has no known cause: {event}")
-        newest = self._generations.get(event.group, 0)
-        if isinstance(event, PhaseJoined):
-            if event.generation <= newest:
-                self._blame(f"a new generation that is not newer than {newest}: {event}")
-            self._generations[event.group] = event.generation
-        elif isinstance(event, RebalanceCompleted):
-            self.counts["rebalances completed"] += 1
-            if event.generation != newest:
-                self._blame(f"completed, but generation {newest} is the newest: {event}")
+    def _expired(self, event: MemberGone) -> None:
+        """Nobody is dropped for being silent or late whom nothing has befallen."""
+        self.counts[f"dropped: {event.how}"] += 1
+        worker = self._by_member_id.get(event.member)
+        if self.is_calm and worker is not None and worker.is_running:
+            self._blame(f"{worker.name} was dropped, and nothing is wrong with it: {event}")
 
     def _conflicts(self, event: OwnershipConflict) -> None:
         self.counts["conflicts withheld" if event.withheld else "conflicts"] += 1
-        if not self.expects_conflicts:
+        if not self._story.expects_conflicts:
             self._blame(f"the leader gave away what another member has: {event}")
 
     # -- when everything has calmed down -------------------------------------------------------
@@ -211,6 +234,7 @@ class WatchfulEye:
     ) -> None:
         """Each partition has one owner, who works on it; and everybody has what it was given."""
         owners: dict[TopicPartition, str] = {}
+        wanted = set(partitions)
         for worker in workers:
             for partition in worker.group.owned:
                 if partition.key in owners:
@@ -220,7 +244,14 @@ class WatchfulEye:
                 owners[partition.key] = worker.name
                 if worker not in self._seen[partition.key].running:
                     self._blame(f"{worker.name} owns {partition} and does not work on it")
-        wanted = set(partitions)
+            self._check_share(worker, wanted)
         if owners.keys() != wanted:
             odd = sorted(wanted.symmetric_difference(owners))
             self._blame(f"without an owner, or owned without being there: {odd}")
+
+    def _check_share(self, worker: Worker, existing: set[TopicPartition]) -> None:
+        """Whoever leads decides who has what, and the journal knows it."""
+        share = self._story.share(worker.group_id, worker.group.member_id)
+        owned = {partition.key for partition in worker.group.owned}
+        if share is not None and owned != share & existing:
+            self._blame(f"{worker.name} owns {sorted(owned)}, and was given {sorted(share)}")

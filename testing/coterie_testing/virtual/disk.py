@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from coterie_server.store import MemoryStore, Record, Store, StoreError
+from coterie_protocol.exceptions import CoterieError
+from coterie_server.store import KeptRecord, Lease, MemoryStore, Record, StoreError
 from coterie_testing.virtual.process import Process
 from coterie_testing.virtual.world import World
 
 __all__ = ["Disk", "DiskOptions", "DiskStore"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +31,14 @@ class DiskOptions:
 
 @dataclass(eq=False, slots=True)
 class _Write:
-    """An append on its way to the disk."""
+    """Something on its way to the disk."""
 
     process: Process
-    keep: Callable[[], None]
-    done: asyncio.Future[None]
+    #: Keeps it, if nothing speaks against that.
+    keep: Callable[[], Any]
+    #: Called if it is not kept.
+    spoil: Callable[[Exception], object]
+    done: asyncio.Future[Any]
 
 
 class Disk:
@@ -47,10 +55,19 @@ class Disk:
         #: How many were lost with their process.
         self.lost = 0
 
-    def write(self, process: Process, keep: Callable[[], None]) -> asyncio.Future[None]:
-        """Have something kept; the future is done when it is durable."""
-        done: asyncio.Future[None] = process.create_future()
-        self._writes.append(_Write(process, keep, done))
+    def write(
+        self,
+        process: Process,
+        keep: Callable[[], T],
+        spoil: Callable[[Exception], object] = lambda _: None,
+    ) -> asyncio.Future[T]:
+        """Have something kept; the future is done when it is durable.
+
+        If that fails, it is spoilt at once: before the next write, and whether or not its process
+        can hear of it.
+        """
+        done: asyncio.Future[T] = process.create_future()
+        self._writes.append(_Write(process, keep, spoil, done))
         self._begin()
         return done
 
@@ -65,16 +82,16 @@ class Disk:
         if not self._writes:
             return
         write = self._writes.popleft()
-        error: Exception | None = None
-        if self.world.random.random() < self.options.error_chance:
-            error = StoreError("the disk failed")
-        else:
-            try:
-                write.keep()
-            except Exception as failure:  # noqa: BLE001  # the writer's to deal with
-                error = failure
+        result, error = None, None
+        try:
+            if self.world.random.random() < self.options.error_chance:
+                raise StoreError("the disk failed")  # noqa: TRY301  # as what keeps it may raise
+            result = write.keep()
+        except Exception as failure:  # noqa: BLE001  # the writer's to deal with
+            write.spoil(failure)
+            error = failure
         if write.process.is_alive:
-            write.process.call_soon(_settle, write.done, error)
+            write.process.call_soon(_settle, write.done, result, error)
         self._begin()
 
     def crash(self, process: Process) -> None:
@@ -85,7 +102,10 @@ class Disk:
         mine = [write for write in self._writes if write.process is process]
         kept = self.world.random.randint(0, len(mine))
         for write in mine[:kept]:
-            write.keep()
+            try:
+                write.keep()
+            except CoterieError as refusal:
+                write.spoil(refusal)
         self.kept_untold += kept
         self.lost += len(mine) - kept
         self._writes = deque(write for write in self._writes if write.process is not process)
@@ -106,43 +126,65 @@ class DiskStore(MemoryStore):
         """What the store is, for logs."""
         return "virtual:"
 
+    async def close(self) -> None:
+        """Finish what was begun, then keep the store from being used."""
+        if self._is_open:
+            with contextlib.suppress(StoreError):
+                await self._disk.write(self._process, lambda: None)
+        await super().close()
+
+    async def claim(
+        self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int
+    ) -> Lease | None:
+        """Take a shard, behind the appends that were called before."""
+        claim = super().claim
+        return await self._disk.write(
+            self._process, lambda: _finish_now(claim(shard, owner, address, now_ms, ttl_ms))
+        )
+
+    async def release(self, lease: Lease) -> None:
+        """Give a shard up, behind the appends that were called before."""
+        release = super().release
+        await self._disk.write(self._process, lambda: _finish_now(release(lease)))
+
     async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
         """Keep records, all of them or none."""
-        if shard in self._failed:
-            raise StoreError(f"an earlier write to shard {shard} failed")
+        self._opened()
+        append, copied = super().append, tuple(records)
 
         def keep() -> None:
+            # No append leaps over one that failed, until the shard is read anew.
             if shard in self._failed:
                 raise StoreError(f"an earlier write to shard {shard} failed")
-            _finish_now(super(DiskStore, self).append(shard, epoch, records))
+            _finish_now(append(shard, epoch, copied))
 
-        try:
-            await self._disk.write(self._process, keep)
-        except StoreError:
-            # No append leaps over one that failed, until the shard is read anew.
-            self._failed.add(shard)
-            raise
+        def spoil(error: Exception) -> None:
+            if isinstance(error, StoreError):
+                self._failed.add(shard)
 
-    async def load(self, shard: int) -> list[tuple[bytes, bytes]]:
+        await self._disk.write(self._process, keep, spoil)
+
+    async def load(self, shard: int) -> list[KeptRecord]:
         """Return what a shard holds, in key order."""
         await self._disk.write(self._process, lambda: None)  # behind what was called before
         self._failed.discard(shard)
-        return await Store.load(self, shard)
+        return await super().load(shard)
 
 
-def _finish_now(coroutine: object) -> None:
+def _finish_now(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run what never waits to its end."""
     try:
-        coroutine.send(None)  # type: ignore[attr-defined]
-    except StopIteration:
-        return
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
     raise AssertionError("it waits")
 
 
-def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
+def _settle(done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
     if done.done():
         return
     if error is None:
-        done.set_result(None)
+        done.set_result(result)
     else:
         done.set_exception(error)

@@ -167,6 +167,9 @@ class Network:
         if answer.done():
             near.abort()  # nobody waits for it any more
             return
+        if near.is_gone:
+            answer.set_exception(ConnectionResetError("connection reset by peer"))
+            return
         near.begin(make)
         answer.set_result(near)
 

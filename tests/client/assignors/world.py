@@ -23,6 +23,7 @@ __all__ = [
     "assigned",
     "best_possible",
     "everything",
+    "far",
     "group",
     "having",
     "loads",
@@ -107,6 +108,18 @@ def moved(members: Mapping[str, MemberInfo], assignment: Mapping[str, Partitions
             for pair in flatten(had.owned)
         )
     return taken
+
+
+def far(
+    cluster: Cluster, members: Mapping[str, MemberInfo], held: Mapping[str, Collection[Pair]]
+) -> int:
+    """How many partitions are with a member in a rack that has no replica of theirs."""
+    return sum(
+        members[name].rack not in cluster.racks[topic][number]
+        for name, pairs in held.items()
+        for topic, number in pairs
+        if members[name].rack is not None
+    )
 
 
 def assert_valid(

@@ -143,6 +143,25 @@ def test_late_release_does_not_concern_the_next_ownership(office: Office) -> Non
     assert office.driver.released_ == [FIRST]
 
 
+@pytest.mark.parametrize("how", ["released", "lost", "given up"])
+def test_revocation_does_not_concern_the_next_ownership(office: Office, how: str) -> None:
+    """A partition that was being let go of and came back is nobody's to release."""
+    office.desk.attach(office.worker)
+    office.desk.revoke({FIRST})
+    match how:
+        case "released":
+            office.desk.released([office.worker.partitions[FIRST]])
+        case "lost":
+            office.desk.lose([FIRST], "fenced")
+        case "given up":
+            office.desk.give_up(office.worker.partitions[FIRST])
+    office.driver.released_.clear()
+    office.desk.assign({FIRST: 8}, 4)
+    office.desk.released([office.worker.partitions[FIRST]])
+    office.desk.detach()
+    assert (office.driver.released_, office.names()) == ([], ["orders[1]", "orders[2]"])
+
+
 @pytest.mark.parametrize("how", ["lose", "abandon"])
 def test_lost_partitions_leave_the_desk(office: Office, how: str) -> None:
     """They are not ours, and their worker hears of it."""

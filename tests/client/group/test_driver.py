@@ -151,6 +151,7 @@ class Rig:
             self.counters,
         )
         self.on_revoke: Callable[[Collection[TopicPartition]], None] = lambda _: None
+        self.on_lose: Callable[[Collection[TopicPartition]], None] = lambda _: None
 
     def start(self) -> None:
         """Start it."""
@@ -183,6 +184,7 @@ class Rig:
     def lose(self, partitions: Collection[TopicPartition], reason: str) -> None:
         """Note it."""
         self.told.append(("lose", set(partitions), reason))
+        self.on_lose(partitions)
 
     def end(self) -> None:
         """Note it."""
@@ -421,6 +423,18 @@ def test_each_turn_of_the_loop_is_a_call_of_its_own() -> None:
     in_virtual_time(scenario)
 
 
+def test_commit_alone_is_sent() -> None:
+    """It waits for nothing else to happen."""
+
+    async def scenario(rig: Rig) -> None:
+        before = len(rig.membership.calls)
+        rig.driver.commit(ORDER, 1, Position(1))
+        await settle()
+        assert [call[0] for call in rig.membership.calls[before:]] == ["commit", "released"]
+
+    in_virtual_time(scenario)
+
+
 def test_partitions_are_given_up_together() -> None:
     """What fails in one turn of the loop costs one rebalance."""
 
@@ -539,6 +553,22 @@ def test_machine_is_left_alone_after_its_end() -> None:
         await settle()
         assert len(rig.membership.calls) == calls
         assert not rig.driver.owns(ORDER, 1)
+
+    in_virtual_time(scenario)
+
+
+def test_sink_that_fails_at_everything_does_not_keep_the_group_from_ending() -> None:
+    """Not even what it is told at the end."""
+
+    async def scenario(rig: Rig) -> None:
+        def fail(*_: object) -> None:
+            raise ZeroDivisionError
+
+        rig.on_revoke = rig.on_lose = fail
+        rig.do(Revoke(frozenset({ORDER}), 1_000))
+        assert rig.driver.over.is_set()
+        assert isinstance(rig.driver.error, ZeroDivisionError)
+        assert len(rig.faults) == 2
 
     in_virtual_time(scenario)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +26,9 @@ from coterie_client.events import (
     RevocationOverran,
     WorkLeftBehind,
 )
+from coterie_server.server import Server
 from tests.client.group.dialling import CuttableDial
-from tests.client.group.world import World, world
+from tests.client.group.world import World, server_options, world
 
 pytestmark = pytest.mark.asyncio
 
@@ -318,6 +320,37 @@ async def test_broken_connections_do_not_stop_the_work() -> None:
         assert a.group.counters.wire.answers > before
         assert here.diary.count("begin") == 2
         assert a.group.counters.lost == 0
+
+
+async def test_restart_of_the_daemon_does_not_stop_the_work(tmp_path: Path) -> None:
+    """Same generation, same tasks, and what was committed meanwhile is stored in the end."""
+    store = f"sqlite:{tmp_path / 'groups.sqlite'}"
+
+    async def work(partition: Partition) -> None:
+        here.diary.note("begin", partition, "a")
+        try:
+            for offset in range(10_000):
+                await partition.commit(offset)
+                here.diary.note("committed", partition, "a")
+                await asyncio.sleep(0.001)
+        finally:
+            here.diary.note("end", partition, "a")
+
+    first = Server(server_options(2, store=store))
+    await first.start()
+    port = first.address.port
+    here = World(first)
+    async with here.member("a", work) as a:
+        await here.diary.until(lambda: here.diary.count("committed") > 10)
+        generation = a.group.generation
+        await first.stop()
+        async with Server(server_options(2, store=store, port=port)) as here.server:
+            before = here.diary.count("committed")
+            await here.diary.until(lambda: here.diary.count("committed") > before + 10)
+            assert (a.group.generation, here.diary.count("begin")) == (generation, 2)
+            assert here.diary.count("end") == 0
+            assert (a.group.counters.lost, a.group.counters.commit_failures) == (0, 0)
+            await a.stop()
 
 
 async def test_nobody_at_the_bootstrap_address() -> None:

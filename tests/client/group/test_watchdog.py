@@ -125,6 +125,32 @@ def test_nobody_is_watched_who_has_stopped() -> None:
     run_virtually(main())
 
 
+def test_others_are_watched_on() -> None:
+    """That one has stopped changes nothing for the others."""
+
+    async def main() -> None:
+        kennel = Kennel()
+        first, _ = kennel.watch(0), kennel.watch(1)
+        kennel.dog.unwatch(first)
+        await asyncio.sleep(3 * DEADLINE_S)
+        assert [bark[:2] for bark in kennel.barks] == [("stalled", "orders[1]")]
+
+    run_virtually(main())
+
+
+def test_whoever_comes_after_all_have_stopped_is_watched() -> None:
+    """The dog does not sleep for good."""
+
+    async def main() -> None:
+        kennel = Kennel()
+        kennel.dog.unwatch(kennel.watch(0))
+        kennel.watch(1)
+        await asyncio.sleep(3 * DEADLINE_S)
+        assert [bark[:2] for bark in kennel.barks] == [("stalled", "orders[1]")]
+
+    run_virtually(main())
+
+
 def test_whoever_hears_of_a_stall_may_end_the_others() -> None:
     """When the first report ends all work, the second partition is not reported any more."""
 

@@ -12,7 +12,7 @@ from coterie_client import Event, Group, Partition, PartitionLostError, Work
 from coterie_server.server import Address, Server, ServerOptions
 from coterie_server.settings import Settings
 
-__all__ = ["GROUP", "TOPIC", "Diary", "Entry", "Member", "World", "world"]
+__all__ = ["GROUP", "TOPIC", "Diary", "Entry", "Member", "World", "server_options", "world"]
 
 TOPIC = "orders"
 GROUP = "billing"
@@ -191,14 +191,18 @@ class World:
         )
 
 
-@asynccontextmanager
-async def world(partitions: int = 6, *settings: str) -> AsyncIterator[World]:
-    """Give a daemon with a topic."""
-    options = ServerOptions(
-        settings=Settings.load(overrides=[*SETTINGS, *settings]),
-        listen=Address("127.0.0.1", 0),
-        store="memory:",
+def server_options(partitions: int, *, store: str = "memory:", port: int = 0) -> ServerOptions:
+    """Tell a daemon where to listen, and to have a topic."""
+    return ServerOptions(
+        settings=Settings.load(overrides=SETTINGS),
+        listen=Address("127.0.0.1", port),
+        store=store,
         topics={TOPIC: partitions},
     )
-    async with Server(options) as server:
+
+
+@asynccontextmanager
+async def world(partitions: int = 6) -> AsyncIterator[World]:
+    """Give a daemon with a topic."""
+    async with Server(server_options(partitions)) as server:
         yield World(server)

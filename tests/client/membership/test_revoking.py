@@ -26,14 +26,12 @@ def at_work() -> Script:
     return script
 
 
-def live(script: Script, ms: int, code: ErrorCode = ErrorCode.NONE) -> None:
+def live(script: Script, ms: int) -> None:
     """Let time pass, with heartbeats answered."""
     until_ms = script.now_ms + ms
     while script.now_ms < until_ms:
         script.sleep(min(3_000, until_ms - script.now_ms))
-        for send in script.awaited():
-            if type(send.message).__name__ == "HeartbeatRequest":
-                script.beat(code)
+        script.answer_heartbeat()
 
 
 def test_released_bit_by_bit() -> None:

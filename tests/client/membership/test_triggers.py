@@ -10,12 +10,13 @@ import pytest
 from coterie_client.membership import Assign, Identity, Lose, Phase, Revoke, Send
 from coterie_client.membership.events import AssignmentReceived, JoinStarted, TopicsChanged
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.exceptions import ProtocolError
 from coterie_protocol.messages import (
-    HeartbeatRequest,
     JoinGroupRequest,
     MetadataRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
+    SyncGroupResponse,
 )
 from tests.support.scripted_membership import Script, subscription_of
 
@@ -122,8 +123,7 @@ def grow_old(script: Script, age_ms: int = 60_000) -> None:
     until_ms = script.now_ms + age_ms
     while script.now_ms < until_ms:
         script.sleep(min(3_000, until_ms - script.now_ms))
-        if script.awaits(HeartbeatRequest):
-            script.beat()
+        script.answer_heartbeat()
 
 
 def tell(script: Script, times: int = 1, **topics: int | None) -> None:
@@ -417,3 +417,15 @@ def test_empty_assignment() -> None:
     script.beat()
     assert script.machine.phase is Phase.STABLE
     assert script.working == {}
+
+
+def test_unreadable_assignment() -> None:
+    """What can't be read may be anything: the member stops, and says why."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    script.answer(SyncGroupRequest, SyncGroupResponse(assignment=b"\x00"))
+    assert script.working == {}
+    script.survive()
+    assert script.stopped is not None
+    assert isinstance(script.stopped.error, ProtocolError)

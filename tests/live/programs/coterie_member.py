@@ -9,6 +9,8 @@ for all processes of a machine:
     {"at": 1.8, "what": "end", ...}                               the task has ended
     {"at": 1.2, "what": "state", "generation": 2, ...}            how the group stands now
     {"at": 1.7, "what": "revoking", "partitions": [3], ...}       some are to be let go of
+    {"at": 1.7, "what": "lost", "partitions": [3], ...}           some are lost
+    {"at": 1.4, "what": "decided", "members": 2}                  it leads, and has shared out
     {"at": 1.9, "what": "over", "error": null, "text": ""}        the group was left
 
 A task has at most one commit under way, of the next higher offset. The member stops at the end of
@@ -35,7 +37,7 @@ from coterie_client.assignors import (
     RangeAssignor,
     RoundRobinAssignor,
 )
-from coterie_client.events import Event, PartitionsLost, RevocationStarted
+from coterie_client.events import Event, LeaderDecided, PartitionsLost, RevocationStarted
 from tests.live.programs.lines import Options, say
 
 #: Between two commits of a task.
@@ -87,13 +89,12 @@ def _tell_of(what: str, partition: Partition, **details: object) -> None:
 
 def _heed(event: Event) -> None:
     match event:
-        case RevocationStarted():
-            what = "revoking"
-        case PartitionsLost():
-            what = "lost"
-        case _:
-            return
-    _tell(what, partitions=[number for _, number in event.partitions], reason=event.reason)
+        case LeaderDecided(members=members):
+            _tell("decided", members=members)
+        case RevocationStarted(partitions=partitions, reason=reason):
+            _tell("revoking", partitions=[number for _, number in partitions], reason=reason)
+        case PartitionsLost(partitions=partitions, reason=reason):
+            _tell("lost", partitions=[number for _, number in partitions], reason=reason)
 
 
 async def _watch(group: Group) -> None:

@@ -176,6 +176,29 @@ def test_first_rebalance_is_lost() -> None:
     assert (again.generation, again.leads) == (1, True)
 
 
+def test_lost_first_rebalance_is_told() -> None:
+    """The journal told of the members that came, so it tells that they are not there any more.
+
+    The simulator found it: nothing between their coming and the next generation, which was formed
+    without them, said where they had gone.
+    """
+    world = World()
+    world.member("a").join()
+    world.crash()
+    (recovered,) = world.seen(GroupRecovered)
+    assert (recovered.state, recovered.generation, recovered.members) == ("Empty", 0, ())
+
+
+def test_empty_group_is_not_told_of_after_a_restart() -> None:
+    """Nothing has changed about it, and there may be many."""
+    world = World()
+    member = world.member("a")
+    world.form(member)
+    member.leave()
+    world.crash()
+    assert world.seen(GroupRecovered) == []
+
+
 def test_only_new_members_were_left() -> None:
     """The same in a group that had others before."""
     world = World()

@@ -26,6 +26,8 @@ class Peer(asyncio.Protocol):
         self.error: Exception | None = None
         #: What it answers when the other side has nothing more to say.
         self.stays_open: bool | None = None
+        #: Whether it pauses reading whenever something comes.
+        self.stops_reading = False
 
     def _note(self, what: str) -> None:
         self.told.append(what)
@@ -45,6 +47,8 @@ class Peer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Remember the bytes."""
         self.received += data
+        if self.stops_reading:
+            self.transport.pause_reading()
         self._note("data")
 
     def eof_received(self) -> bool | None:
@@ -79,10 +83,11 @@ class Place:
         self.server = Process(self.world, "server")
         self.client = Process(self.world, "client")
         self.accepted: list[Peer] = []
-        self.network.listen(self.server, ADDRESS, self._accept)
+        self.network.listen(self.server, ADDRESS, self.accept)
         self.dial = self.network.dialler(self.client)
 
-    def _accept(self) -> Peer:
+    def accept(self) -> Peer:
+        """Make the server's end of a connection."""
         self.accepted.append(Peer(self.server))
         return self.accepted[-1]
 

@@ -53,13 +53,13 @@ def test_successor_listens_at_the_same_address(place: Place) -> None:
     """A process that takes over an address is who answers there, once the former one is dead."""
     place.server.kill()
     successor = Process(place.world, "server/2", "server")
-    place.network.listen(successor, ADDRESS, place._accept)
+    place.network.listen(successor, ADDRESS, place.accept)
     _, far = place.connect()
     assert far.transport.process is successor
 
 
 def test_paused_listener_accepts_all_the_same(place: Place) -> None:
-    """A machine's kernel shakes hands while its process is stopped; the process hears of it later."""
+    """A machine shakes hands while its process is stopped; that one hears of it later."""
     place.server.pause()
     near, task = place.begin_to_dial()
     place.world.run(1.0)
@@ -87,6 +87,17 @@ def test_death_while_dialling_leaves_no_connection(place: Place) -> None:
     place.client.kill()
     place.world.run(1.0)
     assert not place.accepted[0].is_connected
+
+
+def test_connection_that_breaks_at_once_fails_the_dial() -> None:
+    """When a connection breaks before its caller hears of it, dialling fails."""
+    place = Place(NetworkOptions(latency_s=(0.5, 0.5)))
+    near, task = place.begin_to_dial()
+    place.world.run(0.7)
+    place.network.cut(place.client)
+    place.world.run(5.0)
+    assert isinstance(task.exception(), ConnectionResetError)
+    assert near.told == []
 
 
 # -- parting ---------------------------------------------------------------------------------------

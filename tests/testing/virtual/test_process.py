@@ -37,7 +37,12 @@ def test_callbacks_run_in_order(world: World, process: Process) -> None:
 def test_callback_of_a_callback_runs_later(world: World, process: Process) -> None:
     """What a callback asks for runs after what was asked for before."""
     done: list[str] = []
-    process.call_soon(lambda: (done.append("a"), process.call_soon(done.append, "c")))
+
+    def first() -> None:
+        done.append("a")
+        process.call_soon(done.append, "c")
+
+    process.call_soon(first)
     process.call_soon(done.append, "b")
     world.run(0.0)
     assert done == ["a", "b", "c"]

@@ -22,7 +22,8 @@ def test_time_jumps_to_what_is_due() -> None:
 
 def test_one_moment_keeps_the_order_of_asking() -> None:
     """What is due at the same moment happens in the order in which it was asked for."""
-    world, done = World(), []
+    world = World()
+    done: list[int] = []
     for number in range(20):
         world.after(1.0, done.append, number)
     world.run(1.0)
@@ -31,7 +32,8 @@ def test_one_moment_keeps_the_order_of_asking() -> None:
 
 def test_what_is_due_later_waits() -> None:
     """Nothing happens before its time, however often the world is run."""
-    world, done = World(), []
+    world = World()
+    done: list[str] = []
     world.after(1.0, done.append, "due")
     world.run(0.5)
     assert done == []
@@ -41,7 +43,8 @@ def test_what_is_due_later_waits() -> None:
 
 def test_what_was_called_off_does_not_happen() -> None:
     """A happening that was cancelled is passed over."""
-    world, done = World(), []
+    world = World()
+    done: list[str] = []
     world.after(1.0, done.append, "cancelled").cancel()
     world.after(1.0, done.append, "kept")
     world.run(2.0)

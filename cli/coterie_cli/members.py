@@ -1,0 +1,52 @@
+"""`coterie members`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from coterie_cli.options import BOOTSTRAP, Bootstrap, CaFile, Json, Mechanism, Target, TlsOn, User
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="List and remove members of a group.")
+
+Name = Annotated[str, typer.Argument(help="The group.", show_default=False)]
+
+
+@app.command("list")
+def list_members(
+    group: Name,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    *,
+    tls: TlsOn = False,
+    ca_file: CaFile = None,
+    user: User = None,
+    mechanism: Mechanism = "PLAIN",
+    json: Json = False,
+) -> None:
+    """Show a group's members."""
+    from coterie_cli.doing import members  # noqa: PLC0415  # heavy
+
+    members.list_all(Target(bootstrap, tls, ca_file, user, mechanism), group, as_json=json)
+
+
+@app.command()
+def remove(
+    group: Name,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    *,
+    member: Annotated[str, typer.Option(help="The member's id.")] = "",
+    instance: Annotated[str | None, typer.Option(help="A static member's name instead.")] = None,
+    reason: Annotated[str, typer.Option(help="Why; it is logged.")] = "removed by coterie",
+    tls: TlsOn = False,
+    ca_file: CaFile = None,
+    user: User = None,
+    mechanism: Mechanism = "PLAIN",
+) -> None:
+    """Remove a member, such as a static one that will not come back."""
+    from coterie_cli.doing import members  # noqa: PLC0415  # heavy
+
+    target = Target(bootstrap, tls, ca_file, user, mechanism)
+    members.remove(target, group, member, instance, reason)

@@ -1,0 +1,60 @@
+"""The options that many commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+__all__ = [
+    "BOOTSTRAP",
+    "HTTP",
+    "PASSWORD",
+    "Bootstrap",
+    "CaFile",
+    "Http",
+    "Json",
+    "Mechanism",
+    "Target",
+    "TlsOn",
+    "User",
+]
+
+BOOTSTRAP: Final = "127.0.0.1:9092"
+HTTP: Final = "127.0.0.1:9080"
+
+#: The name of the variable that has the password.
+PASSWORD: Final = "COTERIE_PASSWORD"  # noqa: S105
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT", envvar="COTERIE_BOOTSTRAP", help="A node; several with commas."
+    ),
+]
+Http = Annotated[
+    str,
+    typer.Option(metavar="HOST:PORT", envvar="COTERIE_HTTP", help="Where the node answers HTTP."),
+]
+TlsOn = Annotated[bool, typer.Option("--tls", help="Connect with TLS.")]
+CaFile = Annotated[
+    Path | None, typer.Option(help="Authorities to trust, as PEM, instead of the system's.")
+]
+User = Annotated[
+    str | None, typer.Option(help=f"Authenticate as this user, with the password in {PASSWORD}.")
+]
+Mechanism = Annotated[str, typer.Option(help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which cluster, and how to get in."""
+
+    bootstrap: str
+    tls: bool = False
+    ca_file: Path | None = None
+    user: str | None = None
+    mechanism: str = "PLAIN"

@@ -1,0 +1,221 @@
+"""The members of a group on any coordinator, ours and others', started by a test.
+
+Nothing is asked of the coordinator: the members tell how things stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from coterie_client import Admin
+from coterie_client.admin import GroupDescription
+from tests.live.judge import Run, Stint
+from tests.live.member import Client, MemberProcess
+from tests.live.programs.lines import Options
+from tests.live.worker import COTERIE, Worker
+
+__all__ = ["Backend", "Snapshot", "Team"]
+
+#: It only bounds a failure: ten processes may have to start on a busy machine.
+_SETTLE_S: Final = 120.0
+_POLL_S: Final = 0.1
+_CALM_S: Final = 1.0
+#: As long as a coordinator may take to come back, and more.
+_SESSION_MS: Final = 60_000
+_REBALANCE_MS: Final = 60_000
+
+
+class Backend(Protocol):
+    """A coordinator of a test's own."""
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        ...
+
+    def crash(self) -> None:
+        """Kill it, and start it again with the same data."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A group that has settled."""
+
+    at_s: float
+    #: Of our members; None if there are none.
+    generation: int | None
+    #: Who works on each partition.
+    holders: dict[int, str]
+    #: The tasks of our members.
+    runs: dict[int, Run]
+
+    def of(self, *names: str) -> set[int]:
+        """The partitions of these members."""
+        return {partition for partition, name in self.holders.items() if name in names}
+
+    def sizes(self) -> list[int]:
+        """How many partitions the members have, in order."""
+        names = list(self.holders.values())
+        return sorted(names.count(name) for name in set(names))
+
+
+class Team:
+    """Starts members of a group, and as a context manager sees that none outlives it.
+
+    Its topic has the name of the group.
+    """
+
+    def __init__(self, address: str, group: str, folder: Path, partitions: int) -> None:
+        """Start none yet."""
+        self.address = address
+        self.group = group
+        self.partitions = frozenset(range(partitions))
+        self.members: list[MemberProcess] = []
+        self._folder = folder
+
+    def start(self, client: Client, name: str, **options: Any) -> MemberProcess:
+        """Start a member; more options are those of `Options`."""
+        kind = Worker if client.name.startswith(COTERIE.name) else MemberProcess
+        given = {
+            "bootstrap": self.address,
+            "group": self.group,
+            "topic": self.group,
+            "assignor": client.assignor,
+            "session_ms": _SESSION_MS,
+            "rebalance_ms": _REBALANCE_MS,
+        }
+        member = kind(client, Options(client=name, **{**given, **options}), self._folder)
+        self.members.append(member)
+        return member
+
+    def work(self, name: str, **options: Any) -> Worker:
+        """Start a member of ours."""
+        worker = self.start(COTERIE, name, **options)
+        assert isinstance(worker, Worker)
+        return worker
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    def settle(self, *members: MemberProcess) -> Snapshot:
+        """Wait until these share all partitions, each at work on some."""
+        names = ", ".join(member.name for member in members)
+        self.wait_for(lambda: self._is_settled(*members), f"{names} share all partitions")
+        workers = _workers(members)
+        return Snapshot(
+            at_s=time.monotonic(),
+            generation=workers[0].state["generation"] if workers else None,
+            holders={partition: member.name for member in members for partition in member.owned},
+            runs={partition: run for each in workers for partition, run in each.running.items()},
+        )
+
+    def calm(self, *members: MemberProcess) -> Snapshot:
+        """As `settle`, and then wait until nobody stirs any more.
+
+        kafka-python's leader may join again a moment after it has led, when it has looked at the
+        topics once more.
+        """
+        snapshot = self.settle(*members)
+        while True:
+            time.sleep(_CALM_S)
+            later = self.settle(*members)
+            if (later.generation, later.holders) == (snapshot.generation, snapshot.holders):
+                return later
+            snapshot = later
+
+    def wait_for(self, true: Callable[[], object], what: str) -> None:
+        """Wait until something is so; if it does not come, tell what the members told."""
+        deadline = time.monotonic() + _SETTLE_S
+        while not true():
+            if time.monotonic() > deadline:
+                told = "\n".join(member.told() for member in self.members)
+                raise AssertionError(f"not within {_SETTLE_S:g} s: {what}\n{told}")
+            time.sleep(_POLL_S)
+
+    def _is_settled(self, *members: MemberProcess) -> bool:
+        for member in members:
+            assert member.is_running, f"{member.name} has ended\n{member.told()}"
+        shares = [member.owned for member in members]
+        if not all(shares) or sorted(p for share in shares for p in share) != self._all:
+            return False
+        states = [worker.state for worker in _workers(members)]
+        if len({state["generation"] for state in states}) > 1:
+            return False
+        return all(state["is_settled"] for state in states)
+
+    @property
+    def _all(self) -> list[int]:
+        return sorted(self.partitions)
+
+    # -- looking -------------------------------------------------------------------------------
+
+    @property
+    def workers(self) -> list[Worker]:
+        """Our members so far."""
+        return _workers(self.members)
+
+    @property
+    def runs(self) -> list[Run]:
+        """All tasks of our members so far."""
+        return [run for worker in self.workers for run in worker.runs]
+
+    def stints(self) -> list[Stint]:
+        """When who had which partition, of all members so far."""
+        return [stint for member in self.members for stint in member.stints()]
+
+    def acked_since(self, at_s: float) -> set[int]:
+        """The partitions of which a commit was acknowledged since then."""
+        return {run.partition for run in self.runs if run.acks and run.acks[-1][0] > at_s}
+
+    def create_topic(self) -> None:
+        """Make the topic."""
+
+        async def create() -> None:
+            async with Admin(self.address) as admin:
+                await admin.topics.create(self.group, partitions=len(self.partitions))
+
+        asyncio.run(create())
+
+    def committed(self) -> dict[int, int]:
+        """The committed offsets, as the coordinator has them."""
+
+        async def fetch() -> dict[int, int]:
+            async with Admin(self.address) as admin:
+                found = await admin.offsets.fetch(self.group)
+            return {number: committed.offset for (_, number), committed in found.items()}
+
+        return asyncio.run(fetch())
+
+    def describe(self) -> GroupDescription:
+        """The group, as the coordinator has it."""
+
+        async def describe() -> GroupDescription:
+            async with Admin(self.address) as admin:
+                return await admin.groups.describe(self.group)
+
+        return asyncio.run(describe())
+
+    # -- its life ------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.create_topic()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for member in self.members:
+            member.die()
+
+
+def _workers(members: Iterable[MemberProcess]) -> list[Worker]:
+    return [member for member in members if isinstance(member, Worker)]

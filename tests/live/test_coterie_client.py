@@ -1,0 +1,37 @@
+"""Our client on a live daemon: scaling out and in, the death of a member, of the daemon."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live.conftest import SETTINGS, errors_in
+from tests.live.coterie_life import *  # noqa: F403 - the tests
+from tests.live.coterie_life import Life
+from tests.live.daemon import Daemon
+
+
+class _Backend(Daemon):
+    """A daemon that may be killed."""
+
+    def crash(self) -> None:
+        """Kill it, and start it again with the same data."""
+        self.restart(signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Backend]:
+    """Give a daemon of its own."""
+    with _Backend(tmp_path_factory.mktemp("daemon"), settings=SETTINGS) as daemon:
+        yield daemon
+    assert errors_in(daemon.whole_log()) == []
+
+
+def test_crash_of_the_coordinator_stops_nobody(life: Life) -> None:
+    """The daemon was killed and came back: no rebalance, and no task was stopped."""
+    before, after = life.snapshots["nine"], life.snapshots["after the crash"]
+    assert after.generation == before.generation
+    assert after.runs == before.runs
+    assert life.ended_between("nine", "after the crash") == []

@@ -1,0 +1,54 @@
+"""The store on a virtual disk, held to the contract that all stores are held to."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import pytest
+
+from coterie_testing.virtual import Disk, DiskStore, Process, World
+from tests.server.store import test_contract as contract
+
+#: The contract's tests that say what they need by these names.
+_FIXTURES: Final = frozenset({"store", "other", "another", "count"})
+_COUNTS: Final = (0, 1, 6, 7)
+
+Clause = Callable[..., Coroutine[Any, Any, None]]
+
+
+def _clauses() -> list[object]:
+    """Return the contract's tests, each as often as it has parameters."""
+    clauses: list[object] = []
+    for name, clause in inspect.getmembers(contract, inspect.iscoroutinefunction):
+        wanted = inspect.signature(clause).parameters.keys()
+        if name.startswith("test_") and wanted <= _FIXTURES:
+            counts = _COUNTS if "count" in wanted else (None,)
+            clauses += [pytest.param(clause, each, id=f"{name}-{each}") for each in counts]
+    return clauses
+
+
+def test_the_contract_was_found() -> None:
+    """Nearly all of the contract is held against the virtual disk."""
+    assert len(_clauses()) >= 35
+
+
+@pytest.mark.parametrize(("clause", "count"), _clauses())
+def test_disk_store_keeps_the_contract(clause: Clause, count: int | None) -> None:
+    """The store promises what the others do, though each of its writes takes its time."""
+    world = World()
+    disk, process = Disk(world), Process(world, "p")
+
+    def another() -> DiskStore:
+        return DiskStore(disk, process)
+
+    async def run() -> None:
+        async with another() as store, another() as other:
+            given = {"store": store, "other": other, "another": another, "count": count}
+            wanted = inspect.signature(clause).parameters
+            await clause(**{name: given[name] for name in wanted})
+
+    world.run_in(process, run())
+    assert process.errors == []
+    world.end()
