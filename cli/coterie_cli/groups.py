@@ -85,7 +85,7 @@ def why(
     last: Annotated[int, typer.Option(min=1, help="How many rebalances to explain.")] = 5,
     json: Json = False,
 ) -> None:
-    """Explain a group's last rebalances: the cause, who was waited for, what moved, what it cost."""
+    """Explain the last rebalances: the cause, who was waited for, what moved, and what it cost."""
     from coterie_cli.doing import explaining  # noqa: PLC0415  # heavy
 
     explaining.why(http, group, last, as_json=json)

@@ -40,7 +40,7 @@ MISUSED: Final = 2
 UNREACHABLE: Final = 3
 
 #: A person waits for it.
-_TIMING: Final = Timing(total_s=15.0)
+_TIMING: Final = Timing(timeout_ms=15_000, request_timeout_ms=10_000)
 _HTTP_TIMEOUT_S: Final = 10.0
 
 
@@ -79,7 +79,7 @@ def administer(target: Target, work: Callable[[Admin], Awaitable[T]]) -> T:
     except ConnectionFailedError as error:
         give_up(str(error), UNREACHABLE)
     except RetriableKafkaError as error:
-        give_up(f"{error}. It may work later.", FAILED)
+        give_up(f"{str(error).rstrip('.')}. It may work later.", FAILED)
     except CoterieError as error:
         give_up(str(error), FAILED)
     except KeyboardInterrupt:

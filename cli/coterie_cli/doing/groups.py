@@ -35,18 +35,18 @@ def describe(target: Target, group: str, *, as_json: bool) -> None:
 
 def show_members(group: GroupDescription) -> None:
     """Show a group's members and what they have."""
-    rows = [
+    rows = sorted(
         (
             member.member_id,
-            member.instance_id,
+            member.instance_id or "",
             member.client_id,
             member.host.lstrip("/"),
-            None if member.partitions is None else partitions(member.partitions),
+            "?" if member.partitions is None else partitions(member.partitions),
         )
         for member in group.members
-    ]
+    )
     headings = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
-    print_table(headings, sorted(rows, key=lambda row: row[0]), "It has no members.")
+    print_table(headings, rows, "It has no members.")
 
 
 def delete(target: Target, group: str) -> None:

@@ -46,8 +46,8 @@ def picture(found: Mapping[str, Any]) -> RenderableType:
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
         parts.append(Text(f"waits for {', '.join(waiting['members'])}", style="yellow"))
-    for record in found["rebalances"][:_EXPLAINED]:
-        parts.append(Text("\n".join(explained(record)), style="dim"))
+    told = ("\n".join(explained(record)) for record in found["rebalances"][:_EXPLAINED])
+    parts += (Text(text, style="dim") for text in told)
     return Group(*parts)
 
 
