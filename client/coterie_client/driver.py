@@ -39,7 +39,7 @@ from coterie_client.membership.events import Event
 from coterie_client.work.events import GroupFailed
 from coterie_protocol.exceptions import CoterieError
 
-__all__ = ["Driver", "Requester", "Sink"]
+__all__ = ["Driver", "Requester", "Sink", "Teller"]
 
 T = TypeVar("T")
 
@@ -87,6 +87,18 @@ class Sink(Protocol):
         ...
 
 
+class Teller(Protocol):
+    """Whoever is told what happens; it must neither block nor raise."""
+
+    def __call__(self, event: Event) -> None:
+        """Tell of an event."""
+        ...
+
+    def crash(self, error: BaseException) -> None:
+        """Tell of an error that should not have been possible."""
+        ...
+
+
 class Driver:
     """Does what a membership says, and tells it what came of that."""
 
@@ -94,14 +106,12 @@ class Driver:
         self,
         membership: Membership,
         network: Requester,
-        report: Callable[[Event], None],
-        crashed: Callable[[BaseException], None],
+        report: Teller,
         counters: GroupCounters,
     ) -> None:
         self._membership = membership
         self._network = network
         self._report = report
-        self._crashed = crashed
         self._counters = counters
         #: Set when the membership is over.
         self.over = asyncio.Event()
@@ -341,14 +351,14 @@ class Driver:
         """Stop with a fault of ours: whatever is owned is not looked after any more."""
         if self.over.is_set():
             return
-        self._crashed(error)
+        self._report.crash(error)
         self._queue.clear()
         try:
             if self._sink is not None:
                 self._sink.lose(list(self._membership.owned), f"the client has a fault: {error!r}")
             self._end(error)
         except Exception as another:  # noqa: BLE001  # the first one is what ended it
-            self._crashed(another)
+            self._report.crash(another)
         finally:
             self.error = error
             self.over.set()

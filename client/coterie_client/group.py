@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import socket
 import time
 from collections.abc import Collection, Sequence
 from contextvars import ContextVar
@@ -44,6 +45,7 @@ default_sources: ContextVar[Sources | None] = ContextVar("coterie_default_source
 _OS_SOURCES: Final = Sources(
     random=random.random,  # for jitter
     wall_ms=lambda: time.time_ns() // 1_000_000,
+    host=socket.gethostname(),
 )
 
 
@@ -105,9 +107,7 @@ class Group:
         self._counters = GroupCounters(wire=self._network.counters)
         self._report = Reporter(group, self._counters, on_event)
         self._membership = Membership(config, assignors or (CooperativeStickyAssignor(),), sources)
-        self._driver = Driver(
-            self._membership, self._network, self._report, self._report.crash, self._counters
-        )
+        self._driver = Driver(self._membership, self._network, self._report, self._counters)
         self._desk = Desk(self._driver)
         self._name = group
         self._use: Literal["run", "changes"] | None = None
@@ -115,7 +115,6 @@ class Group:
         self._changes: Changes | None = None
         self._is_entered = False
         self._close_by_s: float | None = None
-        #: Ends it all if saying goodbye takes too long.
         self._last_resort: asyncio.TimerHandle | None = None
         self._shutting: asyncio.Task[None] | None = None
         #: Whether somebody was told why the group ended.
@@ -311,6 +310,7 @@ class Group:
         if self._close_by_s is None:
             loop = asyncio.get_running_loop()
             self._close_by_s = loop.time() + self._close_timeout_s
+            # Ends it all if even saying goodbye takes too long.
             error = ClosedError("the group could not be left in time")
             self._last_resort = loop.call_at(
                 self._close_by_s + _GOODBYE_S, self._driver.give_in, error

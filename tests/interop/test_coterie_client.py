@@ -1,4 +1,4 @@
-"""Our client with a real Kafka broker: what it does with Coterie's daemon, it does there as well."""
+"""Our client with a real Kafka broker: it lives through what it does with Coterie's daemon."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What a group of our members lives through, on any coordinator.
 
 One group lives through it once: alone, ten members, one of them killed, the coordinator killed and
-started again, three members, none. Each test looks at a part of that. A test module takes the tests over
-by import, and provides the fixture `backend`.
+started again, three members, none. Each test looks at a part of that. A test module takes the tests
+over by import, and provides the fixture `backend`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ A test module takes the tests over by import, and provides the fixture `address`
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -68,7 +69,7 @@ def test_killed_static_member_comes_back_unnoticed(team: Team) -> None:
 
 
 def test_second_process_of_a_name_fences_the_first(team: Team) -> None:
-    """The later process of a name wins; the earlier one ends, says who it was, commits no more."""
+    """The later process of a name wins; the earlier one ends, names both, and commits no more."""
     first = team.work("first", instance="worker-1")
     team.settle(first)
     was = first.state["member"]
@@ -79,7 +80,7 @@ def test_second_process_of_a_name_fences_the_first(team: Team) -> None:
     error, text = first.ending
     assert error == "FencedInstanceIdError"
     assert "'worker-1'" in text
-    assert was in text
+    assert f"{was} at {socket.gethostname()} " in text
     assert f"{second.state['member']} at 127.0.0.1" in text
     # Both may have worked at a time for a moment, which only a token fences; but no commit of the
     # first passed after the second had asked where to go on.

@@ -82,3 +82,5 @@ class Sources:
     random: Callable[[], float]
     #: The time of day in milliseconds, for fencing tokens.
     wall_ms: Callable[[], int]
+    #: Where this process runs, for whoever has to tell two of them apart; empty if not known.
+    host: str = ""

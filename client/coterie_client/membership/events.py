@@ -214,6 +214,8 @@ class Fenced(Event):
     text = "fenced: another process uses our instance id"
     instance_id: str
     member_id: str
+    #: Where this process runs.
+    host: str | None
     #: Who has the instance id now, where the coordinator told.
     successor: str | None
     successor_host: str | None

@@ -51,6 +51,7 @@ class Farewell:
         hush: Callable[[], None],
     ) -> None:
         self._config = ground.config
+        self._own_host = ground.sources.host
         self._post = ground.post
         self._standing = ground.standing
         self._finder = finder
@@ -137,12 +138,14 @@ class Farewell:
             Fenced(
                 instance_id=instance,
                 member_id=identity.member_id,
+                host=self._own_host or None,
                 successor=name,
                 successor_host=host,
             )
         )
+        here = f" at {self._own_host}" if self._own_host else ""
         by = f"member {name} at {host}" if successor else "another process"
-        detail = f"instance id {instance!r} of {identity.member_id} was taken over by {by}"
+        detail = f"instance id {instance!r} of {identity.member_id}{here} was taken over by {by}"
         self._error = FencedInstanceIdError(detail)
         self._end(identity, stays=False)
 

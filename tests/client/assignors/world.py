@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from coterie_client.assignors import (
@@ -190,14 +190,18 @@ def _place(
         owner[handed], last = last, owner.get(handed, last)
 
 
-def rounds_until_settled(topics: Mapping[str, int], members: dict[str, MemberInfo]) -> int:
+def rounds_until_settled(
+    topics: Mapping[str, int],
+    members: dict[str, MemberInfo],
+    racks: Mapping[str, Sequence[frozenset[str]]] | None = None,
+) -> int:
     """Rebalance cooperatively until nothing is withheld; answer in how many rounds.
 
     Checks on the way that no partition ever has two owners.
     """
     assignor = CooperativeStickyAssignor()
     for turn in range(1, 10):
-        adjusted = lead(assignor, Cluster(topics), members)
+        adjusted = lead(assignor, Cluster(topics, racks or {}), members)
         owners = Counter(
             pair for partitions in adjusted.assignment.values() for pair in flatten(partitions)
         )

@@ -146,8 +146,7 @@ class Rig:
         self.driver = Driver(
             cast(Membership, self.membership),
             self.network,
-            self.events.append,
-            self.faults.append,
+            self,
             self.counters,
         )
         self.on_revoke: Callable[[Collection[TopicPartition]], None] = lambda _: None
@@ -165,6 +164,16 @@ class Rig:
     def names(self) -> list[str]:
         """What the membership was told, by name."""
         return [call[0] for call in self.membership.calls]
+
+    # Who is told
+
+    def __call__(self, event: Event) -> None:
+        """Note it."""
+        self.events.append(event)
+
+    def crash(self, error: BaseException) -> None:
+        """Note it."""
+        self.faults.append(error)
 
     # The sink
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import AsyncExitStack
 
 import pytest
@@ -231,6 +232,7 @@ async def test_fenced_member_stops_and_says_why() -> None:
             await old.running
         await here.until_shared(new=2)
         (fenced,) = here.diary.of(Fenced)
+        assert fenced.host == socket.gethostname()
         assert fenced.successor == new.group.member_id
         assert fenced.successor_host == "127.0.0.1"
 

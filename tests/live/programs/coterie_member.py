@@ -42,8 +42,9 @@ from tests.live.programs.lines import Options, say
 
 #: Between two commits of a task.
 _PAUSE_S: Final = 0.3
-#: What a task has to do after it was cancelled: whoever does not wait for it is found out.
-_CLEAN_UP_S: Final = 0.1
+#: What a task has to do after it was cancelled: whoever does not wait for it is found out. It is
+#: longer than a rebalance usually takes, and shorter than what is left of a session that ran out.
+_CLEAN_UP_S: Final = 0.4
 _LOOK_S: Final = 0.05
 
 _ASSIGNORS: Final[dict[str, type[Assignor]]] = {
@@ -72,8 +73,8 @@ async def _commit_for_ever(partition: Partition) -> None:
             offset = await _step(partition, offset)
             await asyncio.sleep(_PAUSE_S)
     finally:
+        await asyncio.sleep(_CLEAN_UP_S)
         if partition.is_owned:
-            await asyncio.sleep(_CLEAN_UP_S)
             await _step(partition, offset)
 
 

@@ -1,0 +1,302 @@
+"""Bugs to plant in server and client, each by replacing one function, for the simulator to find.
+
+They live here so that nothing that is installed can switch them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+from unittest.mock import patch
+
+from coterie_client.assignors import Claim, cooperative
+from coterie_client.desk import Desk
+from coterie_client.membership import conversation, holdings
+from coterie_client.membership.actions import Committed
+from coterie_client.membership.heart import Heart
+from coterie_client.membership.holdings import Holdings
+from coterie_client.membership.offsets import Commits
+from coterie_client.work.crew import Crew
+from coterie_protocol.error_codes import ErrorCode
+from coterie_server import packing
+from coterie_server.group import checks, joining, ledger, membership, offsets, rebalancing, recovery
+from coterie_server.group.group import Group
+from coterie_server.group.records import MemberRow
+from coterie_server.group.states import GroupState
+from coterie_server.group.turn import Turn
+from coterie_server.pump import Pump
+
+__all__ = ["MUTANTS", "Mutant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A bug, and how to plant it."""
+
+    name: str
+    #: What the system does then.
+    story: str
+    #: What has to go wrong for it to show.
+    profile: str
+    plant: Callable[[], AbstractContextManager[object]]
+
+
+MUTANTS: Final[list[Mutant]] = []
+
+
+def _mutant(
+    target: Any, attribute: str, profile: str = "brief"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Have the function that is decorated replace another one.
+
+    It is named after what goes wrong, its docstring tells it, and its first argument is the
+    original.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        original = getattr(target, attribute)
+
+        def changed(*arguments: Any, **named: Any) -> Any:
+            return function(original, *arguments, **named)
+
+        new: Any = changed
+        if isinstance(original, property):
+            new = property(partial(function, original.fget))
+        name = function.__name__.strip("_").replace("_", " ")
+        story = (function.__doc__ or "").rstrip(".")
+        plant = partial(patch.object, target, attribute, new)
+        MUTANTS.append(Mutant(name, story, profile, plant))
+        return function
+
+    return register
+
+
+# -- the coordinator: what is stored ---------------------------------------------------------------
+
+
+@_mutant(Turn, "finish")
+def generation_not_stored(finish: Any, turn: Turn) -> Any:
+    """A group's row is stored with the generation that it had before."""
+    before = {group.id: row.generation for group, row in turn._touched.values()}
+    outcome = finish(turn)
+    outcome.records = [
+        replace(row, generation=max(before[row.group_id], 0))
+        if type(row).__name__ == "GroupRow" and row.group_id in before
+        else row
+        for row in outcome.records
+    ]
+    return outcome
+
+
+@_mutant(Pump, "when_durable")
+def answer_before_durable(_: Any, pump: Pump, action: Callable[..., None], *rest: object) -> None:
+    """Replies leave while what they promise is still on its way to the disk."""
+    if not pump._failed:
+        action(*rest)
+
+
+@_mutant(Pump, "put")
+def busy_disk_loses(put: Any, pump: Pump, records: Iterable[Any]) -> None:
+    """What comes while the disk is busy is answered and never stored."""
+    put(pump, records if pump._writer is None else ())
+
+
+@_mutant(packing, "_read")
+def recovery_drops_an_offset(read: Any, value: bytes) -> Any:
+    """After a restart the first offset of each bundle is missing."""
+    return read(value)[1:]
+
+
+@_mutant(recovery, "_resume")
+def generation_starts_anew(resume: Any, turn: Turn, group: Group) -> None:
+    """After a restart the generations are counted from one again."""
+    group.row = replace(group.row, generation=0)
+    resume(turn, group)
+
+
+@_mutant(recovery, "recover")
+def recovery_drops_a_member(recover: Any, turn: Turn, rows: Iterable[Any]) -> None:
+    """After a restart the last member is missing."""
+    kept = list(rows)
+    members = [row for row in kept if isinstance(row, MemberRow)]
+    recover(turn, [row for row in kept if row not in members[1:][-1:]])
+
+
+# -- the coordinator: members ----------------------------------------------------------------------
+
+
+@_mutant(Group, "all_joined")
+def one_member_not_awaited(_: Any, group: Group) -> bool:
+    """The first phase ends although one member has not joined."""
+    missing = len(group.members) - group.parked_joins
+    return missing <= (1 if len(group.members) > 1 else 0) and not group.pending_joins
+
+
+@_mutant(rebalancing, "_answer_join")
+def parked_join_forgotten(answer: Any, turn: Turn, group: Group, member: Any) -> None:
+    """Of several members, the last one to come never hears that the first phase is over."""
+    if len(group.members) > 1 and member is list(group.members.values())[-1]:
+        group.park_join(member, None)
+    else:
+        answer(turn, group, member)
+
+
+@_mutant(rebalancing, "_cancel_syncs")
+def parked_syncs_forgotten(_: Any, turn: Turn, group: Group) -> None:
+    """Who awaits an assignment when another rebalance begins is not told so."""
+    del turn
+    for member in group.members.values():
+        member.sync = None
+
+
+@_mutant(membership, "hear", "calm")
+def heartbeats_do_not_count(hear: Any, shard: Any, message: Any, now_ms: int) -> Any:
+    """A heartbeat is answered, and does not make the session last longer."""
+    group = shard.groups.get(message.group_id)
+    member = group.members.get(message.member_id) if group else None
+    until_ms = member.alive_until_ms if member else 0
+    answer = hear(shard, message, now_ms)
+    if member is not None and answer is not None:
+        member.alive_until_ms = until_ms
+    return answer
+
+
+@_mutant(membership, "expire_session")
+def session_timer_lost(expire: Any, turn: Turn, group: Group, member_id: str) -> None:
+    """A session's deadline that comes up after a heartbeat is not set again."""
+    member = group.members.get(member_id)
+    if member is None or member.alive_until_ms <= turn.now_ms:
+        expire(turn, group, member_id)
+
+
+@_mutant(membership, "_expire")
+def sessions_never_end(_: Any, turn: Turn, group: Group, member: Any) -> None:
+    """A member that died stays in the group."""
+    del turn, group, member
+
+
+@_mutant(Turn, "arm")
+def first_phase_never_times_out(arm: Any, turn: Turn, group: Group, kind: str, ms: int) -> None:
+    """The timer of the first phase is lost."""
+    if kind != "join":
+        arm(turn, group, kind, ms)
+
+
+@_mutant(membership, "_rebalance_without")
+def leaving_goes_unnoticed(_: Any, turn: Turn, group: Group, causes: list[str]) -> None:
+    """When a member leaves, nobody takes over what it had."""
+    del turn, group, causes
+
+
+@_mutant(checks, "check_member", "static")
+def namesakes_not_fenced(check: Any, *arguments: Any) -> Any:
+    """A process whose name another one took over is only told that it is unknown."""
+    error = check(*arguments)
+    return ErrorCode.UNKNOWN_MEMBER_ID if error is ErrorCode.FENCED_INSTANCE_ID else error
+
+
+@_mutant(joining, "_hand_over", "static")
+def replaced_member_stays(hand_over: Any, turn: Turn, group: Group, old: Any, *rest: Any) -> Any:
+    """A static member comes back under a new id, and its former one is valid as well."""
+    new = hand_over(turn, group, old, *rest)
+    group.members[old.id] = old
+    return new
+
+
+@_mutant(offsets, "check_generation", "hostile")
+def late_commits_pass(check: Any, *arguments: Any) -> Any:
+    """A commit of somebody who is no member any more, or of a generation long gone, is stored."""
+    error = check(*arguments)
+    known = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+    return None if error in known else error
+
+
+@_mutant(offsets, "check_generation", "static")
+def fenced_commits_pass(check: Any, *arguments: Any) -> Any:
+    """A commit of a process whose name another one took over is stored."""
+    error = check(*arguments)
+    return None if error is ErrorCode.FENCED_INSTANCE_ID else error
+
+
+@_mutant(ledger, "_conflicts")
+def guard_sees_nothing(*_: Any) -> list[Any]:
+    """The ownership guard finds no conflicts, and so withholds nothing."""
+    return []
+
+
+@_mutant(rebalancing, "prepare", "calm")
+def journal_skips_a_start(prepare: Any, turn: Turn, group: Group, *rest: Any) -> None:
+    """The journal is not told of a rebalance that starts in the second phase of another."""
+    events = len(turn.outcome.events)
+    completing = group.is_in(GroupState.COMPLETING)
+    prepare(turn, group, *rest)
+    if completing:
+        del turn.outcome.events[events:]
+
+
+# -- the client ------------------------------------------------------------------------------------
+
+
+@_mutant(cooperative, "adjust")
+def leader_withholds_nothing(_: Any, claims: Any, target: Any, subscriptions: Any) -> Any:
+    """The leader gives partitions to new owners while their old ones are still at work."""
+    del claims, subscriptions
+    return cooperative.Adjustment(dict(target))
+
+
+@_mutant(conversation, "offers")
+def joins_as_if_owning_nothing(offers: Any, assignors: Any, wanted: Any, had: Any, **rest: Any) -> Any:
+    """A member that keeps its partitions while it joins does not say so."""
+    del had
+    return offers(assignors, wanted, Claim(), **rest)
+
+
+@_mutant(Holdings, "revoke")
+def keeps_what_it_was_not_given(revoke: Any, self: Holdings, doomed: Any, reason: str, *rest: Any) -> None:
+    """A member goes on with partitions that are not in its assignment."""
+    if reason != "assigned elsewhere":
+        revoke(self, doomed, reason, *rest)
+
+
+@_mutant(Desk, "revoke")
+def lets_go_before_work_ends(revoke: Any, desk: Desk, partitions: Any) -> None:
+    """A partition is let go of while its task is still finishing."""
+    revoke(desk, partitions)
+    desk._driver.released(list(partitions))
+
+
+@_mutant(Commits, "is_pending", "swarm")
+def lets_go_before_commits_arrive(_: Any, commits: Commits, partition: Any) -> bool:
+    """A partition is let go of while its last commit is on its way."""
+    del commits, partition
+    return False
+
+
+@_mutant(Crew, "lost", "hostile")
+def lost_work_goes_on(_: Any, crew: Crew, partitions: Any, reason: str) -> None:
+    """Work on partitions that were lost is not ended."""
+    del crew, partitions, reason
+
+
+@_mutant(Heart, "has_run_out", "hostile")
+def lease_ignored(_: Any, heart: Heart, now_ms: int) -> bool:
+    """A member that hears nothing of the coordinator works on when its session must have ended."""
+    del heart, now_ms
+    return False
+
+
+@_mutant(Commits, "add", "rough")
+def commit_confirmed_when_asked(add: Any, commits: Commits, key: Any, *rest: Any) -> None:
+    """A commit is reported as stored before it has been sent."""
+    commits._post.do(Committed(key, None))
+    add(commits, key, *rest)
+
+
+@_mutant(holdings, "token_of", "swarm")
+def tokens_without_generation(_: Any, generation: int, wall_ms: int) -> int:
+    """A fencing token is nothing but the date."""
+    del generation
+    return wall_ms // 100
