@@ -58,8 +58,8 @@ class Requester(Protocol):
         """Send a request and return its answer."""
         ...
 
-    def hang_up(self, address: NodeAddress) -> None:
-        """Drop the connections to a node."""
+    def hang_up(self, address: NodeAddress, lane: Lane | None = None) -> None:
+        """Drop the connections to a node, or the one of a lane."""
         ...
 
 
@@ -224,7 +224,7 @@ class Driver:
             case Send():
                 self._send(action)
             case Hangup():
-                self._network.hang_up(action.node)
+                self._network.hang_up(action.node, action.lane)
             case Assign():
                 self._sink.assign(action.partitions, action.generation)
             case Revoke():

@@ -23,7 +23,7 @@ from coterie_client.assignors import (
     lead,
 )
 from coterie_protocol.consumer import flatten, group_by_topic
-from tests.client.assignors.world import assert_fair, loads, member, moved
+from tests.client.assignors.world import assert_fair, far, loads, member, moved
 from tests.interop.java_tools import run_java_source
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java_compiler")]
@@ -189,6 +189,66 @@ def test_not_less_fair_than_kafka_with_differing_subscriptions() -> None:
             ours_moved += moved(group[1], given)
             kafkas_moved += moved(group[1], kafkas)
     assert 0 < ours_moved <= kafkas_moved
+
+
+@pytest.mark.parametrize("equal", [False, True], ids=["differing", "equal"])
+@pytest.mark.parametrize("when", ["first", "changed"])
+def test_not_farther_than_kafka(*, equal: bool, when: str) -> None:
+    """With racks, never more partitions are far from their member than with Kafka's (KIP-881).
+
+    Kafka's loads are never more even; where they are less so, they can't be compared.
+    """
+    asked = groups(8, racks=True, equal=equal)
+    if when == "changed":
+        asked = _with_racks(_disturbed(8, equal=equal))
+    asked = [group for group in asked if all(info.topics for info in group[1].values())]
+    eager = [(cluster, _as_eager(members)) for cluster, members in asked]
+    ours_far = kafkas_far = compared = 0
+    for group, theirs in zip(asked, ask_java("sticky", eager), strict=True):
+        given = CooperativeStickyAssignor().assign(*group)
+        assert_fair(group[0].topics, group[1], given)
+        kafkas = {name: group_by_topic(pairs) for name, pairs in theirs.items()}
+        assert _unevenness(given) <= _unevenness(kafkas)
+        if _unevenness(given) == _unevenness(kafkas):
+            ours_here = far(*group, {name: flatten(each) for name, each in given.items()})
+            kafkas_here = far(*group, theirs)
+            assert ours_here <= kafkas_here
+            ours_far, kafkas_far = ours_far + ours_here, kafkas_far + kafkas_here
+            compared += 1
+    assert compared > len(asked) / 2
+    assert 0 < ours_far < kafkas_far
+
+
+def test_not_more_moves_than_kafka_with_racks() -> None:
+    """Over all groups in which both come as near, no more partitions move than with Kafka's."""
+    asked = _with_racks(_disturbed(9, equal=True))
+    eager = [(cluster, _as_eager(members)) for cluster, members in asked]
+    ours_moved = kafkas_moved = 0
+    for group, theirs in zip(asked, ask_java("sticky", eager), strict=True):
+        given = CooperativeStickyAssignor().assign(*group)
+        kafkas = {name: group_by_topic(pairs) for name, pairs in theirs.items()}
+        ours_here = far(*group, {name: flatten(each) for name, each in given.items()})
+        if ours_here == far(*group, theirs):
+            assert moved(group[1], given) <= moved(group[1], kafkas)
+            ours_moved += moved(group[1], given)
+            kafkas_moved += moved(group[1], kafkas)
+    assert 0 < ours_moved < kafkas_moved
+
+
+def _with_racks(asked: Iterable[Group]) -> list[Group]:
+    """The same groups, which now learn of racks that nobody has looked at so far."""
+    dice = random.Random(0)
+    told = []
+    for cluster, members in asked:
+        where = {
+            topic: [frozenset(dice.sample(RACKS, dice.randint(1, 2))) for _ in range(count)]
+            for topic, count in cluster.topics.items()
+        }
+        racked = {
+            name: replace(info, rack=dice.choice([*RACKS, None])) for name, info in members.items()
+        }
+        told.append((Cluster(cluster.topics, where), racked))
+    return told
 
 
 def _unevenness(assignment: Mapping[str, Partitions]) -> int:

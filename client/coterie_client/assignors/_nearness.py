@@ -9,7 +9,7 @@ more than all moves together; a move costs one, and what stays where it is costs
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -17,6 +17,7 @@ from coterie_client.assignors._claims import NOBODY
 from coterie_client.assignors._flow import Network
 from coterie_client.assignors._slack import Slack, find_slack
 from coterie_client.assignors.base import Cluster, MemberInfo
+from coterie_protocol.consumer import flatten
 
 __all__ = ["Lot", "share_by_racks"]
 
@@ -51,10 +52,12 @@ class Lot:
     #: How many of them each member has had, and is to have.
     had: Counter[int] = field(default_factory=Counter)
     share: Counter[int] = field(default_factory=Counter)
+    #: Whether they stay with who has them, near or far, as long as the loads allow.
+    is_pinned: bool = False
 
     def is_near(self, rack: str | None) -> bool:
         """Whether there is a replica in this rack; who tells no rack is near to everything."""
-        return rack is None or rack in self.near
+        return self.is_pinned or rack is None or rack in self.near
 
 
 def share_by_racks(
@@ -70,10 +73,13 @@ def share_by_racks(
         return []
     if not any(_matters(ground, racks, cluster) for ground in grounds):
         return []
+    refused = {pair for member in order if member.refused for pair in flatten(member.refused)}
     pools = [ground.pool for ground in grounds]
     stays = all(pool.share == pool.had for pool in pools)
     lots = [
-        lot for place, ground in enumerate(grounds) for lot in _lots(place, ground, racks, cluster)
+        lot
+        for place, ground in enumerate(grounds)
+        for lot in _lots(place, ground, racks, cluster, refused)
     ]
     if stays and all(lot.is_near(racks[member]) for lot in lots for member in lot.had):
         return []
@@ -108,7 +114,11 @@ def _nearby(
 
 
 def _lots(
-    place: int, ground: _Ground, racks: Sequence[str | None], cluster: Cluster
+    place: int,
+    ground: _Ground,
+    racks: Sequence[str | None],
+    cluster: Cluster,
+    refused: Collection[tuple[str, int]],
 ) -> Iterator[Lot]:
     theirs = {racks[member] for member in ground.pool.members}
     lots: dict[frozenset[str], Lot] = {}
@@ -118,10 +128,36 @@ def _lots(
     }
     for number, kind in enumerate(_kinds(ground.topics, cluster)):
         numbers[kind].append(number)
-    for lot in sorted(lots.values(), key=lambda lot: sorted(lot.near)):
+    ranked = sorted(lots.values(), key=lambda lot: sorted(lot.near))
+    if refused:
+        ranked.append(_pin(ranked, place, ground, cluster, refused))
+    for lot in ranked:
         lot.had.update([ground.owners[number] for number in lot.numbers])
         del lot.had[NOBODY]
         yield lot
+
+
+def _pin(
+    lots: Iterable[Lot],
+    place: int,
+    ground: _Ground,
+    cluster: Cluster,
+    refused: Collection[tuple[str, int]],
+) -> Lot:
+    """Take out of the lots what somebody refuses and another one has.
+
+    If it were moved for being near, the refuser might be given it, and be spared it, again and
+    again.
+    """
+    pairs = cluster.partitions_of(ground.topics)
+    pinned = {
+        number
+        for number, (pair, owner) in enumerate(zip(pairs, ground.owners, strict=True))
+        if owner != NOBODY and pair in refused
+    }
+    for lot in lots:
+        lot.numbers[:] = [number for number in lot.numbers if number not in pinned]
+    return Lot(place, frozenset(), sorted(pinned), is_pinned=True)
 
 
 def _kinds(topics: Sequence[str], cluster: Cluster) -> Iterator[frozenset[str]]:
@@ -201,7 +237,7 @@ class _Plan:
             link = self._network.link(node, self._members[member], count, price)
             self._keeping.append((lot, member, link))
         for gate in self._gates[lot.ground]:
-            price = 1 if lot.is_near(gate.rack) else far + 1
+            price = 1 + far**2 if lot.is_pinned else 1 if lot.is_near(gate.rack) else 1 + far
             gate.lots.append((lot, self._network.link(node, gate.node, size, price)))
 
     def _read(self, gate: _Gate) -> None:

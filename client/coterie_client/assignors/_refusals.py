@@ -20,6 +20,8 @@ def spare(
     Whoever takes it and then has more than the refuser gives it one of its own in return, one that
     it did not own before if possible.  What everybody refuses stays where it is.
     """
+    if not any(member.refused for member in members.values()):
+        return target
     refusals = {name: flatten(member.refused) for name, member in members.items()}
     held = {name: set(flatten(target[name])) for name, refused in refusals.items() if refused}
     if not any(refusals[name] & partitions for name, partitions in held.items()):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import ClassVar
 
 from coterie_client.assignors._racks import TopicCut, match_racks
@@ -35,19 +36,23 @@ class RangeAssignor(Assignor):
         given: list[list[TopicPartitions]] = [[] for _ in order]
         subscribers = subscribers_by_topic(order, cluster)
         by_racks = _by_racks(order, cluster, subscribers) if cluster.racks else {}
+        cuts: dict[tuple[int, int], list[tuple[int, ...]]] = {}
         for topic, takers in subscribers.items():
-            runs = by_racks.get(topic) or _runs(cluster.topics[topic], len(takers))
+            runs = by_racks.get(topic)
+            if runs is None:
+                # Topics of one size and as many takers are cut alike.
+                cut = (cluster.topics[topic], len(takers))
+                runs = cuts.get(cut) or cuts.setdefault(cut, _runs(*cut))
             for taker, numbers in zip(takers, runs, strict=False):
                 if numbers:
-                    run = TopicPartitions(topic=topic, partitions=tuple(numbers))
-                    given[taker].append(run)
+                    given[taker].append(TopicPartitions(topic=topic, partitions=numbers))
         return {member.member_id: tuple(given[place]) for place, member in enumerate(order)}
 
 
 def _by_racks(
     order: Sequence[MemberInfo], cluster: Cluster, subscribers: Mapping[str, Sequence[int]]
-) -> dict[str, list[list[int]]]:
-    return match_racks(
+) -> dict[str, list[tuple[int, ...]]]:
+    cuts = match_racks(
         TopicCut(
             topic,
             cluster.topics[topic],
@@ -56,13 +61,12 @@ def _by_racks(
         )
         for topic, takers in subscribers.items()
     )
+    return {topic: [tuple(numbers) for numbers in cut] for topic, cut in cuts.items()}
 
 
-def _runs(count: int, takers: int) -> Iterator[range]:
+def _runs(count: int, takers: int) -> list[tuple[int, ...]]:
     """Cut `count` partitions into runs, the longer ones first, until there are none left."""
     size, longer = divmod(count, takers)
-    start = 0
-    while start < count:
-        end = start + size + (longer > 0)
-        yield range(start, end)
-        start, longer = end, longer - 1
+    turn = longer * (size + 1)
+    starts = [*range(0, turn, size + 1), *(range(turn, count, size) if size else ())]
+    return [tuple(range(start, end)) for start, end in pairwise([*starts, count])]

@@ -11,11 +11,11 @@ from coterie_client.membership.actions import (
     FailureKind,
     Hangup,
     Lane,
+    NodeAddress,
     TopicPartition,
 )
 from coterie_client.membership.config import REASON_CHARS
 from coterie_client.membership.events import (
-    AssignmentReceived,
     GroupJoined,
     JoinStarted,
     LeaderDecided,
@@ -26,17 +26,13 @@ from coterie_client.membership.ground import Ground
 from coterie_client.membership.heart import Heart
 from coterie_client.membership.holdings import Holdings
 from coterie_client.membership.leading import decide, read_members, topics_of
+from coterie_client.membership.patience import Patience
 from coterie_client.membership.standing import Identity, Phase
 from coterie_client.membership.subscribing import common_protocol, offers
+from coterie_client.membership.taking_over import Takeover
 from coterie_client.membership.topic_watch import TopicWatch
 from coterie_client.membership.verdicts import Verdict, verdict_of
-from coterie_protocol.consumer import (
-    NEEDS_REJOIN,
-    Assignment,
-    decode_assignment,
-    flatten,
-    group_by_topic,
-)
+from coterie_protocol.consumer import Assignment, decode_assignment, group_by_topic
 from coterie_protocol.errors import InconsistentGroupProtocolError, error_for
 from coterie_protocol.exceptions import ProtocolError
 from coterie_protocol.messages.join_group import (
@@ -53,9 +49,6 @@ from coterie_protocol.messages.sync_group import (
 __all__ = ["Conversation"]
 
 _PROTOCOL_TYPE: Final = "consumer"
-
-#: With less left of a rebalance timeout than one part in that many, it is too late to ask again.
-_LATE: Final = 20
 
 A = TypeVar("A", JoinGroupResponse, SyncGroupResponse)
 
@@ -89,7 +82,11 @@ class Conversation:
         self._heart = heart
         self._topics = topics
         self._holdings = holdings
+        self._patience = patience = Patience(ground.config, heart)
+        self._takeover = Takeover(ground, patience=patience, topics=topics, holdings=holdings)
         self._ticket: int | None = None
+        #: Whom we asked last.
+        self._asked: NodeAddress | None = None
         self._not_before_ms = 0
         #: When to doubt that the coordinator ever heard what we ask.
         self._doubt_ms: int | None = None
@@ -193,20 +190,11 @@ class Conversation:
             doomed = list(standing.owned)
         else:
             doomed = [each for each in standing.owned if each[0] not in standing.wanted]
-        self._holdings.revoke(doomed, self._reason, self._release_deadline_ms(now_ms), now_ms)
+        self._holdings.revoke(
+            doomed, self._reason, self._patience.release_deadline_ms(now_ms), now_ms
+        )
         if standing.releasing.intersection(doomed):
             standing.phase = Phase.PREPARING
-
-    def _release_deadline_ms(self, now_ms: int) -> int:
-        """The coordinator waits for us no longer than a rebalance timeout.
-
-        It may have begun to wait right after it last told us that all was calm.
-        """
-        return max(self._calm_ms(now_ms) + self._config.release_ms, now_ms + 1)
-
-    def _calm_ms(self, now_ms: int) -> int:
-        """When a rebalance may have begun, at the earliest."""
-        return min(self._heart.calm_at_ms, now_ms) or now_ms
 
     # -- joining -------------------------------------------------------------------------------
 
@@ -232,10 +220,11 @@ class Conversation:
             protocols=protocols,
             reason=self._reason[:REASON_CHARS],
         )
+        self._asked = self._finder.address
         self._ticket = self._post.send(
-            request, self._finder.address, Lane.GROUP, config.join_timeout_ms, self._joined
+            request, self._asked, Lane.GROUP, config.join_timeout_ms, self._joined
         )
-        self._doubt_ms = self._doubtful_ms(now_ms)
+        self._doubt_ms = self._patience.doubtful_ms(now_ms) if standing.owned else None
 
     def _offers(self) -> tuple[JoinGroupRequestProtocol, ...]:
         return offers(
@@ -246,18 +235,6 @@ class Conversation:
             refused=group_by_topic(self._refused),
             rack=self._config.rack,
         )
-
-    def _doubtful_ms(self, now_ms: int) -> int | None:
-        """When to ask once more; none if there is nothing to lose.
-
-        Half-way to the end of a rebalance that began as early as it can have, so often there is
-        time for another attempt; after that there is no hurry.
-        """
-        if not self._standing.owned:
-            return None
-        whole_ms = self._config.rebalance_timeout_ms
-        left_ms = self._calm_ms(now_ms) + whole_ms - now_ms
-        return now_ms + max((left_ms if left_ms >= whole_ms // _LATE else whole_ms) // 2, 1)
 
     def _ask_again(self) -> None:
         """Join or sync once more, over another connection.
@@ -347,10 +324,12 @@ class Conversation:
                 self._heart.calm_at_ms = max(self._heart.calm_at_ms, now_ms)
                 self._read(answer)
 
+        self._asked = self._finder.address
         self._ticket = self._post.send(
-            request, self._finder.address, Lane.GROUP, config.join_timeout_ms, synced
+            request, self._asked, Lane.GROUP, config.join_timeout_ms, synced
         )
-        self._doubt_ms = self._doubtful_ms(now_ms)
+        if self._standing.owned:
+            self._doubt_ms = self._patience.doubtful_ms(now_ms)
 
     def _read(self, answer: SyncGroupResponse) -> None:
         try:
@@ -367,47 +346,13 @@ class Conversation:
         self._standing.phase = Phase.PROVING
 
     def _accept(self, now_ms: int) -> None:
-        """Take over what is new, then let go of what went away (KIP-429)."""
         assert self._assignment is not None
         assert self._assignor is not None
-        standing, assignment = self._standing, self._assignment
-        self._assignment = None
-        standing.phase = Phase.STABLE
-        standing.refused -= self._refused
-        generation = standing.identity.generation
-        assigned = flatten(assignment.assigned_partitions)
-        # What is not wanted any more is not begun with: to say so, a join is planned already.
-        welcome = {each for each in assigned - standing.refused if each[0] in standing.wanted}
-        added = welcome - standing.owned.keys()
-        revoked = standing.owned.keys() - assigned - standing.releasing
-        try:
-            self._assignor.on_assignment(
-                assignment.assigned_partitions, generation, assignment.user_data
-            )
-        except Exception as error:  # noqa: BLE001  # the user's own code
-            self._fail(error)
-            return
-        needs_rejoin = assignment.error_code == NEEDS_REJOIN
-        self._post.report(
-            AssignmentReceived(
-                generation=generation,
-                owned=len(assigned),
-                added=tuple(sorted(added)),
-                revoked=tuple(sorted(revoked)),
-                needs_rejoin=needs_rejoin,
-                took_ms=now_ms - self._began_ms,
-            )
-        )
+        assignment, self._assignment = self._assignment, None
         self._backoff.reset()
-        if not standing.is_closing:
-            self._holdings.take(added, generation)
-            self._topics.hear_of(assigned, now_ms)
-        deadline_ms = self._release_deadline_ms(now_ms)
-        self._holdings.revoke(revoked, "assigned elsewhere", deadline_ms, now_ms)
-        if revoked:
-            standing.want_rejoin("revoked partitions that others wait for")
-        elif needs_rejoin:
-            standing.want_rejoin("the leader needs everybody to rejoin")
+        self._takeover.accept(
+            self._assignor, assignment, self._refused, began_ms=self._began_ms, now_ms=now_ms
+        )
 
     # -- answers that are none -----------------------------------------------------------------
 
@@ -419,13 +364,14 @@ class Conversation:
         verdict = verdict_of(answer.error_code)
         match verdict:
             case Verdict.FINE:
+                self._finder.confirm()
                 return True
             case Verdict.TAKE_ID if isinstance(answer, JoinGroupResponse):
                 self._standing.identity = Identity(answer.member_id)
             case Verdict.RETRY:
                 self._retry(what, error_for(answer.error_code), now_ms)
             case Verdict.SEEK:
-                self._finder.forget(str(error_for(answer.error_code)), now_ms)
+                self._finder.forget(str(error_for(answer.error_code)), now_ms, self._asked)
             case Verdict.REJOIN if self._standing.phase is Phase.JOINING:
                 self._retry(what, error_for(answer.error_code), now_ms)
             case Verdict.REJOIN:
@@ -441,7 +387,7 @@ class Conversation:
         if failure.kind is FailureKind.REFUSED:
             self._fail(failure.reason)
             return
-        self._finder.forget(f"could not {what}: {failure}", now_ms)
+        self._finder.forget(f"could not {what}: {failure}", now_ms, self._asked)
 
     def _retry(self, what: str, error: Exception, now_ms: int) -> None:
         delay_ms = self._backoff.next_ms()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from coterie_client.membership.actions import Failure, Lane, Stop
+from coterie_client.membership.actions import Failure, Lane, NodeAddress, Stop
 from coterie_client.membership.config import REASON_CHARS
 from coterie_client.membership.events import Fenced, GroupLeft
 from coterie_client.membership.finding import Finder
@@ -61,8 +61,17 @@ class Farewell:
         #: Drops what else is under way.
         self._hush = hush
         self._leaves = False
+        #: Whether the last request is under way.
+        self._is_asked = False
+        #: Until when to look for a coordinator that was lost, to say goodbye to it.
+        self._until_ms: int | None = None
         self._reason = ""
         self._error: Exception | None = None
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to end without having said goodbye."""
+        return None if self._is_asked else self._until_ms
 
     def close(self, *, leave: bool, deadline_ms: int, reason: str, now_ms: int) -> None:
         """Let go of everything, then leave if that is wanted."""
@@ -91,6 +100,7 @@ class Farewell:
         self._holdings.lose("fenced by another process with the same instance id")
         self._hush()
         standing.phase, standing.is_closing = Phase.LEAVING, True
+        self._is_asked = True
         identity = standing.identity
         request = DescribeGroupsRequest(groups=(self._config.group,))
 
@@ -103,19 +113,27 @@ class Farewell:
             address = self._finder.address
             self._post.send(request, address, Lane.LIFE, _GOODBYE_MS, answered)
 
-    def advance(self) -> None:
+    def advance(self, now_ms: int) -> None:
         """Leave, as soon as nothing is owned any more."""
         standing = self._standing
-        if not standing.is_closing or standing.phase in (Phase.LEAVING, Phase.OVER):
+        if not standing.is_closing or self._is_asked or standing.phase is Phase.OVER:
             return
         if standing.owned:
             return
-        self._hush()
-        standing.phase = Phase.LEAVING
+        if standing.phase is not Phase.LEAVING:
+            self._hush()
+            standing.phase = Phase.LEAVING
+            self._until_ms = now_ms + _GOODBYE_MS
         identity = standing.identity
-        if not self._leaves or identity.member_id == NO_MEMBER_ID or self._finder.address is None:
+        if not self._leaves or identity.member_id == NO_MEMBER_ID:
             self._end(identity, stays=not self._leaves)
-            return
+        elif self._finder.address is not None:
+            self._say_goodbye(identity, self._finder.address)
+        elif self._until_ms is not None and now_ms >= self._until_ms:
+            self._end(identity, stays=False)
+
+    def _say_goodbye(self, identity: Identity, node: NodeAddress) -> None:
+        self._is_asked = True
         member = MemberIdentity(
             member_id=identity.member_id,
             group_instance_id=self._config.instance,
@@ -127,7 +145,7 @@ class Farewell:
             self._end(identity, stays=False)
 
         # Not behind a join that may be waiting for others.
-        self._post.send(request, self._finder.address, Lane.LIFE, _GOODBYE_MS, answered)
+        self._post.send(request, node, Lane.LIFE, _GOODBYE_MS, answered)
 
     def _blame(self, identity: Identity, answer: DescribeGroupsResponse | None) -> None:
         instance = self._config.instance or ""

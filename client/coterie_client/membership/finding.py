@@ -32,9 +32,16 @@ class Finder:
         """When to look again, if nobody is asked right now."""
         return self._next_ms if self.address is None and self._ticket is None else None
 
-    def forget(self, reason: str, now_ms: int) -> None:
-        """The node that was thought to coordinate the group does not, or not any more."""
-        if self.address is None:
+    def confirm(self) -> None:
+        """The node that is thought to coordinate the group does."""
+        self._backoff.reset()
+
+    def forget(self, reason: str, now_ms: int, node: NodeAddress | None = None) -> None:
+        """The node that was thought to coordinate the group does not, or not any more.
+
+        What comes late from a node that was forgotten before is no news.
+        """
+        if self.address is None or node not in (None, self.address):
             return
         self._post.report(CoordinatorLost(node=str(self.address), reason=reason))
         self.address = None
@@ -61,7 +68,6 @@ class Finder:
         verdict = verdict_of(answer.error_code)
         if verdict is Verdict.FINE:
             self.address = NodeAddress(answer.host, answer.port)
-            self._backoff.reset()
             self._post.report(CoordinatorFound(node=str(self.address)))
             return
         error = error_for(answer.error_code, answer.error_message or None)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from coterie_client.membership.actions import Failure, FailureKind, Hangup, Lane
+from coterie_client.membership.actions import (
+    Failure,
+    FailureKind,
+    Hangup,
+    Lane,
+    NodeAddress,
+)
 from coterie_client.membership.finding import Finder
 from coterie_client.membership.ground import Ground
 from coterie_client.membership.standing import Identity, Phase
@@ -92,7 +98,7 @@ class Heart:
         def answered(answer: HeartbeatResponse | Failure, then_ms: int) -> None:
             self._ticket = None
             if isinstance(answer, Failure):
-                self._failed(answer, then_ms)
+                self._failed(answer, address, then_ms)
             else:
                 self._answered(answer, identity, now_ms, then_ms)
 
@@ -117,6 +123,7 @@ class Heart:
     ) -> None:
         verdict = verdict_of(answer.error_code)
         if verdict in (Verdict.FINE, Verdict.REJOIN) and identity == self._standing.identity:
+            self._finder.confirm()
             self.lease_until_ms = sent_ms + self._config.lease_ms
             if verdict is Verdict.FINE:
                 self.calm_at_ms = sent_ms
@@ -136,12 +143,12 @@ class Heart:
         if self._denials > 1 and self.lease_until_ms is not None:
             self.lease_until_ms = min(self.lease_until_ms, now_ms)
 
-    def _failed(self, failure: Failure, now_ms: int) -> None:
+    def _failed(self, failure: Failure, node: NodeAddress, now_ms: int) -> None:
         if failure.kind is FailureKind.REFUSED:
             self._fail(failure.reason)
             return
         self._due_ms = now_ms
-        if failure.kind is FailureKind.TIMED_OUT and self._finder.address is not None:
+        if failure.kind is FailureKind.TIMED_OUT:
             # It does not even answer heartbeats, so it will not answer what waits beside them.
-            self._post.do(Hangup(self._finder.address))
-        self._finder.forget(f"no answer to a heartbeat: {failure}", now_ms)
+            self._post.do(Hangup(node))
+        self._finder.forget(f"no answer to a heartbeat: {failure}", now_ms, node)

@@ -111,6 +111,7 @@ class Membership:
             self._holdings,
             self._commits,
             self._fetches,
+            self._farewell,
         )
         deadlines = [part.deadline_ms for part in parts]
         return min((each for each in deadlines if each is not None), default=None)
@@ -198,11 +199,13 @@ class Membership:
             if self._heart.has_run_out(now_ms):
                 self._silenced(now_ms)
             self._holdings.advance(now_ms)
-            self._farewell.advance()
+            self._farewell.advance(now_ms)
         if self._standing.phase is not Phase.OVER:
             self._finder.advance(now_ms)
             self._conversation.advance(now_ms)
-            self._farewell.advance()  # What the user wrote for the conversation may have failed.
+            self._farewell.advance(
+                now_ms
+            )  # What the user wrote for the conversation may have failed.
         if self._standing.phase is not Phase.OVER:
             self._topics.advance(now_ms)
             self._heart.advance(now_ms)

@@ -11,6 +11,7 @@ from coterie_client.membership.actions import (
     FailureKind,
     Fetched,
     Lane,
+    NodeAddress,
     Position,
     TopicPartition,
 )
@@ -101,13 +102,13 @@ class Commits:
         if not self._waiting or not self._may_send() or now_ms < self._not_before_ms:
             return
         assert self._finder.address is not None
-        identity = self._standing.identity
+        identity, node = self._standing.identity, self._finder.address
         self._sent, self._waiting = self._waiting, {}
 
         def answered(answer: OffsetCommitResponse | Failure, then_ms: int) -> None:
             self._is_sent = False
             if isinstance(answer, Failure):
-                self._failed(answer, then_ms)
+                self._failed(answer, node, then_ms)
             else:
                 self._answered(answer, identity, then_ms)
             self._again(dict(self._sent))
@@ -170,13 +171,13 @@ class Commits:
         for code in judged.values():
             self._judge(code, identity, now_ms)
 
-    def _failed(self, failure: Failure, now_ms: int) -> None:
+    def _failed(self, failure: Failure, node: NodeAddress, now_ms: int) -> None:
         if failure.kind is FailureKind.REFUSED:
             for partition, wish in list(self._sent.items()):
                 self._finish(partition, wish, failure.reason)
             return
         self._not_before_ms = now_ms + self._backoff.next_ms()
-        self._finder.forget(f"no answer to a commit: {failure}", now_ms)
+        self._finder.forget(f"no answer to a commit: {failure}", now_ms, node)
 
     def _again(self, unfinished: Mapping[TopicPartition, _Wish]) -> None:
         """What was sent and is not settled goes along with the next request."""
@@ -210,6 +211,7 @@ class Fetches:
         self._waiting: dict[TopicPartition, list[Hashable]] = {}
         self._sent: dict[TopicPartition, list[Hashable]] = {}
         self._is_sent = False
+        self._asked: NodeAddress | None = None
         self._not_before_ms = 0
 
     @property
@@ -229,7 +231,7 @@ class Fetches:
             return
         assert self._finder.address is not None
         self._sent, self._waiting = self._waiting, {}
-        self._is_sent = True
+        self._is_sent, self._asked = True, self._finder.address
         request = OffsetFetchRequest(
             group_id=self._config.group,
             topics=tuple(
@@ -269,7 +271,7 @@ class Fetches:
             self._sent = {}
             return
         self._not_before_ms = now_ms + self._backoff.next_ms()
-        self._finder.forget(f"no answer to a question for offsets: {failure}", now_ms)
+        self._finder.forget(f"no answer to a question for offsets: {failure}", now_ms, self._asked)
 
     def _take(self, answer: OffsetFetchResponse, now_ms: int) -> None:
         answers = {
@@ -303,7 +305,7 @@ class Fetches:
             return
         self._not_before_ms = now_ms + self._backoff.next_ms()
         if worst is Verdict.SEEK:
-            self._finder.forget("it does not coordinate the group", now_ms)
+            self._finder.forget("it does not coordinate the group", now_ms, self._asked)
 
     def _finish(
         self,

@@ -238,11 +238,14 @@ class Network:
 
     # The end
 
-    def hang_up(self, address: NodeAddress) -> None:
-        """Drop the connections to a node that does not answer; the next request makes new ones."""
+    def hang_up(self, address: NodeAddress, lane: Lane | None = None) -> None:
+        """Drop the connections to a node that does not answer; the next request makes new ones.
+
+        Only the one of a lane, if that is said.
+        """
         node = self._nodes.get(address)
-        for slot in node.slots.values() if node else ():
-            if slot.connection is not None:
+        for each, slot in node.slots.items() if node else ():
+            if slot.connection is not None and lane in (None, each):
                 slot.connection.abort()
 
     def _refuse_if_closed(self) -> None:

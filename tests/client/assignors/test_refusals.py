@@ -102,3 +102,27 @@ def test_each_partition_has_one_owner_whoever_refuses_what(
     for name, refusals in refused.items():
         for number in meant[name] & refusals:
             assert all(number in refused[other] for other in names)
+
+
+@given(st.integers(1, 10), st.integers(1, 4), st.data())
+def test_settles_with_racks(partitions: int, size: int, data: st.DataObject) -> None:
+    """Being near does not bring a refused partition back: after a few rounds nothing moves."""
+    names = [f"m{number}" for number in range(size)]
+    racks = st.sampled_from(["a", "b"])
+    numbers = st.sets(st.integers(0, partitions - 1), max_size=2)
+    group = members({name: set() for name in names}, {name: data.draw(numbers) for name in names})
+    group = {name: replace(each, rack=data.draw(racks)) for name, each in group.items()}
+    where = [frozenset({data.draw(racks)}) for _ in range(partitions)]
+    cluster = Cluster({"t": partitions}, {"t": where})
+    for _ in range(10):
+        adjustment = lead(CooperativeStickyAssignor(), cluster, group)
+        before, group = (
+            group,
+            {
+                name: replace(each, owned=adjustment.assignment[name])
+                for name, each in group.items()
+            },
+        )
+        if before == group:
+            return
+    raise AssertionError("does not settle")

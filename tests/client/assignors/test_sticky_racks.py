@@ -125,7 +125,7 @@ def test_order_does_not_matter(group: Group) -> None:
     """Members and topics told of in another order are the same group."""
     cluster, members = group
     backwards = Cluster(
-        dict(reversed(cluster.topics.items())), dict(reversed(cluster.racks.items()))
+        dict(reversed(list(cluster.topics.items()))), dict(reversed(list(cluster.racks.items())))
     )
     assert share(backwards, dict(reversed(members.items()))) == share(cluster, members)
 

@@ -115,7 +115,7 @@ class ScriptedNetwork:
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, ...]] = []
-        self.hung_up: list[NodeAddress] = []
+        self.hung_up: list[tuple[NodeAddress, Lane | None]] = []
         self.answer: Callable[[], Awaitable[Any]] = self._hang
 
     async def _hang(self) -> Any:
@@ -128,9 +128,9 @@ class ScriptedNetwork:
         self.requests.append((message, to, lane, timeout_s))
         return await self.answer()
 
-    def hang_up(self, address: NodeAddress) -> None:
+    def hang_up(self, address: NodeAddress, lane: Lane | None = None) -> None:
         """Note it."""
-        self.hung_up.append(address)
+        self.hung_up.append((address, lane))
 
 
 class Rig:
@@ -246,7 +246,7 @@ def test_actions_reach_whom_they_concern_in_their_order() -> None:
             ("lose", {ORDER}, "fenced"),
         ]
         assert rig.events == [event]
-        assert rig.network.hung_up == [NODE]
+        assert rig.network.hung_up == [(NODE, None)]
 
     in_virtual_time(scenario)
 

@@ -189,6 +189,31 @@ def test_without_a_coordinator() -> None:
     assert script.stopped is None
     script.sleep(5_000)
     assert script.error_of("k") is not None
+    script.sleep(3_000)
+    assert script.stopped is not None
+    assert not script.sent(LeaveGroupRequest)
+
+
+def test_coordinator_that_was_lost_is_looked_for_to_say_goodbye() -> None:
+    """Or the others would wait for the session to end."""
+    script = at_work()
+    script.next_beat(ErrorCode.NOT_COORDINATOR)
+    script.close()
+    script.release()
+    assert script.stopped is None
+    script.sleep(200)
+    script.find()
+    assert script.awaits(LeaveGroupRequest)
+    script.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert script.stopped is not None
+
+
+def test_member_that_stays_looks_for_nobody() -> None:
+    """It has nothing to say."""
+    script = at_work()
+    script.next_beat(ErrorCode.NOT_COORDINATOR)
+    script.close(leave=False)
+    script.release()
     assert script.stopped is not None
 
 

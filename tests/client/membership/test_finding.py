@@ -111,6 +111,32 @@ def test_two_signs_of_one_loss() -> None:
     assert len(script.seen(CoordinatorLost)) == 1
 
 
+def test_late_failure_from_a_former_coordinator() -> None:
+    """It says nothing of the one that took over."""
+    script = at_work()
+    script.commit("k", T0, 7)
+    script.next_beat(ErrorCode.NOT_COORDINATOR)
+    script.sleep(200)
+    script.find(OTHER)
+    script.fail(OffsetCommitRequest)
+    assert script.machine.coordinator == OTHER
+    assert not script.awaits(FindCoordinatorRequest)
+
+
+def test_nodes_that_send_us_back_and_forth() -> None:
+    """To be found is no sign that it will do: the questions become rarer all the same."""
+    script = at_work()
+    delays = []
+    for _ in range(6):
+        script.next_beat(ErrorCode.NOT_COORDINATOR)
+        began_ms = script.now_ms
+        while not script.awaits(FindCoordinatorRequest):
+            script.sleep(10)
+        delays.append(script.now_ms - began_ms)
+        script.find()
+    assert delays[-1] > 4 * delays[0]
+
+
 def test_late_failure_after_it_was_found_again() -> None:
     """A request that was sent before the fail-over fails late: the member finds its way again."""
     script = at_work()

@@ -345,6 +345,22 @@ async def test_hang_up_drops_a_nodes_connections() -> None:
         assert server.accepted == 2
 
 
+async def test_hang_up_on_a_lane_leaves_the_other() -> None:
+    """A join that is asked for once more does not cost the heartbeats beside it."""
+
+    async def answer(_: Request) -> Any:
+        return HeartbeatResponse()
+
+    async with FakeServer(answer) as server, network(server.address) as net:
+        for lane in Lane:
+            await net.request(heartbeat(), to=server.address, lane=lane, timeout_s=5)
+        net.hang_up(server.address, Lane.GROUP)
+        await net.request(heartbeat(), to=server.address, lane=Lane.LIFE, timeout_s=5)
+        assert server.accepted == 2
+        await net.request(heartbeat(), to=server.address, lane=Lane.GROUP, timeout_s=5)
+        assert server.accepted == 3
+
+
 async def test_close_with_requests_under_way() -> None:
     """Requests in every phase fail as closed, and so does whatever comes later."""
     reached = asyncio.Event()
