@@ -123,7 +123,7 @@ def test_other_topics_are_shared_out() -> None:
     assert world.causes[-1] == "subscription_changed"
     world.rejoin(leader)
     assert world.state() is GroupState.STABLE
-    assert world.group().topics() == {"t", "u"}
+    assert world.group().topics() == frozenset({"t", "u"})
 
 
 def test_other_bytes_do_not_matter() -> None:
