@@ -1,24 +1,24 @@
-"""The assignors' speed, against kafka-python's and aiokafka's, and at the size of Kafka's tests."""
+"""The assignors' speed, against those of other clients, and at the sizes of Kafka's tests."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from bench.support.measure import Effort, Figure, interleave, ratio, summary
-from bench.support.report import Cell, Column, Report, Row, widest
-from coterie_client.assignors import (
-    Assignor,
-    Cluster,
-    CooperativeStickyAssignor,
-    MemberInfo,
-    RangeAssignor,
-    RoundRobinAssignor,
-    StickyAssignor,
+from bench.support.assignor_cases import (
+    PARTITIONS,
+    AssignorCase,
+    case_of_equals,
+    case_of_kafkas_benchmark,
 )
+from bench.support.java_assignors import PATIENCE_S, JavaAssignors
+from bench.support.measure import Effort, Figure, calm, ratio, summary
+from bench.support.report import Cell, Column, Report, Row, widest
+from coterie_client.assignors import Cluster, CooperativeStickyAssignor, MemberInfo
 from tests.client.assignors.rivals import (
     AIOKAFKA,
     KAFKA_PYTHON,
@@ -28,24 +28,44 @@ from tests.client.assignors.rivals import (
     for_kafka_python,
 )
 from tests.client.assignors.world import assert_fair, assigned
+from tests.interop.java_tools import toolchain_problem
 
 __all__ = ["run"]
 
 _COTERIE: Final = "coterie"
 _KAFKA_PYTHON: Final = "kafka-python"
 _AIOKAFKA: Final = "aiokafka"
+_JAVA: Final = "java"
 
-#: Members and topics of the groups, the small ones first.
+#: Members and topics of the groups of equals, the small ones first.
 _SIZES: Final = tuple(
     (members, topics) for topics in (10, 100, 1000) for members in (10, 100, 1000)
 )
 _QUICK_SIZES: Final = ((3, 2), (4, 3))
-_PARTITIONS: Final = 10
+
+#: Of the sizes of Kafka's ClientSideAssignorBenchmark: members, partitions for each, and topics.
+_KAFKAS_SIZES: Final = ((100, 10, 10), (500, 10, 100), (1000, 10, 100), (10000, 10, 100))
+_KAFKAS_QUICK_SIZES: Final = ((10, 10, 5),)
+_KAFKAS_QUESTIONS: Final = (
+    ("range, Kafka's groups", 0),
+    ("range, Kafka's groups, five kinds", 0),
+    ("range, Kafka's groups, 2 of 3 racks", 2),
+    ("cooperative-sticky, first", 0),
+    ("cooperative-sticky, one joins", 0),
+    ("cooperative-sticky, first, five kinds", 0),
+    ("cooperative-sticky, one joins, five kinds", 0),
+    ("cooperative-sticky, first, 3 of 3 racks", 3),
+    ("cooperative-sticky, first, 2 of 3 racks", 2),
+    ("cooperative-sticky, one joins, 2 of 3 racks", 2),
+)
 
 #: A library that took longer than this for a group is not asked for a larger one.
 _PATIENCE_S: Final = 0.5
+#: Other Python clients' sticky assignors aren't asked for more partitions x members than this.
+_WORK_MAX: Final = 100_000
 #: Turns are as many as fit into this, two at least.
 _BUDGET_S: Final = 1.5
+_ROUNDS_MAX: Final = 15
 
 _COLUMNS: Final = (
     Column("case", "members x topics"),
@@ -53,111 +73,147 @@ _COLUMNS: Final = (
     Column("time", "coterie"),
     Column("kafka_python", "kafka-python\n÷ coterie"),
     Column("aiokafka", "aiokafka\n÷ coterie"),
+    Column("java", "Kafka\n÷ coterie"),
     Column("spread", "spread"),
 )
 
 Call = Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """One group, and what to ask for it."""
-
-    question: str
-    assignor: Assignor
-    topics: Mapping[str, int]
-    members: Mapping[str, MemberInfo]
-
-    @property
-    def name(self) -> str:
-        return f"{len(self.members)} x {len(self.topics)}"
+#: Answers how many seconds a call took, in a turn of so many milliseconds.
+Timed = Callable[[float], float | None]
 
 
 def run(effort: Effort) -> Report:
     """Measure how long assignments take."""
+    problem = "left out of a quick try" if effort.quick else toolchain_problem(compiler=True)
     rows: list[Row] = []
-    for question in ("range", "roundrobin", "sticky, first", "sticky, one left"):
-        tired: set[str] = set()
-        for members, topics in _QUICK_SIZES if effort.quick else _SIZES:
-            rows.append(_row(_case(question, members, topics), effort, tired))
-    rows += _at_scale(effort)
-    notes = (
-        f"Each topic has {_PARTITIONS} partitions; everybody subscribes to all of them.",
-        f"A library that took over {_PATIENCE_S:g} s is not asked for larger groups (-).",
+    with ExitStack() as stack:
+        java = None if problem else stack.enter_context(JavaAssignors())
+        for question in ("range", "roundrobin", "sticky, first", "sticky, one left"):
+            tired: set[str] = set()
+            rows += [
+                _row(case_of_equals(question, *size), effort, tired, java)
+                for size in (_QUICK_SIZES if effort.quick else _SIZES)
+            ]
+        for question, replicas in _KAFKAS_QUESTIONS:
+            tired = set()
+            for kafkas in _KAFKAS_QUICK_SIZES if effort.quick else _KAFKAS_SIZES:
+                case = case_of_kafkas_benchmark(question, kafkas, replicas=replicas)
+                rows.append(_row(case, effort, tired, java))
+    return Report("Assignors", _COLUMNS, (*rows, *_at_scale(effort)), _notes(problem))
+
+
+def _notes(problem: str | None) -> tuple[str, ...]:
+    return (
+        f"The first four: topics of {PARTITIONS} partitions; everybody subscribes to all of them.",
+        "Then the groups of Kafka's ClientSideAssignorBenchmark, with 10 partitions a member;",
+        "five kinds: each fifth of the members has a fifth of the topics for itself.",
+        "Racks: 3 of them, members in turn, replicas in 2 or in all 3.",
+        f"A library that took over {_PATIENCE_S:g} s is not asked for larger groups (-);",
+        "nor are others for large sticky ones, and none for what it does not have: of Python's",
+        "clients only kafka-python has cooperative-sticky, and none looks at racks.",
+        "Kafka's: one warmed-up virtual machine with the serial collector; its collector counts;",
+        f"it is not waited for longer than {PATIENCE_S:g} s (late).",
         "Two assignments: the first one, and another one with what it gave; in processor time.",
         "One differs: one of the members subscribes to one topic only.",
+        *(() if problem is None else (f"Without Kafka: {problem}.",)),
     )
-    return Report("Assignors", _COLUMNS, tuple(rows), notes)
 
 
-def _case(question: str, members: int, topics: int) -> _Case:
-    """A group with equal subscriptions; for the last question one of a settled group has left."""
-    counts = {f"topic-{n:04}": _PARTITIONS for n in range(topics)}
-    infos = {
-        f"member-{n:04}": MemberInfo(member_id=f"member-{n:04}", topics=tuple(counts))
-        for n in range(members)
-    }
-    assignor: Assignor = StickyAssignor()
-    if question in ("range", "roundrobin"):
-        assignor = RangeAssignor() if question == "range" else RoundRobinAssignor()
-    if question.endswith("left"):
-        given = assignor.assign(Cluster(counts), infos)
-        infos = {
-            name: replace(info, user_data=assignor.subscription_user_data((), given[name], 1))
-            for name, info in infos.items()
-        }
-        del infos["member-0001"]
-    return _Case(question, assignor, counts, infos)
-
-
-def _row(case: _Case, effort: Effort, tired: set[str]) -> Row:
-    entrants = {name: call for name, call in _calls(case).items() if name not in tired}
-    taken = {name: _seconds(call) for name, call in entrants.items()}
-    tired |= {name for name, seconds in taken.items() if seconds > _PATIENCE_S}
-    rounds = max(2, min(effort.rounds, int(_BUDGET_S / sum(taken.values()))))
-    seconds = interleave(entrants, replace(effort, rounds=rounds))
-    if len(case.members) * len(case.topics) <= 1000:
+def _row(case: AssignorCase, effort: Effort, tired: set[str], java: JavaAssignors | None) -> Row:
+    calls = {name: call for name, call in _calls(case).items() if name not in tired}
+    entrants = {name: _timed(call) for name, call in calls.items()}
+    taken = {name: _seconds(call) for name, call in calls.items()}
+    tired |= {name for name, seconds in taken.items() if seconds > _PATIENCE_S} - {_COTERIE}
+    is_late = False
+    if java is not None and _JAVA not in tired:
+        is_late = not java.ask(case.assignor.name, case.cluster, case.members)
+        if is_late:
+            tired.add(_JAVA)
+        else:
+            entrants[_JAVA] = java.seconds
+            taken[_JAVA] = java.seconds(0.0) or 0.0
+    most = min(effort.rounds, _ROUNDS_MAX)
+    seconds = _take_turns(
+        entrants, max(2, min(most, int(_BUDGET_S / sum(taken.values())))), effort.turn_ms
+    )
+    if len(case.members) * len(case.cluster.topics) <= 1000:
         _agree(case)
     ours = seconds[_COTERIE]
     ratios: list[Figure | None] = [
         ratio(seconds[name], ours) if name in seconds else None
-        for name in (_KAFKA_PYTHON, _AIOKAFKA)
+        for name in (_KAFKA_PYTHON, _AIOKAFKA, _JAVA)
     ]
     known = [figure for figure in ratios if figure is not None]
+    shown: list[Cell] = [*ratios]
+    if is_late:
+        shown[-1] = "late"
     cells: tuple[Cell, ...] = (
         case.name,
-        sum(case.topics.values()),
+        case.partitions,
         summary(ours, unit="ms", scale=1e3),
-        *ratios,
+        *shown,
         widest(known) if known else None,
     )
     return Row(case.question, cells)
 
 
-def _calls(case: _Case) -> dict[str, Call]:
-    name = case.assignor.name
+def _take_turns(
+    entrants: Mapping[str, Timed], rounds: int, turn_ms: float
+) -> dict[str, list[float]]:
+    """Time all in turns, so that what disturbs one disturbs the others."""
+    names = list(entrants)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    with calm():
+        for turn in range(rounds):
+            first = turn % len(names)
+            for name in names[first:] + names[:first]:
+                took = entrants[name](turn_ms)
+                if took is None:
+                    raise RuntimeError(f"{name} does not answer any more")
+                seconds[name].append(took)
+    return seconds
+
+
+def _timed(call: Call) -> Timed:
+    def seconds(turn_ms: float) -> float:
+        calls, start = 0, time.process_time()
+        end = time.perf_counter() + turn_ms / 1000
+        while not calls or time.perf_counter() < end:
+            call()
+            calls += 1
+        return max(time.process_time() - start, 1e-9) / calls
+
+    return seconds
+
+
+def _calls(case: AssignorCase) -> dict[str, Call]:
+    name, topics = case.assignor.name, case.cluster.topics
+    calls: dict[str, Call] = {_COTERIE: partial(case.assignor.assign, case.cluster, case.members)}
+    is_large = "cooperative" in name and case.partitions * len(case.members) > _WORK_MAX
+    if case.cluster.racks or is_large:
+        return calls
     # kafka-python reads its own user data only, which has a version in front.
     theirs = {
         member: replace(info, user_data=b"\x00\x01" + info.user_data) if info.user_data else info
         for member, info in case.members.items()
     }
-    return {
-        _COTERIE: partial(case.assignor.assign, Cluster(case.topics), case.members),
-        _KAFKA_PYTHON: partial(KAFKA_PYTHON[name]().assign, *for_kafka_python(case.topics, theirs)),
-        _AIOKAFKA: partial(AIOKAFKA[name].assign, *for_aiokafka(case.topics, case.members)),
-    }
+    calls[_KAFKA_PYTHON] = partial(KAFKA_PYTHON[name]().assign, *for_kafka_python(topics, theirs))
+    if name in AIOKAFKA:
+        calls[_AIOKAFKA] = partial(AIOKAFKA[name].assign, *for_aiokafka(topics, case.members))
+    return calls
 
 
-def _agree(case: _Case) -> None:
+def _agree(case: AssignorCase) -> None:
     """Make sure that all answer the question: alike where there is one answer, fairly otherwise."""
-    name = case.assignor.name
-    ours = assigned(case.assignor, case.topics, case.members)
-    if name == "sticky":
-        given = case.assignor.assign(Cluster(case.topics), case.members)
-        assert_fair(case.topics, case.members, given)
+    name, topics = case.assignor.name, case.cluster.topics
+    if name not in ("range", "roundrobin"):
+        assert_fair(topics, case.members, case.assignor.assign(case.cluster, case.members))
         return
+    if case.cluster.racks:
+        return
+    ours = assigned(case.assignor, topics, case.members)
     for ask in (ask_kafka_python, ask_aiokafka):
-        if ask(name, case.topics, case.members) != ours:
+        if ask(name, topics, case.members) != ours:
             raise AssertionError(f"{case.question}, {case.name}: the answers differ")
 
 
@@ -165,32 +221,38 @@ def _at_scale(effort: Effort) -> list[Row]:
     """The sizes of Kafka's own test, where two assignments may take 30 s, or 90 s if uneven."""
     size, topics, partitions = (20, 5, 20) if effort.quick else (2000, 500, 2000)
     counts = {f"topic-{n:03}": partitions for n in range(topics)}
+    where = [frozenset({f"rack{n}", f"rack{(n + 1) % 3}"}) for n in range(3)]
+    racks = {topic: [where[n % 3] for n in range(partitions)] for topic in counts}
     rows = []
-    for kind in ("equal", "one differs"):
+    for kind in ("equal", "one differs", "2 of 3 racks"):
         members = {
-            f"member-{n:04}": MemberInfo(member_id=f"member-{n:04}", topics=tuple(counts))
+            f"member-{n:04}": MemberInfo(
+                member_id=f"member-{n:04}",
+                topics=tuple(counts),
+                rack=f"rack{n % 3}" if "racks" in kind else None,
+            )
             for n in range(size)
         }
-        if kind != "equal":
+        if kind == "one differs":
             members["member-0000"] = replace(members["member-0000"], topics=tuple(counts)[:1])
-        rows.append(_scale_row(kind, counts, members))
+        rows.append(_scale_row(kind, Cluster(counts, racks if "racks" in kind else {}), members))
     return rows
 
 
-def _scale_row(kind: str, topics: Mapping[str, int], members: Mapping[str, MemberInfo]) -> Row:
+def _scale_row(kind: str, cluster: Cluster, members: Mapping[str, MemberInfo]) -> Row:
     assignor = CooperativeStickyAssignor()
 
     def twice() -> None:
-        given = assignor.assign(Cluster(topics), members)
+        given = assignor.assign(cluster, members)
         again = {name: replace(info, owned=given[name]) for name, info in members.items()}
-        assignor.assign(Cluster(topics), again)
+        assignor.assign(cluster, again)
 
     seconds: Sequence[float] = [_seconds(twice), _seconds(twice)]
-    name = f"{len(members)} x {len(topics)}, {kind}"
+    name = f"{len(members)} x {len(cluster.topics)}, {kind}"
     time_taken = summary(seconds, unit="s")
     return Row(
         "cooperative-sticky, two assignments",
-        (name, sum(topics.values()), time_taken, None, None, None),
+        (name, sum(cluster.topics.values()), time_taken, None, None, None, None),
     )
 
 

@@ -78,6 +78,7 @@ class Crew:
         self._group = f"{kind}-{time.monotonic_ns()}"
         self.diary = Diary(partitions)
         self._members: dict[str, subprocess.Popen[str]] = {}
+        self._listeners: dict[str, threading.Thread] = {}
         self._news = threading.Condition()
 
     @property
@@ -92,29 +93,34 @@ class Crew:
         command += [self._bootstrap, self._group, self._topic, name]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603  # ours
         self._members[name] = process
-        threading.Thread(target=self._listen, args=(name, process), daemon=True).start()
+        listener = threading.Thread(target=self._listen, args=(name, process), daemon=True)
+        listener.start()
+        self._listeners[name] = listener
 
     def _listen(self, name: str, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for text in process.stdout:
-            line = json.loads(text)
-            note = self.diary.begin if line["what"] == "on" else self.diary.end
-            with self._news:
-                for partition in line["partitions"]:
-                    note(name, partition, line["t"])
-                self._news.notify_all()
+        with process.stdout as texts:
+            for text in texts:
+                line = json.loads(text)
+                note = self.diary.begin if line["what"] == "on" else self.diary.end
+                with self._news:
+                    for partition in line["partitions"]:
+                        note(name, partition, line["t"])
+                    self._news.notify_all()
 
     def stop(self, name: str) -> None:
         """Have one leave in good order, and wait until it has."""
-        process = self._members.pop(name)
-        process.send_signal(signal.SIGTERM)
-        process.wait(_PATIENCE_S)
+        self._members[name].send_signal(signal.SIGTERM)
+        self._wait(name)
+
+    def _wait(self, name: str) -> None:
+        self._members.pop(name).wait(_PATIENCE_S)
+        self._listeners.pop(name).join(_PATIENCE_S)
 
     def kill(self, name: str) -> None:
         """`kill -9` one."""
-        process = self._members.pop(name)
-        process.kill()
-        process.wait(_PATIENCE_S)
+        self._members[name].kill()
+        self._wait(name)
         with self._news:
             self.diary.die(name, time.monotonic())
 
@@ -123,7 +129,7 @@ class Crew:
         for name in self.names:
             self._members[name].send_signal(signal.SIGTERM)
         for name in self.names:
-            self._members.pop(name).wait(_PATIENCE_S)
+            self._wait(name)
 
     def settle(self) -> float:
         """Wait until everybody has a share and each partition somebody; the moment when it was."""

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from coterie_testing.sim.campaign import Campaign, Totals, hush
+from coterie_cli.doing.quiet import quiet
+from coterie_testing.sim.campaign import Campaign, Totals
 from coterie_testing.sim.faults import PROFILES
 from coterie_testing.sim.runs import SWARMS, Result, Run, execute, run_of, shrink
 from coterie_testing.sim.trace import follow
@@ -53,6 +54,11 @@ class Wishes:
 
 def run(wishes: Wishes) -> int:
     """Do it; answer the exit code."""
+    with quiet():  # there are too many parts to listen to
+        return _run(wishes)
+
+
+def _run(wishes: Wishes) -> int:
     profiles = (*PROFILES, *SWARMS)
     if wishes.profile not in profiles:
         _err.print(f"There is no profile {wishes.profile!r}; choose from {', '.join(profiles)}.")
@@ -125,7 +131,6 @@ def _as_json(totals: Totals, failed: Result | None, took_s: float) -> dict[str, 
 
 def _explain(failed: Result) -> None:
     """Say what went wrong, the least that makes it go wrong, and how to see it again."""
-    hush()
     _err.print(f"\n[bold red]Seed {failed.run.seed} fails:[/] {failed.failure}")
     _err.print("Looking for the least that makes it fail ...")
     least = shrink(failed)
@@ -141,7 +146,6 @@ def _explain(failed: Result) -> None:
 
 def _trace(wanted: Run) -> int:
     """Print what happens in a run; if it fails, in the least one that does."""
-    hush()
     result = execute(wanted)
     shown = wanted if result.failure is None else shrink(result).run
     for line in follow(shown):

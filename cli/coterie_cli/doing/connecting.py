@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import sys
 import urllib.error
@@ -12,9 +11,9 @@ import urllib.request
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NoReturn, TypeVar
 
-import structlog
 import typer
 
+from coterie_cli.doing.quiet import quiet
 from coterie_cli.options import PASSWORD, Target
 from coterie_client.admin import Admin
 from coterie_client.admin.caller import Timing
@@ -65,15 +64,14 @@ def give_up(sentence: str, code: int) -> NoReturn:
 
 def administer(target: Target, work: Callable[[Admin], Awaitable[T]]) -> T:
     """Do something as an administrator; what goes wrong ends the command with a sentence."""
-    # What the client logs would stand between the lines that people read.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
     async def run() -> T:
         async with Admin(target.bootstrap, security=_security(target), timing=_TIMING) as admin:
             return await work(admin)
 
     try:
-        return asyncio.run(run())
+        with quiet():
+            return asyncio.run(run())
     except ConfigurationError as error:
         give_up(str(error), MISUSED)
     except ConnectionFailedError as error:

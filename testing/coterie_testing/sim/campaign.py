@@ -13,7 +13,7 @@ import structlog
 
 from coterie_testing.sim.runs import Result, execute, run_of
 
-__all__ = ["Campaign", "Totals", "hush"]
+__all__ = ["Campaign", "Totals"]
 
 #: How many runs a worker is given at a time: enough that handing them out costs nothing.
 _BATCH: Final = 8
@@ -58,11 +58,10 @@ class Campaign:
 
     def _endless(self) -> Iterator[Result]:
         if self.jobs == 1:
-            hush()
             for seed in self._seeds():
                 yield execute(run_of(seed, self.profile))
             return
-        with ProcessPoolExecutor(self.jobs, initializer=hush) as pool:
+        with ProcessPoolExecutor(self.jobs, initializer=_hush) as pool:
             try:
                 yield from self._pooled(pool)
             finally:
@@ -84,7 +83,7 @@ class Campaign:
         return iter(range(self.seed, self.seed + self.runs))
 
 
-def hush() -> None:
+def _hush() -> None:
     """Keep the parts of the system from logging: there are too many of them to listen to."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 

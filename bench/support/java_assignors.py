@@ -1,0 +1,85 @@
+"""Kafka's own assignors, in a Java virtual machine that stays and warms up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from coterie_client.assignors import Cluster, MemberInfo
+from tests.interop.java_assignors import JAVA_ASSIGNORS, java_question
+from tests.interop.java_tools import java_source_command
+
+__all__ = ["JavaAssignors"]
+
+#: In the place of what tests run with: the compiler that takes its time, and room for large groups.
+_OPTIONS: Final = ("-XX:TieredStopAtLevel=4", "-Xmx3g")
+#: How long each new question is asked before anything is counted.
+_WARM_UP_MS: Final = 700.0
+#: Who takes longer than this to answer, warming up included, is not waited for.
+PATIENCE_S: Final = 20.0
+
+
+class JavaAssignors:
+    """Asks one question after the other; a virtual machine that takes too long is ended."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def ask(self, name: str, cluster: Cluster, members: Mapping[str, MemberInfo]) -> bool:
+        """Put a question and warm up for it; tell whether the answer comes in time."""
+        said = self._say(java_question(name, cluster, members))
+        return said is not None and self.seconds(_WARM_UP_MS) is not None
+
+    def seconds(self, turn_ms: float) -> float | None:
+        """How long one answer to the last question took; None if it did not come in time."""
+        said = self._say({"time": turn_ms})
+        return None if said is None else max(int(said), 1) / 1e9
+
+    def _say(self, what: Mapping[str, Any]) -> str | None:
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        clock = threading.Timer(PATIENCE_S, process.kill)
+        clock.start()
+        try:
+            process.stdin.write(json.dumps(what) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        finally:
+            clock.cancel()
+        if not answer:
+            self._stop()
+            return None
+        return answer
+
+    def _start(self) -> subprocess.Popen[str]:
+        command = java_source_command(JAVA_ASSIGNORS, "silent")
+        place = command.index("-cp")
+        self._process = subprocess.Popen(  # noqa: S603  # a program of ours
+            [*command[:place], *_OPTIONS, *command[place:]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        return self._process
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
