@@ -89,7 +89,7 @@ def _play(leader: Client, family: tuple[Client, ...], address: str, folder: Path
 def outcomes(
     address: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Future[Outcome]]:
-    """Let all groups live."""
+    """Let all groups live, and tell what became of each, by its leader."""
     folder = tmp_path_factory.mktemp("mixed")
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return {

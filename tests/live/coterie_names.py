@@ -92,16 +92,15 @@ def test_group_goes_over_to_cooperative_in_two_bounces(team: Team) -> None:
     """From range over both to cooperative-sticky, one member after the other, all at work."""
     names = NAMES[:2]
     workers = {name: team.work(name, assignor="range") for name in names}
-    team.settle(*workers.values())
+    before = team.settle(*workers.values())
     protocols = []
     for assignors in ("cooperative-sticky,range", "cooperative-sticky"):
         for name in names:
             workers[name].close()
             workers[name] = team.work(f"{name} {assignors}", assignor=assignors)
-            team.settle(*workers.values())
+            before = team.settle(*workers.values())
             protocols.append(team.describe().protocol)
     assert protocols == ["range", *["cooperative-sticky"] * 3]
-    before = team.settle(*workers.values())
     after = team.settle(*workers.values(), team.work("new"))
     kept = [each for each in team.partitions if after.holders[each] == before.holders[each]]
     assert len(kept) == 8

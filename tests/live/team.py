@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -23,7 +24,7 @@ from tests.live.worker import COTERIE, Worker
 __all__ = ["Backend", "Snapshot", "Team"]
 
 #: It only bounds a failure: ten processes may have to start on a busy machine.
-_SETTLE_S: Final = 120.0
+_SETTLE_S: Final = 60.0
 _POLL_S: Final = 0.1
 _CALM_S: Final = 1.0
 #: As long as a coordinator may take to come back, and more.
@@ -121,37 +122,37 @@ class Team:
         kafka-python's leader may join again a moment after it has led, when it has looked at the
         topics once more.
         """
+        deadline = time.monotonic() + _SETTLE_S
         snapshot = self.settle(*members)
-        while True:
+        while time.monotonic() < deadline:
             time.sleep(_CALM_S)
             later = self.settle(*members)
             if (later.generation, later.holders) == (snapshot.generation, snapshot.holders):
                 return later
             snapshot = later
+        raise AssertionError(f"{self.group} did not calm down\n{self._told()}")
 
     def wait_for(self, true: Callable[[], object], what: str) -> None:
         """Wait until something is so; if it does not come, tell what the members told."""
         deadline = time.monotonic() + _SETTLE_S
         while not true():
             if time.monotonic() > deadline:
-                told = "\n".join(member.told() for member in self.members)
-                raise AssertionError(f"not within {_SETTLE_S:g} s: {what}\n{told}")
+                raise AssertionError(f"not within {_SETTLE_S:g} s: {what}\n{self._told()}")
             time.sleep(_POLL_S)
 
     def _is_settled(self, *members: MemberProcess) -> bool:
         for member in members:
             assert member.is_running, f"{member.name} has ended\n{member.told()}"
         shares = [member.owned for member in members]
-        if not all(shares) or sorted(p for share in shares for p in share) != self._all:
+        if not all(shares) or sorted(chain(*shares)) != sorted(self.partitions):
             return False
         states = [worker.state for worker in _workers(members)]
         if len({state["generation"] for state in states}) > 1:
             return False
         return all(state["is_settled"] for state in states)
 
-    @property
-    def _all(self) -> list[int]:
-        return sorted(self.partitions)
+    def _told(self) -> str:
+        return "\n".join(member.told() for member in self.members)
 
     # -- looking -------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from coterie_protocol.consumer import flatten, group_by_topic
 
 __all__ = ["spare"]
 
-_Held = dict[str, set[tuple[str, int]]]
+_Pair = tuple[str, int]
 
 
 def spare(
@@ -23,57 +23,66 @@ def spare(
     if not any(member.refused for member in members.values()):
         return target
     refusals = {name: flatten(member.refused) for name, member in members.items()}
-    held = {name: set(flatten(target[name])) for name, refused in refusals.items() if refused}
-    if not any(refusals[name] & partitions for name, partitions in held.items()):
+    if not any(refused & flatten(target[name]) for name, refused in refusals.items() if refused):
         return target
-    held = {name: set(flatten(partitions)) for name, partitions in target.items()}
-    touched: set[str] = set()
-    for name in sorted(held):
-        for partition in sorted(held[name] & refusals[name]):
-            taker = _taker(partition, held, members, refusals)
-            if taker is None:
-                continue
-            held[name].remove(partition)
-            held[taker].add(partition)
-            touched |= {name, taker}
-            if len(held[taker]) > len(held[name]) + 1:
-                _give_back(taker, name, partition, held, members, refusals)
+    sparing = _Sparing(members, refusals, target)
+    for name in sorted(target):
+        for partition in sorted(sparing.held[name] & refusals[name]):
+            sparing.spare(name, partition)
     return {
-        name: group_by_topic(held[name]) if name in touched else partitions
+        name: group_by_topic(sparing.held[name]) if name in sparing.touched else partitions
         for name, partitions in target.items()
     }
 
 
-def _taker(
-    partition: tuple[str, int],
-    held: _Held,
-    members: Mapping[str, MemberInfo],
-    refusals: Mapping[str, frozenset[tuple[str, int]]],
-) -> str | None:
-    """Who takes a partition: the one with the least to do."""
-    able = [
-        name
-        for name, member in members.items()
-        if partition[0] in member.topics and partition not in refusals[name]
-    ]
-    return min(able, key=lambda name: (len(held[name]), name), default=None)
+class _Sparing:
+    """Who is to have what, while refused partitions change hands."""
 
+    def __init__(
+        self,
+        members: Mapping[str, MemberInfo],
+        refusals: Mapping[str, frozenset[_Pair]],
+        target: Mapping[str, Partitions],
+    ) -> None:
+        self._members = members
+        self._refusals = refusals
+        self.held = {name: set(flatten(partitions)) for name, partitions in target.items()}
+        #: Those to whom something else falls than before.
+        self.touched: set[str] = set()
 
-def _give_back(
-    taker: str,
-    refuser: str,
-    taken: tuple[str, int],
-    held: _Held,
-    members: Mapping[str, MemberInfo],
-    refusals: Mapping[str, frozenset[tuple[str, int]]],
-) -> None:
-    owned = flatten(members[taker].owned)
-    able = [
-        each
-        for each in held[taker] - refusals[refuser] - {taken}
-        if each[0] in members[refuser].topics
-    ]
-    if able:
-        given = min(able, key=lambda each: (each in owned, each))
-        held[taker].remove(given)
-        held[refuser].add(given)
+    def spare(self, refuser: str, partition: _Pair) -> None:
+        """Give a partition to somebody else, and take something in return if that is fair."""
+        taker = self._taker(refuser, partition)
+        if taker is None:
+            return
+        returnable = self._returnable(taker, refuser)
+        self.held[refuser].remove(partition)
+        self.held[taker].add(partition)
+        self.touched |= {refuser, taker}
+        if returnable and len(self.held[taker]) > len(self.held[refuser]) + 1:
+            owned = flatten(self._members[taker].owned)
+            given = min(returnable, key=lambda each: (each in owned, each))
+            self.held[taker].remove(given)
+            self.held[refuser].add(given)
+
+    def _taker(self, refuser: str, partition: _Pair) -> str | None:
+        """Who takes a partition: of those after whom it is balanced, who has the least to do.
+
+        A taker that the refuser would refuse everything from leaves it unbalanced, and the group
+        would rebalance for that again and again.
+        """
+        willing = [
+            name
+            for name, member in self._members.items()
+            if partition[0] in member.topics and partition not in self._refusals[name]
+        ]
+        willing.sort(key=lambda name: (len(self.held[name]), name))
+        for name in willing:
+            if len(self.held[name]) < len(self.held[refuser]) or self._returnable(name, refuser):
+                return name
+        return willing[0] if willing else None
+
+    def _returnable(self, taker: str, refuser: str) -> list[_Pair]:
+        """What a member can give the refuser in return."""
+        topics = self._members[refuser].topics
+        return [each for each in self.held[taker] - self._refusals[refuser] if each[0] in topics]
