@@ -51,6 +51,11 @@ STATIC_CLIENT = _difference(
     "static-replacement-shows-the-new-client",
     "Whoever looks at a group wants to find the process that is there now.",
 )
+STATIC_TOPICS = _difference(
+    "static-replacement-with-other-topics",
+    "Who restarts a worker with more topics expects it to work on them, and not only after the "
+    "next rebalance, which may be weeks away.",
+)
 STATIC_MOVES = _difference(
     "static-replacement-before-sync",
     "Who takes a static member's place also takes over that its sync is awaited, so nobody waits "
@@ -147,11 +152,6 @@ FETCHES_WAIT = _difference(
     "fetches-always-wait",
     "There never is anything to fetch, and a client that is told so at once asks again at once, so "
     "every fetch takes as long as its client is willing to wait.",
-)
-STATIC_TOPICS = _difference(
-    "static-replacement-with-other-topics",
-    "Who restarts a worker with more topics expects it to work on them, and not only after the "
-    "next rebalance, which may be weeks away.",
 )
 BOUNDS = _difference(
     "bounds",
