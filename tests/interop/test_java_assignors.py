@@ -6,11 +6,11 @@ import json
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
+from bench.support.java_assignors import JavaAssignors
 from coterie_client.assignors import (
     Assignor,
     Cluster,
@@ -24,11 +24,11 @@ from coterie_client.assignors import (
 )
 from coterie_protocol.consumer import flatten, group_by_topic
 from tests.client.assignors.world import assert_fair, far, loads, member, moved
+from tests.interop.java_assignors import JAVA_ASSIGNORS, java_question
 from tests.interop.java_tools import run_java_source
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java_compiler")]
 
-SOURCE: Final = Path(__file__).with_name("java") / "Assignors.java"
 TOPICS: Final = ["t0", "t1", "t10", "t2", "u"]
 RACKS: Final = ["r0", "r1", "r2"]
 GROUPS: Final = 400
@@ -38,35 +38,12 @@ Group = tuple[Cluster, dict[str, MemberInfo]]
 
 def ask_java(name: str, groups: Iterable[Group]) -> list[dict[str, set[tuple[str, int]]]]:
     """Put groups to Kafka's assignor of this name."""
-    questions = "".join(f"{json.dumps(_question(name, *group))}\n" for group in groups)
-    answers = run_java_source(SOURCE, stdin=questions).stdout.splitlines()
+    questions = "".join(f"{json.dumps(java_question(name, *group))}\n" for group in groups)
+    answers = run_java_source(JAVA_ASSIGNORS, stdin=questions).stdout.splitlines()
     return [
         {member: {(topic, number) for topic, number in pairs} for member, pairs in given.items()}
         for given in map(json.loads, answers)
     ]
-
-
-def _question(name: str, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Any]:
-    racks = {
-        topic: [sorted(where) for where in cluster.racks.get(topic, [frozenset()] * count)]
-        for topic, count in cluster.topics.items()
-    }
-    return {
-        "assignor": name,
-        "topics": racks,
-        "members": [
-            {
-                "id": info.member_id,
-                "instance": info.instance_id,
-                "topics": list(info.topics),
-                "owned": sorted(flatten(info.owned)),
-                "generation": info.generation,
-                "rack": info.rack,
-                "user_data": None if info.user_data is None else info.user_data.hex(),
-            }
-            for info in members.values()
-        ],
-    }
 
 
 def ours(assignor: Assignor, group: Group) -> dict[str, set[tuple[str, int]]]:
@@ -268,3 +245,20 @@ def test_kafka_withholds_what_we_withhold() -> None:
     for group, theirs in zip(asked, ask_java("cooperative-sticky", asked), strict=True):
         led = lead(CooperativeStickyAssignor(), *group)
         assert sum(loads(led.assignment).values()) == sum(map(len, theirs.values()))
+
+
+def test_benchmark_times_kafkas_answer() -> None:
+    """The benchmark's virtual machine tells how long the last question's answer takes it."""
+    small, large = (_equals(size) for size in (2, 200))
+    with JavaAssignors() as java:
+        times = []
+        for cluster, members in (small, large):
+            assert java.ask("range", cluster, members)
+            times.append(java.seconds(1.0))
+    assert None not in times
+    assert 0 < (times[0] or 0) < (times[1] or 0)
+
+
+def _equals(size: int) -> Group:
+    members = {f"m{n}": member(f"m{n}", TOPICS) for n in range(size)}
+    return Cluster(dict.fromkeys(TOPICS, size)), members

@@ -7,8 +7,9 @@ partitions are matched together, so that equal numbers stay with one member.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from coterie_client.assignors.base import MemberInfo
 
@@ -23,7 +24,7 @@ class TopicCut:
     count: int
     takers: Sequence[MemberInfo]
     racks: Sequence[frozenset[str]]
-    given: list[list[int]] = field(init=False)
+    given: dict[int, list[int]] = field(default_factory=dict)
     #: Partitions not given yet, in order.
     left: dict[int, None] = field(init=False)
     size: int = field(init=False)
@@ -31,7 +32,6 @@ class TopicCut:
     longer: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.given = [[] for _ in self.takers]
         self.left = dict.fromkeys(range(self.count))
         self.size, self.longer = divmod(self.count, len(self.takers))
 
@@ -49,7 +49,7 @@ class TopicCut:
 
     def room(self, taker: int) -> int:
         """How many more a member may be given."""
-        return max(0, self.size + (self.longer > 0) - len(self.given[taker]))
+        return max(0, self.size + (self.longer > 0) - len(self.given.get(taker, ())))
 
     def near(self, taker: int, number: int) -> bool:
         """Whether a replica is in the member's rack; a member without one is near to all."""
@@ -58,23 +58,38 @@ class TopicCut:
 
     def give(self, taker: int, numbers: Sequence[int]) -> None:
         """Give partitions to a member that has room for them."""
-        self.given[taker] += numbers
-        if len(self.given[taker]) > self.size:
+        theirs = self.given.setdefault(taker, [])
+        theirs += numbers
+        if len(theirs) > self.size:
             self.longer -= 1
         for number in numbers:
             del self.left[number]
 
     def fill(self, *, near_only: bool) -> None:
         """Fill up the members in order, each with the first partitions that it may have."""
-        for taker in range(len(self.takers)):
-            candidates = (n for n in self.left if not near_only or self.near(taker, n))
+        lines: dict[str | None, Iterator[int]] = {}
+        for taker, member in enumerate(self.takers):
+            if not self.left:
+                return
             room = self.room(taker)
-            numbers = [number for number, _ in zip(candidates, range(room), strict=False)]
-            if numbers:
-                self.give(taker, numbers)
+            if room:
+                rack = member.rack if near_only else None
+                line = lines.get(rack) or lines.setdefault(rack, self._line(rack))
+                numbers = list(islice(line, room))
+                if numbers:
+                    self.give(taker, numbers)
+
+    def _line(self, rack: str | None) -> Iterator[int]:
+        """What is left and near to a rack, in order, or all that is left.
+
+        Members of one rack go on where the one before them stopped: what is not left stays so.
+        """
+        for number in range(self.count):
+            if number in self.left and (rack is None or rack in self.racks_of(number)):
+                yield number
 
 
-def match_racks(topics: Iterable[TopicCut]) -> dict[str, list[list[int]]]:
+def match_racks(topics: Iterable[TopicCut]) -> dict[str, dict[int, tuple[int, ...]]]:
     """Cut topics with an eye to racks; topics that the answer lacks are cut as if without."""
     cuts = list(topics)
     if not any(cut.matters() for cut in cuts if cut.racks):
@@ -86,7 +101,10 @@ def match_racks(topics: Iterable[TopicCut]) -> dict[str, list[list[int]]]:
             together[0].fill(near_only=True)
     for cut in cuts:
         cut.fill(near_only=False)
-    return {cut.topic: [sorted(numbers) for numbers in cut.given] for cut in cuts}
+    return {
+        cut.topic: {taker: tuple(sorted(numbers)) for taker, numbers in cut.given.items()}
+        for cut in cuts
+    }
 
 
 def _companies(cuts: Iterable[TopicCut]) -> list[list[TopicCut]]:

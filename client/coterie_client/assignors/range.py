@@ -38,21 +38,24 @@ class RangeAssignor(Assignor):
         by_racks = _by_racks(order, cluster, subscribers) if cluster.racks else {}
         cuts: dict[tuple[int, int], list[tuple[int, ...]]] = {}
         for topic, takers in subscribers.items():
-            runs = by_racks.get(topic)
-            if runs is None:
-                # Topics of one size and as many takers are cut alike.
-                cut = (cluster.topics[topic], len(takers))
-                runs = cuts.get(cut) or cuts.setdefault(cut, _runs(*cut))
+            if topic in by_racks:
+                for place, numbers in by_racks[topic].items():
+                    run = TopicPartitions(topic=topic, partitions=numbers)
+                    given[takers[place]].append(run)
+                continue
+            # Topics of one size and as many takers are cut alike.
+            cut = (cluster.topics[topic], len(takers))
+            runs = cuts.get(cut) or cuts.setdefault(cut, _runs(*cut))
             for taker, numbers in zip(takers, runs, strict=False):
-                if numbers:
-                    given[taker].append(TopicPartitions(topic=topic, partitions=numbers))
+                given[taker].append(TopicPartitions(topic=topic, partitions=numbers))
         return {member.member_id: tuple(given[place]) for place, member in enumerate(order)}
 
 
 def _by_racks(
     order: Sequence[MemberInfo], cluster: Cluster, subscribers: Mapping[str, Sequence[int]]
-) -> dict[str, list[tuple[int, ...]]]:
-    cuts = match_racks(
+) -> dict[str, dict[int, tuple[int, ...]]]:
+    """The runs of each topic, by their takers' places among the topic's subscribers."""
+    return match_racks(
         TopicCut(
             topic,
             cluster.topics[topic],
@@ -61,7 +64,6 @@ def _by_racks(
         )
         for topic, takers in subscribers.items()
     )
-    return {topic: [tuple(numbers) for numbers in cut] for topic, cut in cuts.items()}
 
 
 def _runs(count: int, takers: int) -> list[tuple[int, ...]]:

@@ -12,9 +12,11 @@ from coterie_client.assignors import (
     Cluster,
     CooperativeStickyAssignor,
     MemberInfo,
+    Partitions,
     RangeAssignor,
     lead,
 )
+from coterie_client.assignors._refusals import spare
 from coterie_protocol.consumer import flatten, group_by_topic
 
 Owned = Mapping[str, set[int]]
@@ -86,6 +88,23 @@ def test_refusal_does_not_send_a_partition_to_who_does_not_want_its_topic() -> N
     group["b"] = replace(group["b"], topics=("other",))
     assignment = lead(RangeAssignor(), Cluster({"t": 1, "other": 1}), group).assignment
     assert flatten(assignment["a"]) == {("t", 0)}
+
+
+def test_taker_is_one_that_has_something_to_give() -> None:
+    """Although another one comes first in the alphabet: the refuser would refuse all it has."""
+    group = members({"m0": {3}, "m1": {0}, "m4": set()}, {"m4": {1, 3}})
+    target = {
+        name: group_by_topic([("t", number)]) for name, number in (("m0", 3), ("m1", 0), ("m4", 1))
+    }
+    spared = {name: flatten(given) for name, given in spare(target, group).items()}
+    assert spared == {"m0": {("t", 3)}, "m1": {("t", 1)}, "m4": {("t", 0)}}
+
+
+def test_nobody_refuses_anything() -> None:
+    """Then the target is not even looked at."""
+    group = members({"a": {0}, "b": {1}}, {})
+    target: dict[str, Partitions] = {}
+    assert spare(target, group) is target
 
 
 @given(st.integers(1, 12), st.integers(1, 5), st.data())

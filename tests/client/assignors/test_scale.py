@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.client.assignors.world import having, loads, member
 TOPICS = [f"t{n:02}" for n in range(40)]
 
 
-def lines_run(topics: dict[str, int], members: dict[str, MemberInfo]) -> int:
+def lines_run(cluster: Cluster, members: dict[str, MemberInfo]) -> int:
     """How many lines of Python one assignment runs: a measure that no busy machine disturbs."""
     count = 0
 
@@ -24,7 +25,7 @@ def lines_run(topics: dict[str, int], members: dict[str, MemberInfo]) -> int:
     before = sys.gettrace()
     sys.settrace(trace)  # type: ignore[arg-type]  # the stub wants a recursive type
     try:
-        CooperativeStickyAssignor().assign(Cluster(topics), members)
+        CooperativeStickyAssignor().assign(cluster, members)
     finally:
         sys.settrace(before)
     return count
@@ -48,8 +49,37 @@ def big(size: int, *, equal: bool) -> tuple[dict[str, int], dict[str, MemberInfo
 @pytest.mark.parametrize("equal", [True, False], ids=["equal", "differing"])
 def test_work_grows_with_the_group(*, equal: bool) -> None:
     """Four times the members and partitions cost about four times the work."""
-    small, large = (lines_run(*big(size, equal=equal)) for size in (80, 320))
+    groups = (big(size, equal=equal) for size in (80, 320))
+    small, large = (lines_run(Cluster(topics), members) for topics, members in groups)
     assert large < 6 * small
+
+
+def with_racks(
+    topics: dict[str, int], members: dict[str, MemberInfo], replicas: int
+) -> tuple[Cluster, dict[str, MemberInfo]]:
+    """The same group, in three racks that it has not looked at before."""
+    where = [frozenset({f"r{(n + step) % 3}" for step in range(replicas)}) for n in range(3)]
+    racks = {topic: [where[n % 3] for n in range(count)] for topic, count in topics.items()}
+    return Cluster(topics, racks), {
+        name: replace(info, rack=f"r{place % 3}")
+        for place, (name, info) in enumerate(members.items())
+    }
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["equal", "differing"])
+def test_work_grows_with_the_group_in_racks(*, equal: bool) -> None:
+    """That is so, too, if most partitions have to move to be near."""
+    groups = (with_racks(*big(size, equal=equal), replicas=1) for size in (80, 320))
+    small, large = (lines_run(*each) for each in groups)
+    assert large < 8 * small
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["equal", "differing"])
+def test_racks_that_make_no_difference_take_no_work(*, equal: bool) -> None:
+    """With a replica in every rack it takes hardly more than without racks."""
+    topics, members = big(160, equal=equal)
+    plain = lines_run(Cluster(topics), members)
+    assert lines_run(*with_racks(topics, members, replicas=3)) < 1.1 * plain
 
 
 @pytest.mark.parametrize("equal", [True, False], ids=["equal", "differing"])

@@ -5,6 +5,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.lang.management.GarbageCollectorMXBean;
+import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -15,6 +17,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.Callable;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
@@ -28,23 +31,61 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
-/** Puts questions, one line of JSON each, to Kafka's own assignors, and prints their answers. */
+/**
+ * Puts questions, one line of JSON each, to Kafka's own assignors, and prints their answers.
+ *
+ * A line with nothing but the milliseconds to spend, {"time": ...}, has the last question asked
+ * again and again for so long, and prints how long one answer took, in nanoseconds: what this
+ * thread used of the processor and what the garbage collector took. Such a program is also told not
+ * to answer the questions themselves, by the argument "silent".
+ */
 public class Assignors {
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static Callable<Map<String, Assignment>> last;
 
-    public static void main(String[] args) throws IOException {
+    public static void main(String[] args) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine())
-            System.out.println(answer(JSON.readTree(line)));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            JsonNode said = JSON.readTree(line);
+            if (said.has("time")) {
+                System.out.println(nanosPerAnswer(said.get("time").asDouble()));
+                continue;
+            }
+            last = asked(said);
+            System.out.println(args.length > 0 ? "{}" : answer(last.call()));
+        }
     }
 
-    private static String answer(JsonNode question) throws IOException {
+    private static long nanosPerAnswer(double spend) throws Exception {
+        System.gc();
+        long answers = 0;
+        long start = System.nanoTime();
+        long used = nanosUsed();
+        do {
+            last.call();
+            answers++;
+        } while (System.nanoTime() - start < spend * 1e6);
+        return (nanosUsed() - used) / answers;
+    }
+
+    private static long nanosUsed() {
+        long collected = 0;
+        for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans())
+            collected += collector.getCollectionTime();
+        return ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() + collected * 1_000_000;
+    }
+
+    private static Callable<Map<String, Assignment>> asked(JsonNode question) {
         Map<String, Subscription> members = new HashMap<>();
         for (JsonNode member : question.get("members"))
             members.put(member.get("id").asText(), subscription(member));
-        Map<String, Assignment> given = assignor(question.get("assignor").asText())
-                .assign(cluster(question.get("topics")), new GroupSubscription(members))
-                .groupAssignment();
+        ConsumerPartitionAssignor assignor = assignor(question.get("assignor").asText());
+        Cluster cluster = cluster(question.get("topics"));
+        GroupSubscription group = new GroupSubscription(members);
+        return () -> assignor.assign(cluster, group).groupAssignment();
+    }
+
+    private static String answer(Map<String, Assignment> given) throws IOException {
         ObjectNode answer = JSON.createObjectNode();
         given.forEach((id, assignment) -> answer.set(id, pairs(assignment.partitions())));
         return JSON.writeValueAsString(answer);
