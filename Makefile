@@ -32,10 +32,10 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help run test lint format bench interop kill9 sim fuzz docs lock clean
+.PHONY: help run test lint format bench interop kill9 sim sim-mutants fuzz docs lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(RUN) ## Start the daemon on 127.0.0.1:9092 (ARGS="--topic orders:12" and so on)
 	@exec $(BIN)/coterie serve $(ARGS)
@@ -72,6 +72,9 @@ SIM_RUNS ?= 10000
 
 sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults, and check what must hold
 	$(BIN)/coterie simulate --runs $(SIM_RUNS) --profile brief $(ARGS)
+
+sim-mutants: $(DEV) ## Plant bugs, one at a time, and see how soon the simulator finds each
+	$(BIN)/python tools/sim_mutants.py $(ARGS)
 
 FUZZ_SECONDS ?= 60
 

@@ -8,16 +8,18 @@ Exits with 1 if a bug gets away.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import structlog
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from coterie_testing.sim.campaign import hush  # noqa: E402
-from tests.testing.sim.hunt import hunt  # noqa: E402
-from tests.testing.sim.mutants import MUTANTS  # noqa: E402
+from tests.testing.sim.hunt import hunt
+from tests.testing.sim.mutants import MUTANTS
 
 __all__ = ["main"]
 
@@ -26,7 +28,7 @@ _CHECK_CHARS = 70
 
 def _row(name: str, seeds: int) -> tuple[str, bool]:
     """Hunt one bug; its row of the table, and whether it was found."""
-    hush()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     mutant = next(each for each in MUTANTS if each.name == name)
     catch = hunt(mutant, range(seeds))
     check = catch.check if len(catch.check) <= _CHECK_CHARS else f"{catch.check[:_CHECK_CHARS]}..."

@@ -10,6 +10,7 @@ from typing import Final
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -131,17 +132,27 @@ def _as_json(totals: Totals, failed: Result | None, took_s: float) -> dict[str, 
 
 def _explain(failed: Result) -> None:
     """Say what went wrong, the least that makes it go wrong, and how to see it again."""
-    _err.print(f"\n[bold red]Seed {failed.run.seed} fails:[/] {failed.failure}")
-    _err.print("Looking for the least that makes it fail ...")
+    _complain(f"\n[bold red]Seed {failed.run.seed} fails:[/] {_plain(failed)}")
+    _complain("Looking for the least that makes it fail ...")
     least = shrink(failed)
     options = least.run.options
-    _err.print(f"\n{options.workers} workers, {options.static} of them static, {options.assignor}:")
+    _complain(f"\n{options.workers} workers, {options.static} of them static, {options.assignor}:")
     for fault in least.run.faults:
-        _err.print(f"  {fault}")
+        _complain(f"  {fault}")
     if not least.run.faults:
-        _err.print("  nothing has to go wrong")
-    _err.print(f"[bold red]{least.failure}[/]")
-    _err.print(f"\nSee it again:  {failed.run.command} --trace")
+        _complain("  nothing has to go wrong")
+    _complain(f"[bold red]{_plain(least)}[/]")
+    _complain(f"\nSee it again:  {failed.run.command} --trace")
+
+
+def _complain(text: str) -> None:
+    """Print a line that is not broken into several, so that it can be copied."""
+    _err.print(text, soft_wrap=True)
+
+
+def _plain(result: Result) -> str:
+    """What went wrong, in whose text brackets are brackets."""
+    return escape(str(result.failure))
 
 
 def _trace(wanted: Run) -> int:
@@ -152,5 +163,5 @@ def _trace(wanted: Run) -> int:
         _out.print(line, markup=False, soft_wrap=True)
     if result.failure is None:
         return 0
-    _err.print(f"[bold red]{result.failure}[/]")
+    _complain(f"[bold red]{_plain(result)}[/]")
     return _FAILED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -30,6 +30,9 @@ __all__ = ["ASSIGNORS", "Scene", "SceneOptions"]
 
 GROUP: Final = "g"
 
+#: So many rebalances need no group that is let alone.
+_STORM: Final = 100
+
 #: The ways in which a group can share out its partitions.
 ASSIGNORS: Final[Mapping[str, Callable[[], Sequence[Assignor]]]] = {
     "cooperative-sticky": lambda: (CooperativeStickyAssignor(),),
@@ -49,6 +52,8 @@ class SceneOptions:
     static: int = 0
     topics: Mapping[str, int] = field(default_factory=lambda: {"jobs": 6, "more": 2})
     assignor: str = "cooperative-sticky"
+    #: How they are set up, but for their topics and names.
+    worker: WorkerOptions = field(default_factory=WorkerOptions)
     settings: Mapping[str, object] = field(default_factory=dict)
     #: How long things may go wrong.
     trouble_s: float = 40.0
@@ -90,6 +95,8 @@ class Scene:
         self._deeds = Deeds(self)
         #: Told what happens, and by whom, if anybody wants to know.
         self.on_told: Callable[[str, str], None] | None = None
+        #: The same for those who would rather have the events; what befalls the system is a text.
+        self.on_event: Callable[[str, ClientEvent | Event | str], None] | None = None
         if tamper is not None:
             tamper(self)
 
@@ -137,7 +144,10 @@ class Scene:
 
     def _wait_until_settled(self) -> None:
         until_s = self.world.now_s + self.options.patience_s
+        most = self.eye.counts["rebalances completed"] + _STORM
         while not self._is_settled():
+            if self.eye.counts["rebalances completed"] > most:
+                raise Violation(f"rebalances do not end: {self.describe()}")
             if not self.running and not self._deeds.unfinished:
                 self.add_worker()
             if self.world.now_s >= until_s:
@@ -199,14 +209,22 @@ class Scene:
         """The workers that take part."""
         return [worker for worker in self.workers if worker.is_running]
 
-    def add_worker(self, *, static: bool = False, like: WorkerOptions | None = None) -> Worker:
+    def add_worker(
+        self,
+        *,
+        static: bool = False,
+        like: WorkerOptions | None = None,
+        assignor: str | None = None,
+    ) -> Worker:
         """One more."""
         self._names += 1
         name = f"w{self._names}"
-        options = like or WorkerOptions(
-            topics=tuple(self.options.topics), instance=f"i{self._names}" if static else None
+        options = like or replace(
+            self.options.worker,
+            topics=tuple(self.options.topics),
+            instance=f"i{self._names}" if static else None,
         )
-        assignors = ASSIGNORS[self.options.assignor]()
+        assignors = ASSIGNORS[assignor or self.options.assignor]()
         worker = Worker(self.world, self.network, self.eye, name, GROUP, options, assignors)
         self.workers.append(worker)
         worker.on_event = partial(self._happened, worker)
@@ -221,7 +239,13 @@ class Scene:
 
     def _befall(self, fault: Fault) -> None:
         said = self._deeds.do(fault)
-        self.tell("fate", f"{fault.kind.replace('_', ' ')}: {said or 'nobody to do it to'}")
+        text = f"{fault.kind.replace('_', ' ')}: {said or 'nobody to do it to'}"
+        self.tell("fate", text)
+        self._pass_on("fate", text)
+
+    def _pass_on(self, who: str, event: ClientEvent | Event | str) -> None:
+        if self.on_event is not None:
+            self.on_event(who, event)
 
     def tell(self, who: str, what: str | None) -> None:
         """Let whoever wants to know what happens know."""
@@ -230,11 +254,13 @@ class Scene:
 
     def _journalled(self, ts_ms: int, event: Event) -> None:
         self.eye.journalled(ts_ms, event)
+        self._pass_on("coordinator", event)
         if self.on_told is not None:
             self.tell("coordinator", told_by_coordinator(event))
 
     def _happened(self, worker: Worker, event: ClientEvent) -> None:
         self.eye.happened(worker, event)
+        self._pass_on(worker.name, event)
         if self.on_told is not None:
             self.tell(worker.name, told_by_client(event))
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coterie_client import Partition
+from coterie_client.membership.events import CoordinatorLost, GroupJoined
 from coterie_client.membership.events import Event as ClientEvent
-from coterie_client.membership.events import GroupJoined
 from coterie_protocol.journal import (
     Event,
     MemberGone,
@@ -138,6 +138,8 @@ class WatchfulEye:
         """Only the newest owner may do something, or a fence must be able to tell."""
         seen = self._seen[partition.key]
         seen.asked = max(seen.asked, offset)
+        if not partition.is_owned:
+            self._blame(f"{partition}: {worker.name} works on what its own client says is lost")
         if partition.token < seen.token:
             if not self._is_excused(worker):
                 self._blame(f"{partition}: {worker.name} works on it with an old token")
@@ -147,7 +149,8 @@ class WatchfulEye:
     def committed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """From now on the offset must not be forgotten."""
         seen = self._seen[partition.key]
-        if partition.token < seen.token:
+        # It may have passed long before its worker hears so; the journal tells when.
+        if partition.token < seen.token and not self._is_excused(worker):
             self._blame(f"{partition}: a commit of {worker.name} passed with an old token")
         if self._world.now_s > self._forgotten_until_s.get(partition.topic, -1.0):
             seen.stored = max(seen.stored, offset)
@@ -169,6 +172,10 @@ class WatchfulEye:
             newest = self._story.generation(worker.group_id)
             if event.generation > newest:
                 self._blame(f"{worker.name} is in generation {event.generation}, after {newest}")
+        if isinstance(event, CoordinatorLost) and self.is_calm:
+            self._blame(
+                f"nothing is wrong with the coordinator, and {worker.name} {event.text}: {event}"
+            )
         self.counts[f"client: {event.text}"] += 1
 
     # -- what is done to them ------------------------------------------------------------------

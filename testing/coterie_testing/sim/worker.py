@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coterie_client import Group, Partition
+from coterie_client import Group, Partition, Release, Restart
 from coterie_client.assignors import Assignor
 from coterie_client.membership import Sources
 from coterie_client.membership.events import Event
@@ -55,6 +55,8 @@ class WorkerOptions:
     work_s: tuple[float, float] = (0.2, 2.0)
     #: How long work takes to end when it is told to.
     finish_s: tuple[float, float] = (0.0, 0.3)
+    #: What it can't work on, and so gives up.
+    cannot: Collection[tuple[str, int]] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -123,7 +125,8 @@ class Worker:
     async def _live(self) -> None:
         try:
             async with self.group as group:
-                await group.run(self._work)
+                policy = Release() if self.options.cannot else Restart()
+                await group.run(self._work, on_error=policy)
         except CoterieError as error:
             self.error = error
 
@@ -131,6 +134,8 @@ class Worker:
         self.witness.started(self, partition)
         try:
             offset = await self._find_place(partition)
+            if partition.key in self.options.cannot:
+                raise RuntimeError(f"no way to work on {partition}")
             while True:
                 await asyncio.sleep(self.world.random.uniform(*self.options.work_s))
                 offset += 1

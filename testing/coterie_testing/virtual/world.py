@@ -20,9 +20,12 @@ Ts = TypeVarTuple("Ts")
 #: Where virtual time begins: some moment in 2023, so that dates look like dates.
 EPOCH_S = 1_700_000_000.0
 
+#: So many steps without time passing are the sign of something that goes round in circles.
+_STEPS_AT_ONCE = 200_000
+
 
 class IdleError(RuntimeError):
-    """Nothing is left that could happen, and what was waited for has not happened."""
+    """What was waited for does not happen: nothing is left to do, or the same for ever."""
 
 
 class World:
@@ -38,6 +41,9 @@ class World:
         self.now_s = 0.0
         #: How many steps have been taken.
         self.steps = 0
+        #: When time last moved, and how many steps had been taken by then.
+        self._moved_s = 0.0
+        self._moved_at = 0
         self.processes: list[Process] = []
         self._ready: deque[tuple[Process, asyncio.Handle]] = deque()
         self._agenda: list[tuple[float, int, Process | None, asyncio.Handle]] = []
@@ -115,6 +121,10 @@ class World:
 
     def _count(self) -> None:
         self.steps += 1
+        if self.now_s > self._moved_s:
+            self._moved_s, self._moved_at = self.now_s, self.steps
+        elif self.steps - self._moved_at > _STEPS_AT_ONCE:
+            raise IdleError(f"time stands still at {self.now_s:g} s: somebody is busy for ever")
         if self.watch is not None:
             self.watch()
 

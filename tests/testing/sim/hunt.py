@@ -11,10 +11,21 @@ from coterie_testing.sim.faults import FaultOptions, plan
 from coterie_testing.sim.runs import Result, Run, execute, run_of
 from tests.testing.sim.mutants import Mutant
 
-__all__ = ["Catch", "hunt", "run_for"]
+__all__ = ["PROFILES", "Catch", "hunt", "run_for"]
 
-#: Nothing but processes that share a name, or come back under it.
-_NAMESAKES: Final = FaultOptions(twin_worker=3, restart_worker=2, add_worker=1, kill_coordinator=1)
+#: What has to go wrong for a bug to show, where chance would take long to come by it.
+PROFILES: Final = {
+    "namesakes": FaultOptions(
+        twin_worker=3, restart_worker=2, add_worker=1, kill_coordinator=1, slow_network=1
+    ),
+    "restarts": FaultOptions(kill_coordinator=3, add_worker=1, restart_worker=1),
+    "slow disks": FaultOptions(kill_coordinator=3, slow_disk=3, add_worker=2, failing_disk=1),
+    "clocks": FaultOptions(worker_clock_jump=4, add_worker=2, stop_worker=2, long=True),
+    "crowd": FaultOptions(add_worker=4, stop_worker=1),
+    "newcomers": FaultOptions(add_worker=4, stop_worker=3, slow_network=2),
+    "rifts": FaultOptions(part_worker=3, add_worker=2, long=True),
+    "stragglers": FaultOptions(add_worker=3, stop_worker=2, slow_network=3, slow_disk=2),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +49,18 @@ class Catch:
 
 
 def run_for(seed: int, profile: str) -> Run:
-    """The run that a seed stands for; the profile `static` is for members with names."""
-    if profile != "static":
+    """The run that a seed stands for; there are more profiles here than the command has."""
+    if profile not in PROFILES:
         return run_of(seed, profile)
     run = run_of(seed, "brief")
-    options = replace(run.options, static=run.options.workers)
-    return replace(run, options=options, faults=plan(seed, _NAMESAKES, options.trouble_s))
+    workers = 6 if profile == "crowd" else max(run.options.workers, 2)
+    options = replace(
+        run.options,
+        workers=workers,
+        static=workers if profile == "namesakes" else 0,
+        trouble_s=40.0 if profile == "rifts" else 10.0,
+    )
+    return Run(seed, profile, options, plan(seed, PROFILES[profile], options.trouble_s))
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:

@@ -3,6 +3,7 @@
 They live here so that nothing that is installed can switch them on.
 """
 
+# ruff: noqa: SLF001  # whoever plants a bug reaches inside
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -24,7 +25,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_server import packing
 from coterie_server.group import checks, joining, ledger, membership, offsets, rebalancing, recovery
 from coterie_server.group.group import Group
-from coterie_server.group.records import MemberRow
+from coterie_server.group.records import GroupRow, MemberRow
 from coterie_server.group.states import GroupState
 from coterie_server.group.turn import Turn
 from coterie_server.pump import Pump
@@ -77,47 +78,44 @@ def _mutant(
 # -- the coordinator: what is stored ---------------------------------------------------------------
 
 
-@_mutant(Turn, "finish")
+@_mutant(Turn, "finish", "restarts")
 def generation_not_stored(finish: Any, turn: Turn) -> Any:
-    """A group's row is stored with the generation that it had before."""
-    before = {group.id: row.generation for group, row in turn._touched.values()}
+    """A group's row is stored with the generation before."""
     outcome = finish(turn)
     outcome.records = [
-        replace(row, generation=max(before[row.group_id], 0))
-        if type(row).__name__ == "GroupRow" and row.group_id in before
-        else row
+        replace(row, generation=max(row.generation - 1, 0)) if isinstance(row, GroupRow) else row
         for row in outcome.records
     ]
     return outcome
 
 
-@_mutant(Pump, "when_durable")
+@_mutant(Pump, "when_durable", "slow disks")
 def answer_before_durable(_: Any, pump: Pump, action: Callable[..., None], *rest: object) -> None:
     """Replies leave while what they promise is still on its way to the disk."""
     if not pump._failed:
         action(*rest)
 
 
-@_mutant(Pump, "put")
+@_mutant(Pump, "put", "slow disks")
 def busy_disk_loses(put: Any, pump: Pump, records: Iterable[Any]) -> None:
     """What comes while the disk is busy is answered and never stored."""
     put(pump, records if pump._writer is None else ())
 
 
-@_mutant(packing, "_read")
+@_mutant(packing, "_read", "restarts")
 def recovery_drops_an_offset(read: Any, value: bytes) -> Any:
     """After a restart the first offset of each bundle is missing."""
     return read(value)[1:]
 
 
-@_mutant(recovery, "_resume")
+@_mutant(recovery, "_resume", "restarts")
 def generation_starts_anew(resume: Any, turn: Turn, group: Group) -> None:
     """After a restart the generations are counted from one again."""
     group.row = replace(group.row, generation=0)
     resume(turn, group)
 
 
-@_mutant(recovery, "recover")
+@_mutant(recovery, "recover", "restarts")
 def recovery_drops_a_member(recover: Any, turn: Turn, rows: Iterable[Any]) -> None:
     """After a restart the last member is missing."""
     kept = list(rows)
@@ -144,7 +142,7 @@ def parked_join_forgotten(answer: Any, turn: Turn, group: Group, member: Any) ->
         answer(turn, group, member)
 
 
-@_mutant(rebalancing, "_cancel_syncs")
+@_mutant(rebalancing, "_cancel_syncs", "crowd")
 def parked_syncs_forgotten(_: Any, turn: Turn, group: Group) -> None:
     """Who awaits an assignment when another rebalance begins is not told so."""
     del turn
@@ -185,20 +183,20 @@ def first_phase_never_times_out(arm: Any, turn: Turn, group: Group, kind: str, m
         arm(turn, group, kind, ms)
 
 
-@_mutant(membership, "_rebalance_without")
+@_mutant(membership, "_rebalance_without", "calm")
 def leaving_goes_unnoticed(_: Any, turn: Turn, group: Group, causes: list[str]) -> None:
     """When a member leaves, nobody takes over what it had."""
     del turn, group, causes
 
 
-@_mutant(checks, "check_member", "static")
+@_mutant(checks, "check_member", "namesakes")
 def namesakes_not_fenced(check: Any, *arguments: Any) -> Any:
     """A process whose name another one took over is only told that it is unknown."""
     error = check(*arguments)
     return ErrorCode.UNKNOWN_MEMBER_ID if error is ErrorCode.FENCED_INSTANCE_ID else error
 
 
-@_mutant(joining, "_hand_over", "static")
+@_mutant(joining, "_hand_over", "namesakes")
 def replaced_member_stays(hand_over: Any, turn: Turn, group: Group, old: Any, *rest: Any) -> Any:
     """A static member comes back under a new id, and its former one is valid as well."""
     new = hand_over(turn, group, old, *rest)
@@ -214,7 +212,7 @@ def late_commits_pass(check: Any, *arguments: Any) -> Any:
     return None if error in known else error
 
 
-@_mutant(offsets, "check_generation", "static")
+@_mutant(offsets, "check_generation", "namesakes")
 def fenced_commits_pass(check: Any, *arguments: Any) -> Any:
     """A commit of a process whose name another one took over is stored."""
     error = check(*arguments)
@@ -227,7 +225,7 @@ def guard_sees_nothing(*_: Any) -> list[Any]:
     return []
 
 
-@_mutant(rebalancing, "prepare", "calm")
+@_mutant(rebalancing, "prepare", "newcomers")
 def journal_skips_a_start(prepare: Any, turn: Turn, group: Group, *rest: Any) -> None:
     """The journal is not told of a rebalance that starts in the second phase of another."""
     events = len(turn.outcome.events)
@@ -248,14 +246,18 @@ def leader_withholds_nothing(_: Any, claims: Any, target: Any, subscriptions: An
 
 
 @_mutant(conversation, "offers")
-def joins_as_if_owning_nothing(offers: Any, assignors: Any, wanted: Any, had: Any, **rest: Any) -> Any:
+def joins_as_if_owning_nothing(
+    offers: Any, assignors: Any, wanted: Any, had: Any, **rest: Any
+) -> Any:
     """A member that keeps its partitions while it joins does not say so."""
     del had
     return offers(assignors, wanted, Claim(), **rest)
 
 
 @_mutant(Holdings, "revoke")
-def keeps_what_it_was_not_given(revoke: Any, self: Holdings, doomed: Any, reason: str, *rest: Any) -> None:
+def keeps_what_it_was_not_given(
+    revoke: Any, self: Holdings, doomed: Any, reason: str, *rest: Any
+) -> None:
     """A member goes on with partitions that are not in its assignment."""
     if reason != "assigned elsewhere":
         revoke(self, doomed, reason, *rest)
@@ -268,34 +270,28 @@ def lets_go_before_work_ends(revoke: Any, desk: Desk, partitions: Any) -> None:
     desk._driver.released(list(partitions))
 
 
-@_mutant(Commits, "is_pending", "swarm")
-def lets_go_before_commits_arrive(_: Any, commits: Commits, partition: Any) -> bool:
-    """A partition is let go of while its last commit is on its way."""
-    del commits, partition
-    return False
-
-
-@_mutant(Crew, "lost", "hostile")
+@_mutant(Crew, "lost", "rifts")
 def lost_work_goes_on(_: Any, crew: Crew, partitions: Any, reason: str) -> None:
     """Work on partitions that were lost is not ended."""
     del crew, partitions, reason
 
 
-@_mutant(Heart, "has_run_out", "hostile")
-def lease_ignored(_: Any, heart: Heart, now_ms: int) -> bool:
+@_mutant(Heart, "has_run_out", "rifts")
+def lease_ignored(has_run_out: Any, heart: Heart, now_ms: int) -> bool:
     """A member that hears nothing of the coordinator works on when its session must have ended."""
-    del heart, now_ms
+    if has_run_out(heart, now_ms):
+        heart.lease_until_ms = now_ms + 3_600_000
     return False
 
 
-@_mutant(Commits, "add", "rough")
+@_mutant(Commits, "add", "restarts")
 def commit_confirmed_when_asked(add: Any, commits: Commits, key: Any, *rest: Any) -> None:
     """A commit is reported as stored before it has been sent."""
     commits._post.do(Committed(key, None))
     add(commits, key, *rest)
 
 
-@_mutant(holdings, "token_of", "swarm")
+@_mutant(holdings, "token_of", "clocks")
 def tokens_without_generation(_: Any, generation: int, wall_ms: int) -> int:
     """A fencing token is nothing but the date."""
     del generation

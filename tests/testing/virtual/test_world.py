@@ -71,6 +71,19 @@ def test_watch_is_called_after_each_step() -> None:
     assert seen == [1, 2, 3]
 
 
+def test_going_round_in_circles_is_an_error() -> None:
+    """A process that is busy for ever without time passing does not hang the world."""
+    world = World()
+    process = Process(world, "p")
+
+    def again() -> None:
+        process.call_soon(again)
+
+    again()
+    with pytest.raises(IdleError, match="time stands still"):
+        world.run(1.0)
+
+
 def test_result_of_work_is_handed_out() -> None:
     """Work that is run in a process gives its result, and its exception."""
     world = World()

@@ -1,0 +1,55 @@
+"""The simulator finds planted bugs; `make sim-mutants` shows how soon it finds all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coterie_testing.sim.runs import execute
+from tests.testing.sim.hunt import PROFILES, hunt, run_for
+from tests.testing.sim.mutants import MUTANTS, Mutant
+
+#: Found within a run or two, and different enough.
+_QUICK = (
+    "one member not awaited",
+    "generation not stored",
+    "journal skips a start",
+    "fenced commits pass",
+    "lets go before work ends",
+    "lease ignored",
+)
+
+
+def _mutant(name: str) -> Mutant:
+    return next(mutant for mutant in MUTANTS if mutant.name == name)
+
+
+@pytest.mark.parametrize("name", _QUICK)
+def test_planted_bug_is_found(name: str) -> None:
+    """A bug in server or client shows after a few runs."""
+    assert hunt(_mutant(name), range(10)).result is not None
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_without_a_bug_nothing_is_found(profile: str) -> None:
+    """What makes bugs show does not make anything else look like one."""
+    for seed in range(3):
+        assert execute(run_for(seed, profile)).failure is None
+
+
+def test_bug_is_gone_after_the_hunt() -> None:
+    """Nothing of a planted bug is left behind."""
+    mutant = _mutant("lets go before work ends")
+    catch = hunt(mutant, range(10))
+    assert catch.result is not None
+    assert execute(catch.result.run).failure is None
+
+
+def test_there_are_enough_bugs() -> None:
+    """Each has a name of its own and a story, and the documentation tells all of them."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "simulator.md").read_text("utf-8")
+    assert all(f"| {mutant.story} |" in page for mutant in MUTANTS)
+    assert len(MUTANTS) >= 25
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    assert all(mutant.story for mutant in MUTANTS)

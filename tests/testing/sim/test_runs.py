@@ -1,0 +1,126 @@
+"""The system under random faults, with everything checked that must hold.
+
+Part of it is the same every time; another part is new every time, and a failure says how to see
+it again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from coterie_testing.sim.faults import Fault
+from coterie_testing.sim.runs import Result, Run, Tamper, execute, run_of, shrink
+from coterie_testing.sim.scene import Scene, SceneOptions
+from coterie_testing.sim.witness import Violation
+
+_FIXED: Final = {"brief": 25, "calm": 4, "rough": 4, "hostile": 4, "swarm": 4}
+_RANDOM_S: Final = 4.0
+
+
+def _check(run: Run) -> Result:
+    """Let a run happen, and fail with what helps to see it again."""
+    result = execute(run)
+    if result.failure is not None:
+        faults = "\n".join(f"  {fault}" for fault in run.faults)
+        pytest.fail(f"seed {run.seed}: {result.failure}\n{faults}\n{run.command} --trace")
+    return result
+
+
+@pytest.mark.parametrize("profile", _FIXED)
+def test_some_runs_of_each_profile(profile: str) -> None:
+    """Nothing that must not happen does, whatever the profile has go wrong."""
+    done = [_check(run_of(seed, profile)) for seed in range(_FIXED[profile])]
+    assert sum(result.counts["commits"] for result in done) > 0
+    assert sum(result.counts["rebalances completed"] for result in done) > 0
+
+
+@pytest.mark.parametrize("profile", ["brief", "swarm"])
+def test_runs_that_nobody_has_seen_before(profile: str) -> None:
+    """The same for seeds that are drawn anew each time."""
+    first = random.SystemRandom().randrange(10**9)
+    until_s = time.monotonic() + _RANDOM_S / 2
+    for seed in range(first, first + 1_000):
+        _check(run_of(seed, profile))
+        if time.monotonic() > until_s:
+            return
+
+
+def test_same_seed_gives_the_same_run() -> None:
+    """A run that is repeated takes the same steps to the same end."""
+    first, again = (execute(run_of(11, "rough")) for _ in range(2))
+    assert (first.steps, first.virtual_s, first.counts) == (
+        again.steps,
+        again.virtual_s,
+        again.counts,
+    )
+
+
+def test_seeds_differ() -> None:
+    """Another seed is another run."""
+    assert run_of(1, "hostile") != run_of(2, "hostile")
+    assert execute(run_of(1, "calm")).steps != execute(run_of(2, "calm")).steps
+
+
+# -- shrinking -------------------------------------------------------------------------------------
+
+
+def _fails_after(*kinds: str) -> Tamper:
+    """Plant a bug that shows as soon as each of these has befallen the system."""
+
+    def tamper(scene: Scene) -> None:
+        missing = set(kinds)
+
+        def look(who: str, what: object) -> None:
+            if who == "fate" and isinstance(what, str):
+                missing.discard(what.partition(":")[0].replace(" ", "_"))
+                if not missing:
+                    scene.eye.violation = Violation("planted")
+
+        scene.on_event = look
+
+    return tamper
+
+
+#: Two that matter to the tests below, among others that do not.
+_KINDS: Final = ("kill_worker", "cut_worker", "add_worker", "slow_disk", "grow_topic", "cut_worker")
+_LONG: Final = Run(
+    0,
+    "brief",
+    SceneOptions(workers=3, topics={"jobs": 3}, trouble_s=3.0),
+    tuple(Fault(0.5 + number / 4, kind, 1, 0.5, 1) for number, kind in enumerate(_KINDS)),
+)
+
+
+@pytest.mark.parametrize("kinds", [("cut_worker",), ("cut_worker", "grow_topic")])
+def test_shrinking_finds_the_least_faults(kinds: tuple[str, ...]) -> None:
+    """What remains of a failed run are the faults that it fails by, and one worker."""
+    tamper = _fails_after(*kinds)
+    failed = execute(_LONG, tamper)
+    assert len(failed.run.faults) > len(kinds)
+    least = shrink(failed, tamper)
+    assert str(least.failure) == "planted"
+    assert sorted(fault.kind for fault in least.run.faults) == sorted(kinds)
+    assert least.run.options.workers == 1
+
+
+def test_shrinking_keeps_what_is_the_least() -> None:
+    """A run that fails without any faults and workers to leave out stays as it is."""
+
+    def at_once(scene: Scene) -> None:
+        scene.world.after(1.0, setattr, scene.eye, "violation", Violation("planted"))
+
+    bare = replace(_LONG, faults=(), options=replace(_LONG.options, workers=1))
+    least = shrink(execute(bare, at_once), at_once)
+    assert least.run == bare
+
+
+def test_shrinking_gives_up_after_so_many_tries() -> None:
+    """Who has no time gets the best that was found by then."""
+    tamper = _fails_after("cut_worker")
+    failed = execute(_LONG, tamper)
+    assert shrink(failed, tamper, tries=0) is failed
