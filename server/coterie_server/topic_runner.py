@@ -15,6 +15,7 @@ from coterie_protocol.messages import FetchResponse
 from coterie_server.failures import failure
 from coterie_server.limit_log import LimitLog
 from coterie_server.pump import Pump
+from coterie_server.store import StoreError
 from coterie_server.topics import from_stored, outdated, to_stored
 
 if TYPE_CHECKING:
@@ -108,12 +109,17 @@ class TopicRunner:
         self._counts.counts = catalogue.counts
 
     async def ensure(self, name: str, partitions: int) -> None:
-        """Make sure, before anything is served, that a topic has so many partitions."""
-        if self._catalogue is None or self._pump is None:
-            raise AssertionError("the catalogue was not loaded")
-        answer = self._catalogue.ensure(name, partitions, self._clock.now_ms())
-        self._store_and_tell(answer)
-        await self._pump.settle()
+        """See to it that a topic has so many partitions; that is durable then.
+
+        Raises `TopicRefusal` if it can't be, and `StoreError` if the store fails.
+        """
+        catalogue, pump = self._catalogue, self._pump
+        if catalogue is not None and pump is not None:
+            answer = catalogue.ensure(name, partitions, self._clock.now_ms())
+            self._store_and_tell(answer)
+            await pump.settle()
+        if catalogue is None or self._catalogue is not catalogue:
+            raise StoreError(f"Topic '{name}' could not be stored; the log says why.")
 
     async def close(self) -> None:
         """Wait until what was begun is durable, and let nobody wait for records any longer."""

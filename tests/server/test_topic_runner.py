@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +14,8 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_server.clock import Clock
 from coterie_server.ids import RandomIds
 from coterie_server.net import Exchange
-from coterie_server.store import MemoryStore
+from coterie_server.store import MemoryStore, StoreError
+from coterie_server.store.abc import Record
 from coterie_server.topic_runner import CATALOGUE_SHARD, TopicCounts, TopicRunner
 from coterie_server.topics import Catalogue, TopicConfig
 
@@ -94,6 +96,39 @@ async def bench() -> Bench:
     for topic in ("orders", "payments"):
         await runner.ensure(topic, 1)
     return Bench(runner)
+
+
+class BrittleStore(MemoryStore):
+    """A store that can be told to fail."""
+
+    error: Exception | None = None
+
+    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+        """Fail if told to."""
+        if self.error is not None:
+            raise self.error
+        await super().append(shard, epoch, records)
+
+
+async def test_a_topic_that_can_not_be_stored_is_no_topic() -> None:
+    """Nor is the next one, while the catalogue is read again.
+
+    Seed 4941 of brief: the disk failed while the daemon made the topics that it was started with.
+    It went on as if the first one were there, and broke over the second one.
+    """
+    store = BrittleStore()
+    await store.open()
+    lease = await store.claim(CATALOGUE_SHARD, "node-1", "here:9092", 0, 60_000)
+    assert lease is not None
+    runner = TopicRunner(
+        lease, store, catalogue, Clock(), counts=TopicCounts(), on_change=lambda _change: None
+    )
+    await runner.load()
+    store.error = StoreError("disk full")
+    for topic in ("orders", "payments"):
+        with pytest.raises(StoreError, match=topic):
+            await runner.ensure(topic, 1)
+    await runner.close()
 
 
 async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
