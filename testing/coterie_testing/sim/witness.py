@@ -100,6 +100,11 @@ class WatchfulEye:
     def started(self, worker: Worker, partition: Partition) -> None:
         """Nobody else may be at it, and the token must be a new one."""
         seen = self._seen.setdefault(partition.key, _Seen())
+        if partition.token < seen.token and self._is_excused(worker):
+            # It does not know yet that it is out, and begins what another has begun since.
+            seen.running[worker] = partition.token
+            self.counts["unaware starts"] += 1
+            return
         others = [other for other in seen.running if not self._is_excused(other)]
         if others:
             names = ", ".join(other.name for other in others)

@@ -166,6 +166,27 @@ def test_replaced_owner_is_excused(scene: Scene) -> None:
     assert scene.blame == ""
 
 
+def test_who_does_not_know_that_it_is_out_may_begin_what_others_have(scene: Scene) -> None:
+    """Its assignment was on its way when its membership was ended (seed 8062 of brief)."""
+    scene.joined(scene.ann)
+    scene.eye.__dict__["_story"].expects_conflicts = True
+    replaced = MemberReplaced(
+        group="g",
+        instance="i",
+        member="x",
+        host="",
+        former_member="ann",
+        former_host="",
+        silent_ms=0,
+    )
+    scene.journal(replaced)
+    scene.do("started", scene.bob, Share(2))
+    scene.do("started", scene.ann, Share(1))
+    assert scene.blame == ""
+    scene.do("started", scene.bob, Share(1))
+    assert "token 1 after 2" in scene.blame
+
+
 def test_work_on_what_was_lost_is_seen(scene: Scene) -> None:
     """Whose client knows that it has lost a partition does nothing more for it."""
     scene.do("started", scene.ann, Share(1))
