@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +24,9 @@ from coterie_testing.sim.trace import follow
 __all__ = ["Wishes", "run"]
 
 _FAILED: Final = 1
+
+#: How much of a failed run's end is shown; all of it can be seen again.
+_TRACE_LINES: Final = 30
 _MISUSED: Final = 2
 
 #: Counts that say most about what was tried.
@@ -141,8 +145,10 @@ def _explain(failed: Result) -> None:
         _complain(f"  {fault}")
     if not least.run.faults:
         _complain("  nothing has to go wrong")
-    _complain(f"[bold red]{_plain(least)}[/]")
-    _complain(f"\nSee it again:  {failed.run.command} --trace")
+    _complain("\nHow it came to that:")
+    for line in deque(follow(least.run), _TRACE_LINES):
+        _err.print(line, markup=False, soft_wrap=True)
+    _complain(f"\nSee all of it again:  {failed.run.command} --trace")
 
 
 def _complain(text: str) -> None:

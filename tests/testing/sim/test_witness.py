@@ -184,7 +184,7 @@ def test_who_does_not_know_that_it_is_out_may_begin_what_others_have(scene: Scen
     scene.do("started", scene.ann, Share(1))
     assert scene.blame == ""
     scene.do("started", scene.bob, Share(1))
-    assert "token 1 after 2" in scene.blame
+    assert "two workers" in scene.blame
 
 
 def test_work_on_what_was_lost_is_seen(scene: Scene) -> None:
