@@ -182,7 +182,10 @@ def causes(bench: Bench) -> list[str]:
 async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
     bench: Bench,
 ) -> None:
-    """Or the group would not know before its members look by themselves, minutes later."""
+    """Or the group would not know before its members look by themselves, minutes later.
+
+    Seed 160 of hostile: a topic grew while the disk failed, and its new partition had no owner.
+    """
     await joined(bench)
     bench.store.error = StoreError("disk full")
     await bench.commit(5).reply_future
