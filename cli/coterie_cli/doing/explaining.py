@@ -66,7 +66,7 @@ def explained(record: Record) -> Iterator[str]:
 
 def _sentences(record: Record) -> Iterator[str]:
     total_ms = record.get("total_ms")
-    if total_ms is not None:
+    if total_ms is not None and record["prepare_ms"] is not None:
         phases = f"{_s(record['prepare_ms'])} until all had joined, {_s(record['complete_ms'])}"
         yield f"It took {_s(total_ms)}: {phases} until everybody knew what to do."
     if _OUTCOMES.get(record["outcome"]):
