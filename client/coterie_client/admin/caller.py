@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from coterie_client.admin.results import Result, Results, error_of
+from coterie_client.backoff import RetryOptions
 from coterie_client.errors import (
     AnswerTimedOutError,
     ClientClosedError,
@@ -19,7 +20,6 @@ from coterie_client.errors import (
     UnexpectedAnswerError,
 )
 from coterie_client.membership.actions import ANY, Anybody, NodeAddress
-from coterie_client.wire.backoff import RetryOptions
 from coterie_client.wire.network import Network
 from coterie_client.wire.versions import ByVersion
 from coterie_protocol.error_codes import ErrorCode

@@ -3,8 +3,8 @@
 `Network` sends a request to a node; `Connection` is one connection to one node.
 """
 
+from coterie_client.backoff import Backoff, RetryOptions
 from coterie_client.membership.actions import ANY, Anybody, Lane, NodeAddress
-from coterie_client.wire.backoff import Backoff, RetryOptions
 from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
 from coterie_client.wire.connection import Connection
 from coterie_client.wire.counters import ConnectionLimits, Counters

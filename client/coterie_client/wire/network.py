@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 import structlog
 
+from coterie_client.backoff import Backoff, RetryOptions
 from coterie_client.errors import (
     AnswerTimedOutError,
     ClientClosedError,
@@ -20,7 +21,6 @@ from coterie_client.errors import (
     ConnectionLostError,
 )
 from coterie_client.membership.actions import ANY, Anybody, Lane, NodeAddress
-from coterie_client.wire.backoff import Backoff, RetryOptions
 from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
 from coterie_client.wire.connection import Connection
 from coterie_client.wire.counters import ConnectionLimits, Counters
