@@ -70,8 +70,7 @@ class Holdings:
         mine = frozenset(partitions) & standing.owned.keys()
         if not mine:
             return
-        if not standing.releasing:
-            self._began_ms, self._deadline_ms, self._released = now_ms, deadline_ms, set()
+        self._begin(deadline_ms, now_ms)
         self._deadline_ms = min(self._deadline_ms or deadline_ms, deadline_ms)
         fresh = mine - standing.releasing
         if not fresh:
@@ -86,12 +85,16 @@ class Holdings:
         ended = frozenset(partitions) & standing.owned.keys() - standing.draining
         if not ended:
             return False
-        if not standing.releasing:
-            self._began_ms, self._deadline_ms, self._released = now_ms, deadline_ms, set()
+        self._begin(deadline_ms, now_ms)
         standing.finishing -= ended
         standing.draining |= ended
         standing.refused |= ended
         return True
+
+    def _begin(self, deadline_ms: int, now_ms: int) -> None:
+        """Reckon from now, unless something is being let go of already."""
+        if not self._standing.releasing:
+            self._began_ms, self._deadline_ms, self._released = now_ms, deadline_ms, set()
 
     def released(self, partitions: Iterable[TopicPartition]) -> None:
         """Work on these has ended; what it committed may still be on its way."""
