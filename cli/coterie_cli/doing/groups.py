@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coterie_cli.doing.connecting import administer
-from coterie_cli.doing.output import partitions, print_json, print_table, say
+from coterie_cli.doing.output import print_json, print_table, say
 from coterie_cli.options import Target
 from coterie_client.admin import GroupDescription
+from coterie_client.reporting import brief
 
 __all__ = ["delete", "describe", "list_all", "show_members"]
 
@@ -41,7 +42,7 @@ def show_members(group: GroupDescription) -> None:
             member.instance_id or "",
             member.client_id,
             member.host.lstrip("/"),
-            "?" if member.partitions is None else partitions(member.partitions),
+            "?" if member.partitions is None else brief(member.partitions),
         )
         for member in group.members
     )

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from coterie_cli.doing.connecting import MISUSED, administer, give_up
-from coterie_cli.doing.output import partitions, print_json, print_table, say
+from coterie_cli.doing.output import print_json, print_table, say
 from coterie_cli.options import Target
 from coterie_client.admin import Admin
 from coterie_client.admin.models import CommittedOffset
+from coterie_client.reporting import brief
 
 __all__ = ["Wish", "delete", "read_csv", "reset", "show"]
 
@@ -69,10 +70,10 @@ def delete(target: Target, group: str, chosen: Sequence[str], *, dry_run: bool) 
     if not doomed:
         say(f"{group} has no such offsets.")
     elif dry_run:
-        say(f"Would delete offsets of {partitions(doomed)}; this was a dry run.")
+        say(f"Would delete offsets of {brief(doomed)}; this was a dry run.")
     else:
         administer(target, lambda admin: admin.offsets.delete(group, doomed))
-        say(f"Deleted offsets of {partitions(doomed)}.")
+        say(f"Deleted offsets of {brief(doomed)}.")
 
 
 def _check(wish: Wish) -> None:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["as_json", "partitions", "print_json", "print_table", "say"]
+__all__ = ["as_json", "print_json", "print_table", "say"]
 
 #: Wide enough for tables whose cells should not be cut where nobody looks at a terminal.
 _WIDTH_OF_FILES: Final = 200
@@ -45,24 +45,6 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], empty
     if not console.is_terminal:
         console.width = max(console.width, _WIDTH_OF_FILES)
     console.print(table)
-
-
-def partitions(pairs: Iterable[tuple[str, int]]) -> str:
-    """Partitions, in short: `orders[0-3,7]`."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(pairs):
-        by_topic.setdefault(topic, []).append(number)
-    return " ".join(f"{topic}[{_ranges(numbers)}]" for topic, numbers in by_topic.items())
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
 def _cell(value: object) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from coterie_cli.doing.connecting import ask_http
 from coterie_cli.doing.explaining import explained, path_of
-from coterie_cli.doing.output import partitions
+from coterie_client.reporting import brief
 
 __all__ = ["picture", "watch"]
 
@@ -61,7 +61,7 @@ def _members(found: Mapping[str, Any]) -> Table:
         heard = "waits" if member["parked"] else f"{silent_s:.1f} s ago"
         owned = member["owned"]
         pairs = [(t, n) for t, numbers in (owned or {}).items() for n in numbers]
-        shown = "?" if owned is None else partitions(pairs) or "-"
+        shown = "?" if owned is None else brief(pairs) or "-"
         name = member["instance"] or member["member"]
         table.add_row(name, member["host"].lstrip("/"), heard, shown)
     return table
