@@ -21,7 +21,6 @@ from coterie_testing.sim.broken import BrokenAssignor
 from coterie_testing.sim.coordinator import Coordinator
 from coterie_testing.sim.deeds import Deeds
 from coterie_testing.sim.faults import PEOPLE, Fault
-from coterie_testing.sim.telling import told_by_client, told_by_coordinator
 from coterie_testing.sim.witness import Violation, WatchfulEye
 from coterie_testing.sim.worker import Worker, WorkerOptions
 from coterie_testing.virtual import Disk, Network, NetworkOptions, World
@@ -93,9 +92,7 @@ class Scene:
         self._faults = faults
         self._names = 0
         self._deeds = Deeds(self)
-        #: Told what happens, and by whom, if anybody wants to know.
-        self.on_told: Callable[[str, str], None] | None = None
-        #: The same for those who would rather have the events; what befalls the system is a text.
+        #: Told what happens, and by whom, if anybody wants to know. What befalls it is a text.
         self.on_event: Callable[[str, ClientEvent | Event | str], None] | None = None
         if tamper is not None:
             tamper(self)
@@ -241,28 +238,19 @@ class Scene:
         said = self._deeds.do(fault)
         text = f"{fault.kind.replace('_', ' ')}: {said or 'nobody to do it to'}"
         self.tell("fate", text)
-        self._pass_on("fate", text)
 
-    def _pass_on(self, who: str, event: ClientEvent | Event | str) -> None:
+    def tell(self, who: str, event: ClientEvent | Event | str) -> None:
+        """Let whoever wants to know what happens know."""
         if self.on_event is not None:
             self.on_event(who, event)
 
-    def tell(self, who: str, what: str | None) -> None:
-        """Let whoever wants to know what happens know."""
-        if self.on_told is not None and what is not None:
-            self.on_told(who, what)
-
     def _journalled(self, ts_ms: int, event: Event) -> None:
         self.eye.journalled(ts_ms, event)
-        self._pass_on("coordinator", event)
-        if self.on_told is not None:
-            self.tell("coordinator", told_by_coordinator(event))
+        self.tell("coordinator", event)
 
     def _happened(self, worker: Worker, event: ClientEvent) -> None:
         self.eye.happened(worker, event)
-        self._pass_on(worker.name, event)
-        if self.on_told is not None:
-            self.tell(worker.name, told_by_client(event))
+        self.tell(worker.name, event)
 
     def describe(self) -> str:
         """Who is about what."""

@@ -8,16 +8,15 @@ from dataclasses import fields
 from coterie_client.membership.events import Event as ClientEvent
 from coterie_protocol.journal import Event, OffsetsCommitted
 
-__all__ = ["line", "told_by_client", "told_by_coordinator"]
+__all__ = ["line", "told"]
 
 
-def told_by_client(event: ClientEvent) -> str:
-    """An event of the client's, in a line."""
-    return f"{event.text} {_details(event.details())}".rstrip()
-
-
-def told_by_coordinator(event: Event) -> str | None:
-    """An event of the journal's, in a line; None for those that tell too much."""
+def told(event: ClientEvent | Event | str) -> str | None:
+    """What happened, in a line; None for what happens too often."""
+    if isinstance(event, str):
+        return event
+    if isinstance(event, ClientEvent):
+        return f"{event.text} {_details(event.details())}".rstrip()
     if isinstance(event, OffsetsCommitted):
         return None
     values = {each.name: getattr(event, each.name) for each in fields(event)}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coterie_client.membership.events import Event as ClientEvent
+from coterie_protocol.journal import Event
 from coterie_testing.sim.runs import Run, execute
 from coterie_testing.sim.scene import Scene
-from coterie_testing.sim.telling import line
+from coterie_testing.sim.telling import line, told
 
 __all__ = ["follow"]
 
@@ -16,7 +18,12 @@ def follow(run: Run) -> Iterator[str]:
     lines: list[str] = []
 
     def listen(scene: Scene) -> None:
-        scene.on_told = lambda who, what: lines.append(line(scene.world.now_s, who, what))
+        def note(who: str, event: ClientEvent | Event | str) -> None:
+            what = told(event)
+            if what is not None:
+                lines.append(line(scene.world.now_s, who, what))
+
+        scene.on_event = note
 
     result = execute(run, listen)
     yield from lines
