@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -24,8 +24,8 @@ from coterie_server.clock import Clock
 from coterie_server.group import Call, Config, Coordinator, Refusal
 from coterie_server.ids import RandomIds
 from coterie_server.runner import ShardRunner
-from coterie_server.store import FencedError, Lease, MemoryStore, StoreError
-from coterie_server.store.abc import Record
+from coterie_server.store import FencedError, Lease, StoreError
+from tests.support.brittle_store import BrittleStore
 
 pytestmark = pytest.mark.asyncio
 
@@ -44,18 +44,6 @@ class Ticket:
     def answered(self) -> bool:
         """Whether the reply has come."""
         return self.reply_future.done()
-
-
-class BrittleStore(MemoryStore):
-    """A store that can be told to fail."""
-
-    error: Exception | None = None
-
-    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
-        """Fail if told to."""
-        if self.error is not None:
-            raise self.error
-        await super().append(shard, epoch, records)
 
 
 class Bench:

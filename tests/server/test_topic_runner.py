@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,9 +14,9 @@ from coterie_server.clock import Clock
 from coterie_server.ids import RandomIds
 from coterie_server.net import Exchange
 from coterie_server.store import MemoryStore, StoreError
-from coterie_server.store.abc import Record
 from coterie_server.topic_runner import CATALOGUE_SHARD, TopicCounts, TopicRunner
 from coterie_server.topics import Catalogue, TopicConfig
+from tests.support.brittle_store import BrittleStore
 
 pytestmark = pytest.mark.asyncio
 
@@ -96,18 +95,6 @@ async def bench() -> Bench:
     for topic in ("orders", "payments"):
         await runner.ensure(topic, 1)
     return Bench(runner)
-
-
-class BrittleStore(MemoryStore):
-    """A store that can be told to fail."""
-
-    error: Exception | None = None
-
-    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
-        """Fail if told to."""
-        if self.error is not None:
-            raise self.error
-        await super().append(shard, epoch, records)
 
 
 async def test_a_topic_that_can_not_be_stored_is_no_topic() -> None:
