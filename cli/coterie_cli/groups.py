@@ -6,18 +6,8 @@ from typing import Annotated
 
 import typer
 
-from coterie_cli.options import (
-    BOOTSTRAP,
-    HTTP,
-    Bootstrap,
-    CaFile,
-    Http,
-    Json,
-    Mechanism,
-    Target,
-    TlsOn,
-    User,
-)
+from coterie_cli.connected import connected
+from coterie_cli.options import HTTP, Http, Json, Target
 
 __all__ = ["app"]
 
@@ -27,54 +17,44 @@ Name = Annotated[str, typer.Argument(help="The group.", show_default=False)]
 
 
 @app.command("list")
+@connected
 def list_groups(
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
+    target: Target,
     state: Annotated[list[str] | None, typer.Option(help="Only groups in this state.")] = None,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
     json: Json = False,
 ) -> None:
     """Show all groups."""
     from coterie_cli.doing import groups  # noqa: PLC0415  # heavy
 
-    target = Target(bootstrap, tls, ca_file, user, mechanism)
     groups.list_all(target, state or (), as_json=json)
 
 
 @app.command()
+@connected
 def describe(
     group: Name,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
+    target: Target,
     json: Json = False,
 ) -> None:
     """Show a group's members and what each of them has."""
     from coterie_cli.doing import groups  # noqa: PLC0415  # heavy
 
-    groups.describe(Target(bootstrap, tls, ca_file, user, mechanism), group, as_json=json)
+    groups.describe(target, group, as_json=json)
 
 
 @app.command()
+@connected
 def delete(
     group: Name,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
+    target: Target,
 ) -> None:
     """Delete a group without members, and its offsets."""
     from coterie_cli.doing import groups  # noqa: PLC0415  # heavy
 
-    groups.delete(Target(bootstrap, tls, ca_file, user, mechanism), group)
+    groups.delete(target, group)
 
 
 @app.command()

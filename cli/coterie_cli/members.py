@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from coterie_cli.options import BOOTSTRAP, Bootstrap, CaFile, Json, Mechanism, Target, TlsOn, User
+from coterie_cli.connected import connected
+from coterie_cli.options import Json, Target
 
 __all__ = ["app"]
 
@@ -16,37 +17,30 @@ Name = Annotated[str, typer.Argument(help="The group.", show_default=False)]
 
 
 @app.command("list")
+@connected
 def list_members(
     group: Name,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
+    target: Target,
     json: Json = False,
 ) -> None:
     """Show a group's members."""
     from coterie_cli.doing import members  # noqa: PLC0415  # heavy
 
-    members.list_all(Target(bootstrap, tls, ca_file, user, mechanism), group, as_json=json)
+    members.list_all(target, group, as_json=json)
 
 
 @app.command()
+@connected
 def remove(
     group: Name,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
+    target: Target,
     member: Annotated[str, typer.Option(help="The member's id.")] = "",
     instance: Annotated[str | None, typer.Option(help="A static member's name instead.")] = None,
     reason: Annotated[str, typer.Option(help="Why; it is logged.")] = "removed by coterie",
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
 ) -> None:
     """Remove a member, such as a static one that will not come back."""
     from coterie_cli.doing import members  # noqa: PLC0415  # heavy
 
-    target = Target(bootstrap, tls, ca_file, user, mechanism)
     members.remove(target, group, member, instance, reason)

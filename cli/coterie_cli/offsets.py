@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from coterie_cli.options import BOOTSTRAP, Bootstrap, CaFile, Json, Mechanism, Target, TlsOn, User
+from coterie_cli.connected import connected
+from coterie_cli.options import Json, Target
 
 __all__ = ["app"]
 
@@ -23,27 +24,25 @@ Chosen = Annotated[
 
 
 @app.command()
+@connected
 def show(
     group: Name,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
+    target: Target,
     json: Json = False,
 ) -> None:
     """Show what a group has committed."""
     from coterie_cli.doing import offsets  # noqa: PLC0415  # heavy
 
-    offsets.show(Target(bootstrap, tls, ca_file, user, mechanism), group, as_json=json)
+    offsets.show(target, group, as_json=json)
 
 
 @app.command()
+@connected
 def reset(
     group: Name,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
+    target: Target,
     to: Annotated[
         str | None, typer.Option(metavar="earliest|latest|NUMBER", help="Where to go.")
     ] = None,
@@ -53,33 +52,24 @@ def reset(
     ] = None,
     topic: Chosen = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be.")] = False,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
 ) -> None:
     """Set offsets of a group without members at work."""
     from coterie_cli.doing import offsets  # noqa: PLC0415  # heavy
 
-    target = Target(bootstrap, tls, ca_file, user, mechanism)
     wish = offsets.Wish(to, shift, file, tuple(topic or ()))
     offsets.reset(target, group, wish, dry_run=dry_run)
 
 
 @app.command()
+@connected
 def delete(
     group: Name,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
+    target: Target,
     topic: Chosen = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
 ) -> None:
     """Delete offsets of topics that no member subscribes to."""
     from coterie_cli.doing import offsets  # noqa: PLC0415  # heavy
 
-    target = Target(bootstrap, tls, ca_file, user, mechanism)
     offsets.delete(target, group, tuple(topic or ()), dry_run=dry_run)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from coterie_cli.options import BOOTSTRAP, Bootstrap, CaFile, Json, Mechanism, Target, TlsOn, User
+from coterie_cli.connected import connected
+from coterie_cli.options import Json, Target
 
 __all__ = ["app"]
 
@@ -17,66 +18,54 @@ Partitions = Annotated[int, typer.Argument(min=1, help="How many partitions.", s
 
 
 @app.command("list")
+@connected
 def list_topics(
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
+    target: Target,
     json: Json = False,
 ) -> None:
     """Show all topics and how many partitions they have."""
     from coterie_cli.doing import topics  # noqa: PLC0415  # heavy
 
-    topics.list_all(Target(bootstrap, tls, ca_file, user, mechanism), as_json=json)
+    topics.list_all(target, as_json=json)
 
 
 @app.command()
+@connected
 def create(
     name: Name,
     partitions: Partitions,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
+    target: Target,
 ) -> None:
     """Create a topic."""
     from coterie_cli.doing import topics  # noqa: PLC0415  # heavy
 
-    topics.create(Target(bootstrap, tls, ca_file, user, mechanism), name, partitions)
+    topics.create(target, name, partitions)
 
 
 @app.command()
+@connected
 def grow(
     name: Name,
     partitions: Partitions,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
+    target: Target,
 ) -> None:
     """Give a topic more partitions; its groups share them out at once."""
     from coterie_cli.doing import topics  # noqa: PLC0415  # heavy
 
-    topics.grow(Target(bootstrap, tls, ca_file, user, mechanism), name, partitions)
+    topics.grow(target, name, partitions)
 
 
 @app.command()
+@connected
 def delete(
     name: Name,
-    bootstrap: Bootstrap = BOOTSTRAP,
     *,
-    tls: TlsOn = False,
-    ca_file: CaFile = None,
-    user: User = None,
-    mechanism: Mechanism = "PLAIN",
+    target: Target,
 ) -> None:
     """Delete a topic, and all groups' offsets in it."""
     from coterie_cli.doing import topics  # noqa: PLC0415  # heavy
 
-    topics.delete(Target(bootstrap, tls, ca_file, user, mechanism), name)
+    topics.delete(target, name)
