@@ -1,0 +1,107 @@
+"""From journals to tables, once: only what is new is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from coterie_pipeline.steps import parse
+from coterie_pipeline.steps.commits import ENDS
+from coterie_pipeline.warehouse import Moment, Warehouse
+
+__all__ = ["NoJournalsError", "Report", "read_ends", "run"]
+
+#: What a node calls its files, and what they are called when they are packed.
+_SEGMENTS: Final = "journal-*.jsonl{,.gz,.zst}"
+
+
+class NoJournalsError(Exception):
+    """There is nothing to read; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run did."""
+
+    #: How many files there are, and how many of them were read this time.
+    segments: int
+    fresh: int
+    moment: Moment
+
+
+def run(
+    spark: SparkSession,
+    journals: Sequence[str],
+    out: str,
+    *,
+    ends: DataFrame | None = None,
+    on_stage: Callable[[str], None] | None = None,
+) -> Report:
+    """Read what is new in the journals, and make the tables anew.
+
+    Raises `NoJournalsError` if there are none, and `WrongLayoutError` if `out` holds something
+    else.
+    """
+    tell = on_stage or (lambda _stage: None)
+    warehouse = Warehouse(spark, out)
+    state = warehouse.claim("run")
+    tell("looking for journals")
+    found = _segments(spark, journals)
+    if not found:
+        raise NoJournalsError(f"There are no journals in {', '.join(journals)}.")
+    known: dict[str, list[object]] = state.get("segments", {})
+    fresh = [path for path, mark in found.items() if known.get(path, [None])[:2] != list(mark)]
+    if fresh:
+        tell(f"reading {len(fresh)} files")
+        piece = f"run-{state.get('runs', 0) + 1:06}"
+        warehouse.add(piece, parse(_lines(spark, fresh)))
+        # A file that has grown was read as a whole: what was read of it before is out of date.
+        stale = [[path, known[path][2]] for path in fresh if path in known]
+        state["segments"] = known | {path: [*found[path], piece] for path in fresh}
+        state["stale"] = [*state.get("stale", []), *stale]
+        state["runs"] = state.get("runs", 0) + 1
+        warehouse.note(state)
+    latest = warehouse.latest()
+    if fresh or latest is None or ends is not None:
+        latest = warehouse.refresh(ends, tell)
+    return Report(len(found), len(fresh), latest)
+
+
+def read_ends(spark: SparkSession, path: str) -> DataFrame:
+    """Read where partitions end: CSV with the columns topic, partition, ts and offset."""
+    return spark.read.csv(path, header=True, schema=ENDS)
+
+
+def _segments(spark: SparkSession, journals: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+    """The files of journals: how long they are, and when they were changed last."""
+    files = (
+        spark.read.format("binaryFile")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", _SEGMENTS)
+    )
+    try:
+        found = files.load(list(journals)).select(
+            F.col("_metadata.file_path").alias("path"),
+            F.col("_metadata.file_size").alias("size"),
+            F.unix_millis("_metadata.file_modification_time").alias("changed_ms"),
+        )
+        return {row.path: (row.size, row.changed_ms) for row in found.orderBy("path").collect()}
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise NoJournalsError(f"There is no {', '.join(journals)}.") from error
+
+
+def _lines(spark: SparkSession, segments: Sequence[str]) -> DataFrame:
+    paths = [unquote(path) for path in segments]
+    return (
+        spark.read.option("lineSep", "\n")
+        .text(paths)
+        .select(F.col("_metadata.file_path").alias("segment"), "value")
+    )

@@ -1,0 +1,156 @@
+"""The schema of journal lines in Spark, derived from the dataclasses that declare them.
+
+All kinds share one wide row.  A field that has one type wherever it occurs is one column of its
+name; where kinds disagree, as about `members`, each has a column `<kind>_<field>` of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from coterie_protocol.journal import KINDS
+
+__all__ = ["CORRUPT", "ENVELOPE", "Divided", "columns", "divided", "line_schema", "required"]
+
+#: What every line begins with.
+ENVELOPE: Final = ("v", "ts", "node", "seq", "group", "kind")
+
+#: Where a line goes that does not fit.
+CORRUPT: Final = "_corrupt"
+
+_PLAIN: Final[Mapping[object, DataType]] = {
+    str: StringType(),
+    int: LongType(),
+    bool: BooleanType(),
+    Any: StringType(),  # as the text that JSON has for it
+}
+
+_ENVELOPE_TYPES: Final[Mapping[str, DataType]] = {
+    name: LongType() if name in ("v", "ts", "seq") else StringType() for name in ENVELOPE
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """A field about whose type kinds disagree: what it is called and what it is, for one kind."""
+
+    field: str
+    kind: str
+    type: DataType
+
+    @property
+    def column(self) -> str:
+        """The column that has it."""
+        return f"{self.kind}_{self.field}"
+
+
+@cache
+def divided() -> tuple[Divided, ...]:
+    """The fields that have a column for each kind."""
+    return tuple(
+        Divided(name, kind, type_)
+        for name, by_kind in _fields().items()
+        if _is_divided(by_kind)
+        for kind, type_ in by_kind.items()
+    )
+
+
+@cache
+def line_schema() -> StructType:
+    """What lines are read as: a divided field as the text that JSON has for it."""
+    shared = {name: next(iter(by_kind.values())) for name, by_kind in _fields().items()}
+    rest = {
+        name: StringType() if _is_divided(_fields()[name]) else type_
+        for name, type_ in shared.items()
+    }
+    return _struct({**_ENVELOPE_TYPES, **rest, CORRUPT: StringType()})
+
+
+@cache
+def columns() -> StructType:
+    """The columns of a line once it is read, the divided fields apart."""
+    shared = {
+        name: next(iter(by_kind.values()))
+        for name, by_kind in _fields().items()
+        if not _is_divided(by_kind)
+    }
+    return _struct({**_ENVELOPE_TYPES, **shared, **{each.column: each.type for each in divided()}})
+
+
+@cache
+def required() -> Mapping[str, tuple[str, ...]]:
+    """The columns that are never null in a line, by its kind."""
+    apart = {(each.kind, each.field): each.column for each in divided()}
+    return {
+        kind: tuple(
+            apart.get((kind, field.name), field.name)
+            for field in dataclasses.fields(event)
+            if field.name not in ENVELOPE and not _may_lack(event, field)
+        )
+        for kind, event in KINDS.items()
+    }
+
+
+def _may_lack(event: type[Any], field: dataclasses.Field[Any]) -> bool:
+    has_default = (
+        field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+    )
+    return has_default or type(None) in typing.get_args(_hints(event)[field.name])
+
+
+@cache
+def _fields() -> Mapping[str, Mapping[str, DataType]]:
+    """The fields of all kinds: by name, the type that it has in each kind."""
+    found: dict[str, dict[str, DataType]] = {}
+    for kind, event in KINDS.items():
+        for name, hint in _hints(event).items():
+            if name not in ENVELOPE:
+                found.setdefault(name, {})[kind] = _type_of(hint)
+    return found
+
+
+def _is_divided(by_kind: Mapping[str, DataType]) -> bool:
+    return len(set(by_kind.values())) > 1
+
+
+def _hints(cls: type[Any]) -> Mapping[str, object]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def _type_of(hint: Any) -> DataType:  # noqa: ANN401  # whatever annotates a field
+    """The type of Spark's that a field's annotation stands for."""
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return _struct({name: _type_of(each) for name, each in _hints(hint).items()})
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = (each for each in arguments if each is not type(None))
+        return _type_of(inner)
+    if origin is tuple:
+        return ArrayType(_type_of(arguments[0]))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return MapType(_type_of(arguments[0]), _type_of(arguments[1]))
+    raise TypeError(f"no type of Spark's stands for {hint}")
+
+
+def _struct(fields: Mapping[str, DataType]) -> StructType:
+    return StructType([StructField(name, type_) for name, type_ in fields.items()])

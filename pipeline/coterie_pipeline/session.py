@@ -1,0 +1,67 @@
+"""The Spark session: embedded, or on a cluster that is there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from coterie_pipeline.java import java_home
+
+__all__ = ["LOCAL", "spark_session"]
+
+#: All processors of this machine, in one process.
+LOCAL: Final = "local[*]"
+
+#: What Spark's own defaults get wrong for journals, wherever it runs.
+_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.app.name": "coterie",
+    "spark.sql.session.timeZone": "UTC",
+    # Files that are named in tables may have been deleted by their node.
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # State stores of streams: one for each shuffle partition, fixed at the first start.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+#: In one process there is nobody to tell and nothing to spread: what makes a cluster robust only
+#: costs time here.
+_LOCAL_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+}
+
+
+def spark_session(
+    master: str = LOCAL,
+    settings: Mapping[str, str] | None = None,
+    *,
+    memory: str | None = None,
+    cache: Path | None = None,
+) -> SparkSession:
+    """Start Spark; `settings` override what is set here.
+
+    Raises `NoJavaError` if no Java can be found.  Executors use the same Python as this process
+    unless PYSPARK_PYTHON says otherwise.
+    """
+    os.environ["JAVA_HOME"] = str(java_home(cache))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = dict(_SETTINGS)
+    if master.startswith("local"):
+        chosen |= _LOCAL_SETTINGS
+    if memory is not None:
+        chosen["spark.driver.memory"] = memory
+    builder = SparkSession.builder.master(master)
+    for key, value in {**chosen, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,144 @@
+"""From lines to tables: pure functions from DataFrames to DataFrames, one after the other.
+
+Nothing here reads or writes.  Spark looks at a plan as a whole, and what is made of what is made
+of what grows past what it can look at; so the steps are stages, and `make_tables` hands the result
+of each to `settle`, which puts it down somewhere and answers with what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from coterie_pipeline.steps.advice import advice
+from coterie_pipeline.steps.commits import commits
+from coterie_pipeline.steps.faults import costs, faults, gaps, overlaps
+from coterie_pipeline.steps.health import health
+from coterie_pipeline.steps.lines import each_once, in_order, is_kind
+from coterie_pipeline.steps.nodes import nodes, unread
+from coterie_pipeline.steps.ownership import intervals, ownership
+from coterie_pipeline.steps.parsing import parse
+from coterie_pipeline.steps.rebalances import numbered, rebalances, with_costs
+from coterie_pipeline.steps.sessions import sessions
+from coterie_pipeline.steps.statements import identities, kept, statements
+
+__all__ = ["STAGES", "Settle", "Stage", "checkpoint", "make_tables", "parse", "stages_for"]
+
+#: Puts the result of a stage down, and answers with a DataFrame that has no past.
+Settle = Callable[[str, DataFrame], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A step, and the stages whose results it is made of."""
+
+    name: str
+    sources: tuple[str, ...]
+    step: Callable[..., DataFrame]
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it makes a table, rather than what tables are made of."""
+        return not self.name.startswith("_")
+
+
+def _control(once: DataFrame) -> DataFrame:
+    return once.where("part = 'control'").transform(in_order).transform(numbered)
+
+
+def _horizons(once: DataFrame) -> DataFrame:
+    """Until when anything is known of each group."""
+    return once.where("`group` != ''").groupBy("group").agg(F.max("ts").alias("horizon_ms"))
+
+
+def _deletions(once: DataFrame) -> DataFrame:
+    """When each topic was deleted."""
+    return (
+        once.where(is_kind("topic_changed") & (F.col("change") == "deleted"))
+        .groupBy("topic")
+        .agg(F.array_sort(F.collect_list("ts")).alias("deleted_ms"))
+    )
+
+
+def _rebalances(control: DataFrame, known: DataFrame) -> DataFrame:
+    return rebalances(control, kept(control, known))
+
+
+def _commits(once: DataFrame, ends: DataFrame) -> DataFrame:
+    return commits(once.where("part = 'commits'"), ends)
+
+
+#: In an order in which each comes after what it is made of.
+STAGES: Final = (
+    Stage("_once", ("bronze",), each_once),
+    Stage("_control", ("_once",), _control),
+    Stage("_horizons", ("_once",), _horizons),
+    Stage("_deletions", ("_once",), _deletions),
+    Stage("_identities", ("_control",), identities),
+    Stage("_statements", ("_control", "_identities"), statements),
+    Stage("_intervals", ("_control", "_statements", "_identities", "_horizons"), intervals),
+    Stage("_rebalances", ("_control", "_identities"), _rebalances),
+    Stage("_gaps", ("_control", "_intervals", "_rebalances", "_deletions", "_horizons"), gaps),
+    Stage("_costs", ("_gaps", "_rebalances"), costs),
+    Stage("_overlaps", ("_intervals",), overlaps),
+    Stage("nodes", ("bronze", "_once", "_control"), nodes),
+    Stage("unread", ("bronze",), unread),
+    Stage("rebalances", ("_rebalances", "_costs"), with_costs),
+    Stage("ownership", ("_intervals",), ownership),
+    Stage("ownership_faults", ("_overlaps", "_gaps"), faults),
+    Stage("member_sessions", ("_control", "_identities"), sessions),
+    Stage("commits", ("_once", "ends"), _commits),
+    Stage(
+        "group_health",
+        (
+            *("rebalances", "ownership", "ownership_faults", "member_sessions", "commits"),
+            "_horizons",
+        ),
+        health,
+    ),
+    Stage(
+        "advice",
+        (
+            *("nodes", "unread", "rebalances", "ownership_faults", "member_sessions"),
+            *("group_health", "_control"),
+        ),
+        advice,
+    ),
+)
+
+
+def stages_for(names: Iterable[str]) -> tuple[Stage, ...]:
+    """The stages that some tables need."""
+    needed = set(names)
+    for stage in reversed(STAGES):
+        if stage.name in needed:
+            needed.update(stage.sources)
+    return tuple(stage for stage in STAGES if stage.name in needed)
+
+
+def checkpoint(_name: str, rows: DataFrame) -> DataFrame:
+    """Put a result down in Spark's own memory."""
+    return rows.localCheckpoint()
+
+
+def make_tables(
+    bronze: DataFrame,
+    ends: DataFrame,
+    settle: Settle = checkpoint,
+    names: Iterable[str] | None = None,
+) -> dict[str, DataFrame]:
+    """Every table, or those that are named, of what was parsed.
+
+    `ends` says where partitions end, if anything is known of that; see `commits.ENDS`.
+    """
+    wanted = STAGES if names is None else stages_for(names)
+    results: dict[str, DataFrame] = {"bronze": bronze, "ends": ends}
+    for stage in wanted:
+        made = stage.step(*(results[source] for source in stage.sources))
+        results[stage.name] = settle(stage.name, made)
+    tables = {stage.name for stage in wanted if stage.is_table}
+    return {name: result for name, result in results.items() if name in tables}

@@ -1,0 +1,87 @@
+"""Commits: how fast groups go on, how far behind they are, and whether an offset went back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from coterie_pipeline.tables import COMMITS
+
+__all__ = ["ENDS", "commits"]
+
+_HOUR_MS: Final = 3_600_000
+_MINUTE_MS: Final = 60_000
+_KEY: Final = ["group", "topic", "partition"]
+
+#: What is known of partitions' ends: where a partition ended when.
+ENDS: Final = "topic STRING, partition BIGINT, ts BIGINT, offset BIGINT"
+
+
+def commits(lines: DataFrame, ends: DataFrame) -> DataFrame:
+    """The table; `ends` has columns as in `ENDS`."""
+    hours = lines.transform(_steps).transform(_by_hour)
+    return _with_lag(hours, ends).select(*COMMITS.names)
+
+
+def _steps(lines: DataFrame) -> DataFrame:
+    """Every commit of a partition, with the offset before it."""
+    one = (
+        lines.select(
+            *("group", "node", "seq", "ts", "member", "generation"),
+            F.explode("offsets_committed_offsets").alias("topic", "offsets"),
+        )
+        .select("*", F.explode("offsets").alias("number", "offset"))
+        .withColumn("partition", F.col("number").cast("bigint"))
+    )
+    in_time = Window.partitionBy(*_KEY).orderBy("ts", "node", "seq")
+    return one.withColumns(
+        {
+            "hour_ms": F.col("ts") - F.col("ts") % _HOUR_MS,
+            "step": F.col("offset") - F.lag("offset").over(in_time),
+        }
+    )
+
+
+def _by_hour(steps: DataFrame) -> DataFrame:
+    order = F.struct("ts", "node", "seq")
+    span_ms = F.col("last_ms") - F.col("first_ms")
+    went_back = F.col("step") < 0
+    return (
+        steps.groupBy(*_KEY, "hour_ms")
+        .agg(
+            F.count("offset").alias("commits"),
+            F.min("ts").alias("first_ms"),
+            F.max("ts").alias("last_ms"),
+            F.min_by("offset", order).alias("first_offset"),
+            F.max_by("offset", order).alias("last_offset"),
+            F.coalesce(F.sum(F.greatest("step", F.lit(0))), F.lit(0)).alias("advanced"),
+            F.sum(went_back.cast("bigint")).alias("went_back"),
+            F.coalesce(F.max(F.when(went_back, -F.col("step"))), F.lit(0)).alias(
+                "deepest_regression"
+            ),
+            F.count_distinct(F.when(F.col("member") != "", F.col("member"))).alias("members"),
+            F.sum((F.col("member") == "").cast("bigint")).alias("outside"),
+        )
+        .withColumns(
+            {
+                "regressions": F.coalesce("went_back", F.lit(0)),
+                "per_minute": F.when(
+                    span_ms > 0, (F.col("commits") - 1) * F.lit(float(_MINUTE_MS)) / span_ms
+                ),
+            }
+        )
+    )
+
+
+def _with_lag(hours: DataFrame, ends: DataFrame) -> DataFrame:
+    by_hour = (
+        ends.withColumn("hour_ms", F.col("ts") - F.col("ts") % _HOUR_MS)
+        .groupBy("topic", "partition", "hour_ms")
+        .agg(F.max_by("offset", F.struct("ts", "offset")).alias("end_offset"))
+    )
+    behind = F.greatest(F.col("end_offset") - F.col("last_offset"), F.lit(0))
+    return hours.join(by_hour, ["topic", "partition", "hour_ms"], how="left").withColumn(
+        "lag", F.when(F.col("end_offset").isNotNull(), behind)
+    )

@@ -1,0 +1,125 @@
+"""The lines of journals as a whole: each once, each group's in one order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+__all__ = ["after", "before", "each_once", "in_order", "is_kind", "so_far"]
+
+_BEFORE_ALL: Final = -1
+
+
+def is_kind(*kinds: str) -> Column:
+    """Lines of one of these kinds."""
+    return F.col("kind").isin(*kinds)
+
+
+def before() -> WindowSpec:
+    """A group's lines before a line."""
+    return _group_order().rowsBetween(Window.unboundedPreceding, -1)
+
+
+def so_far() -> WindowSpec:
+    """A group's lines up to a line."""
+    return _group_order().rowsBetween(Window.unboundedPreceding, 0)
+
+
+def after() -> WindowSpec:
+    """A group's lines after a line."""
+    return _group_order().rowsBetween(1, Window.unboundedFollowing)
+
+
+def _group_order() -> WindowSpec:
+    return Window.partitionBy("group").orderBy("pos")
+
+
+def each_once(bronze: DataFrame) -> DataFrame:
+    """The lines that can be taken into account, each number of a node once.
+
+    A file may be given twice, as it is and compressed, and a number may be used twice, if the line
+    that had it was torn: then the one in the later file counts.  Files whose numbers keep to
+    themselves, as nearly all do, need no looking into.
+    """
+    good = bronze.where(F.col("why").isNull())
+    marked = good.join(F.broadcast(_entangled(good)), ["node", "segment"], how="left").withColumn(
+        "is_entangled", F.coalesce("is_entangled", F.lit(False))
+    )
+    latest_first = Window.partitionBy("node", "seq").orderBy(
+        F.desc(_file_name()), F.desc("digest"), F.desc("segment")
+    )
+    once = (
+        marked.where("is_entangled")
+        .withColumn("copy", F.row_number().over(latest_first))
+        .where("copy = 1")
+        .drop("copy")
+    )
+    return marked.where("not is_entangled").unionByName(once).drop("is_entangled")
+
+
+def _entangled(good: DataFrame) -> DataFrame:
+    """Files some of whose numbers may be there twice, within them or in another one."""
+    by_range = Window.partitionBy("node").orderBy("low", "high", "segment")
+    lower = by_range.rowsBetween(Window.unboundedPreceding, -1)
+    count = F.col("high") - F.col("low") + 1
+    # As many numbers as fit between the lowest and the highest, and their sum is right.
+    is_regular = (F.col("lines") == count) & (
+        F.col("sum") * 2 == (F.col("low") + F.col("high")) * count
+    )
+    overlaps = (F.max("high").over(lower) >= F.col("low")) | (
+        F.lead("low").over(by_range) <= F.col("high")
+    )
+    return (
+        good.groupBy("node", "segment")
+        .agg(
+            F.min("seq").alias("low"),
+            F.max("seq").alias("high"),
+            F.count("seq").alias("lines"),
+            F.sum(F.col("seq").cast("decimal(38,0)")).alias("sum"),
+        )
+        .withColumn("is_entangled", ~is_regular | F.coalesce(overlaps, F.lit(False)))
+        .where("is_entangled")
+        .select("node", "segment", "is_entangled")
+    )
+
+
+def _file_name() -> Column:
+    return F.element_at(F.split("segment", "/"), -1)
+
+
+def in_order(control: DataFrame) -> DataFrame:
+    """The lines about groups in each group's order, as `pos`, with a time that never goes back.
+
+    Within one node the numbers give the order.  When a group goes over to another node, whose
+    clock may disagree, the generation does: it never goes back.
+    """
+    of_node = Window.partitionBy("group", "node").orderBy("seq")
+    stint = Window.partitionBy("group", "node", "stint").orderBy("seq")
+    whole_stint = stint.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    order = Window.partitionBy("group").orderBy(
+        "stint_generation", "stint_ts", "node", "stint_seq", "seq"
+    )
+    begins = F.when(F.col("kind") == "group_recovered", 1).otherwise(0)
+    return (
+        control.where(F.col("group") != "")
+        .withColumn("stint", F.sum(begins).over(of_node))
+        .withColumn("clock", F.max("ts").over(of_node))
+        .withColumns(
+            {
+                "stint_generation": F.coalesce(
+                    F.first("generation", ignorenulls=True).over(whole_stint), F.lit(_BEFORE_ALL)
+                ),
+                "stint_ts": F.first("clock").over(whole_stint),
+                "stint_seq": F.first("seq").over(whole_stint),
+            }
+        )
+        .withColumns(
+            {
+                "pos": F.row_number().over(order).cast("bigint"),
+                "at": F.max("ts").over(order.rowsBetween(Window.unboundedPreceding, 0)),
+            }
+        )
+        .drop("stint", "clock", "stint_generation", "stint_ts", "stint_seq")
+    )

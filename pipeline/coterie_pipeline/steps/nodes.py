@@ -1,0 +1,117 @@
+"""Whether journals are whole: what is missing, what was there twice, whose clock is off."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from coterie_pipeline.steps.lines import before, is_kind
+from coterie_pipeline.tables import NODES, UNREAD
+
+__all__ = ["nodes", "unread"]
+
+#: How much of a line that can't be read is shown.
+_EXCERPT_CHARACTERS: Final = 120
+
+
+def nodes(bronze: DataFrame, once: DataFrame, ordered: DataFrame) -> DataFrame:
+    """The table: of all that was read, of the lines that count, and of the groups' lines."""
+    is_good = F.col("why").isNull()
+    return (
+        once.groupBy("node")
+        .agg(
+            F.count("seq").alias("lines"),
+            F.min("ts").alias("first_ms"),
+            F.max("ts").alias("last_ms"),
+        )
+        .join(_copies(bronze.where(is_good)), "node", how="left")
+        .join(_numbers(bronze), "node", how="left")
+        .join(_starts(once), "node", how="left")
+        .join(_set_back(once), "node", how="left")
+        .join(_behind(ordered), "node", how="left")
+        .select(*(_or_zero(column.name, column.type) for column in NODES.columns))
+    )
+
+
+def _or_zero(name: str, type_: str) -> Column:
+    return F.coalesce(name, F.lit(0).cast(type_)).alias(name) if type_ == "BIGINT" else F.col(name)
+
+
+def _copies(good: DataFrame) -> DataFrame:
+    """How many lines were there more than once, and how many numbers had different lines."""
+    return (
+        good.groupBy("node", "seq")
+        .agg(F.count("digest").alias("copies"), F.count_distinct("digest").alias("texts"))
+        .groupBy("node")
+        .agg(
+            F.sum(F.col("copies") - F.col("texts")).alias("duplicates"),
+            F.sum(F.when(F.col("texts") > 1, 1).otherwise(0)).alias("conflicts"),
+        )
+    )
+
+
+def _numbers(bronze: DataFrame) -> DataFrame:
+    """Which numbers are missing; a line that can't be read is there all the same."""
+    step = F.col("seq") - F.lag("seq").over(Window.partitionBy("node").orderBy("seq"))
+    return (
+        bronze.where("node is not null and seq is not null")
+        .select("node", "seq")
+        .distinct()
+        .withColumn("lost", step - 1)
+        .groupBy("node")
+        .agg(
+            F.min("seq").alias("first_seq"),
+            F.max("seq").alias("last_seq"),
+            F.sum("lost").alias("missing"),
+            F.sum(F.when(F.col("lost") > 0, 1).otherwise(0)).alias("gaps"),
+        )
+    )
+
+
+def _starts(once: DataFrame) -> DataFrame:
+    """How often each node started, and how often it had not stopped before."""
+    former = F.lag("kind").over(Window.partitionBy("node").orderBy("seq"))
+    is_start = is_kind("node_started")
+    return (
+        once.where(is_kind("node_started", "node_stopped"))
+        .withColumn("is_crash", is_start & F.coalesce(former == "node_started", F.lit(False)))
+        .groupBy("node")
+        .agg(
+            F.sum(is_start.cast("bigint")).alias("starts"),
+            F.sum(F.col("is_crash").cast("bigint")).alias("crashes"),
+        )
+    )
+
+
+def _set_back(once: DataFrame) -> DataFrame:
+    """How far each node's clock went back."""
+    so_far = Window.partitionBy("node").orderBy("seq").rowsBetween(Window.unboundedPreceding, 0)
+    return (
+        once.where("part = 'control'")
+        .withColumn("back_ms", F.max("ts").over(so_far) - F.col("ts"))
+        .groupBy("node")
+        .agg(F.max("back_ms").alias("clock_back_ms"))
+    )
+
+
+def _behind(ordered: DataFrame) -> DataFrame:
+    """How far each node's clock is behind those from which it took over groups."""
+    by_node = F.struct("ts", "node")
+    return (
+        ordered.withColumn("latest", F.max(by_node).over(before()))
+        .where(F.col("latest.node") != F.col("node"))
+        .withColumn("behind_ms", F.greatest(F.col("latest.ts") - F.col("ts"), F.lit(0)))
+        .groupBy("node")
+        .agg(F.max("behind_ms").alias("clock_behind_ms"))
+    )
+
+
+def unread(bronze: DataFrame) -> DataFrame:
+    """The table: each different line once for each file that has it."""
+    return (
+        bronze.where("why is not null")
+        .withColumn("excerpt", F.substring("line", 1, _EXCERPT_CHARACTERS))
+        .select(*UNREAD.names)
+    )

@@ -1,0 +1,189 @@
+"""What the pipeline keeps: the lines it read, and the tables it made of them.
+
+    OUT/
+      events/piece=.../part=...   every line that was read, as columns
+      tables/000007/<table>/      all tables as of one moment
+      latest.json                 which of these moments is the latest
+      state.json                  what was read so far
+
+A piece is what was read at one go.  It is written as a whole or not at all, and writing it once
+more changes nothing.  Tables are made aside and shown in one step, so a reader never finds some of
+them new and some of them old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructType
+
+from coterie_pipeline.files import Files
+from coterie_pipeline.schema import columns
+from coterie_pipeline.steps import STAGES, make_tables
+from coterie_pipeline.steps.commits import ENDS
+from coterie_pipeline.tables import TABLES
+
+__all__ = ["BRONZE", "Moment", "NoTablesError", "Warehouse", "WrongLayoutError", "bronze_schema"]
+
+#: The version of the layout; another one's directories are refused.
+LAYOUT: Final = 1
+
+BRONZE: Final = "events"
+
+#: How many moments are kept, so that who reads the tables can finish.
+_KEPT: Final = 2
+
+_LATEST: Final = "latest.json"
+_STATE: Final = "state.json"
+
+
+class NoTablesError(Exception):
+    """There are no tables in a directory; the message says what to do."""
+
+
+class WrongLayoutError(Exception):
+    """A directory can't be used for this; the message says why and what to do."""
+
+
+def bronze_schema() -> StructType:
+    """The columns of `events`."""
+    schema = StructType().add("segment", StringType())
+    for field in columns().fields:
+        schema.add(field)
+    return (
+        schema.add("why", StringType())
+        .add("line", StringType())
+        .add("digest", LongType())
+        .add("part", StringType())
+        .add("piece", StringType())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The tables as of one moment."""
+
+    number: int
+    rows: Mapping[str, int]
+
+
+class Warehouse:
+    """One directory of lines and tables, made by one kind of runner, `run` or `follow`."""
+
+    def __init__(self, spark: SparkSession, out: str) -> None:
+        self._spark = spark
+        self._files = Files(spark, out)
+        self.out = out.rstrip("/")
+
+    # -- what was read -------------------------------------------------------------------------
+
+    def claim(self, runner: str) -> dict[str, Any]:
+        """What a runner noted last; raises `WrongLayoutError` if the directory is another's."""
+        state = self._files.read_json(_STATE)
+        if state is None:
+            if self._files.names(""):
+                raise WrongLayoutError(
+                    f"{self.out} holds something else already: give an empty or a new directory."
+                )
+            state = {"layout": LAYOUT, "runner": runner}
+            self.note(state)
+        if state["layout"] != LAYOUT:
+            raise WrongLayoutError(
+                f"{self.out} was made by another version of Coterie: give a new directory, "
+                "and read the journals again."
+            )
+        if state["runner"] != runner:
+            raise WrongLayoutError(
+                f"{self.out} belongs to `coterie pipeline {state['runner']}`: go on with that, "
+                "or give another directory."
+            )
+        return dict(state)
+
+    def note(self, state: Mapping[str, Any]) -> None:
+        """Note what was read so far."""
+        self._files.write_json(_STATE, state)
+
+    def add(self, piece: str, bronze: DataFrame) -> None:
+        """Write a piece of what was read; a piece of the same name is replaced."""
+        path = self._files.path(f"{BRONZE}/piece={piece}")
+        bronze.drop("piece").write.mode("overwrite").option(
+            "partitionOverwriteMode", "static"
+        ).partitionBy("part").parquet(path)
+
+    def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
+        """Every line that was read and has not been read anew since, or only some parts."""
+        if not self._files.names(BRONZE):
+            return self._spark.createDataFrame([], bronze_schema())
+        read = self._spark.read.schema(bronze_schema()).parquet(self._files.path(BRONZE))
+        if parts is not None:
+            read = read.where(F.col("part").isin(*parts))
+        stale = (self._files.read_json(_STATE) or {}).get("stale", [])
+        if not stale:
+            return read
+        outdated = self._spark.createDataFrame(stale, "segment STRING, piece STRING")
+        return read.join(F.broadcast(outdated), ["segment", "piece"], how="left_anti")
+
+    # -- the tables ----------------------------------------------------------------------------
+
+    def refresh(
+        self, ends: DataFrame | None = None, on_stage: Callable[[str], None] | None = None
+    ) -> Moment:
+        """Make all tables anew of what was read, and show them in one step."""
+        number = (self._latest() or {"number": 0})["number"] + 1
+        folder = f"tables/{number:06}"
+        self._files.delete(folder)  # what a killed run left
+
+        def settle(name: str, rows: DataFrame) -> DataFrame:
+            if on_stage is not None:
+                on_stage(name)
+            path = self._files.path(f"{folder}/{name}")
+            rows.write.mode("overwrite").parquet(path)
+            return self._spark.read.schema(rows.schema).parquet(path)
+
+        if ends is None:
+            ends = self._spark.createDataFrame([], ENDS)
+        tables = make_tables(self.bronze(), ends, settle)
+        moment = Moment(number, {name: rows.count() for name, rows in tables.items()})
+        for stage in STAGES:
+            if not stage.is_table:
+                self._files.delete(f"{folder}/{stage.name}")
+        self._files.write_json(_LATEST, {"number": number, "rows": dict(moment.rows)})
+        self._forget(number)
+        return moment
+
+    def table(self, name: str) -> DataFrame:
+        """The latest state of a table; raises `NoTablesError` if there is none."""
+        return self.tables()[name]
+
+    def tables(self) -> dict[str, DataFrame]:
+        """The latest state of all tables, all of the same moment."""
+        latest = self._latest()
+        if latest is None:
+            raise NoTablesError(
+                f"There are no tables in {self.out}: make them with `coterie pipeline run`."
+            )
+        folder = f"tables/{latest['number']:06}"
+        return {
+            table.name: self._spark.read.schema(table.ddl).parquet(
+                self._files.path(f"{folder}/{table.name}")
+            )
+            for table in TABLES
+        }
+
+    def latest(self) -> Moment | None:
+        """The latest moment, if there is one."""
+        found = self._latest()
+        return None if found is None else Moment(found["number"], found["rows"])
+
+    def _latest(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self._files.read_json(_LATEST)
+        return found
+
+    def _forget(self, number: int) -> None:
+        for name in self._files.names("tables"):
+            if int(name) <= number - _KEPT:
+                self._files.delete(f"tables/{name}")
