@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from coterie_protocol.journal import (
     PhaseJoined,
     RebalanceCompleted,
     RebalanceStarted,
+    TopicChanged,
     read_line,
 )
 from coterie_server.history import History, Late, Outcome, Rebalance, Some
@@ -493,6 +495,34 @@ def test_partitions_that_nobody_wants_any_more_cost_nothing_later(
     assert last(history).stopped_partition_ms == 0
 
 
+@pytest.mark.parametrize("deleted_ms", [500, 3_000])
+def test_partitions_of_a_deleted_topic_do_not_stand_still(
+    history: History, deleted_ms: int
+) -> None:
+    """An hour may pass until the next rebalance; nobody waits for what is not there."""
+    both = {"m": {"t": (0,), "u": (0,)}}
+    history.observe(
+        0,
+        GroupRecovered(group="g", state="Stable", generation=1, members=("m",), assigned=both),
+    )
+    gone = TopicChanged(topic="u", change="deleted", partitions_before=1, partitions=0)
+    moments = sorted(
+        [
+            (deleted_ms, gone),
+            (1_000, started()),
+            (1_000, phase_joined(phase("m", after_ms=0, owned=both["m"]))),
+            (1_500, completed(assigned={"m": {"t": (0,)}})),
+        ],
+        key=lambda moment: moment[0],
+    )
+    for moment in moments:
+        history.observe(*moment)
+    history.observe(3_600_000, started())
+    history.observe(3_600_000, phase_joined(phase("m", after_ms=0, owned={"t": (0,)})))
+    history.observe(3_600_000, completed(assigned={"m": {"t": (0,)}}))
+    assert last(history).stopped_partition_ms == 0
+
+
 def test_cost_of_groups_that_cannot_be_read_is_unknown(
     world: WatchedWorld, history: History
 ) -> None:
@@ -688,9 +718,13 @@ def started(**values: Any) -> RebalanceStarted:
     return RebalanceStarted(**defaults | values)
 
 
-def phase(member: str, after_ms: int | None) -> MemberPhase:
-    """A member that joined."""
-    return MemberPhase(member=member, instance=None, host="h", joined_after_ms=after_ms)
+def phase(
+    member: str, after_ms: int | None, owned: Mapping[str, tuple[int, ...]] | None = None
+) -> MemberPhase:
+    """A member that joined, and what it says that it still owns."""
+    return MemberPhase(
+        member=member, instance=None, host="h", joined_after_ms=after_ms, owned=owned
+    )
 
 
 def phase_joined(*members: MemberPhase, **values: Any) -> PhaseJoined:

@@ -7,7 +7,7 @@ of each to `settle`, which puts it down somewhere and answers with what is there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -103,8 +103,8 @@ STAGES: Final = (
     Stage(
         "advice",
         (
-            *("nodes", "unread", "rebalances", "ownership_faults", "member_sessions"),
-            *("group_health", "_control"),
+            *("nodes", "unread", "rebalances", "ownership_faults", "member_sessions", "commits"),
+            "_control",
         ),
         advice,
     ),

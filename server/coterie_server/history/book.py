@@ -20,6 +20,7 @@ from coterie_protocol.journal import (
     PhaseJoined,
     RebalanceCompleted,
     RebalanceStarted,
+    TopicChanged,
 )
 from coterie_server.history.rebalance import NAMES_MAX, Late, Outcome, Rebalance, Some
 from coterie_server.history.standstill import Standstill
@@ -91,6 +92,8 @@ class History:
 
     def observe(self, ts_ms: int, event: Event) -> None:
         """Note an event; most kinds, commits above all, are none of its business."""
+        if isinstance(event, TopicChanged):
+            self._topic_changed(event)
         handle = self._HANDLERS.get(type(event))
         if handle is not None:
             handle(self, self._group(event.group), ts_ms, event)
@@ -101,6 +104,11 @@ class History:
             # Nobody can tell what the members of a group own that is heard of for the first time.
             group = self._groups[name] = _Group(Standstill(None))
         return group
+
+    def _topic_changed(self, event: TopicChanged) -> None:
+        if event.change == "deleted":
+            for group in self._groups.values():
+                group.standstill.deleted(event.topic)
 
     def _recovered(self, group: _Group, ts_ms: int, event: GroupRecovered) -> None:
         if group.running is not None and event.state not in _REBALANCING:

@@ -8,6 +8,7 @@ to somebody is in place.  The coordinator sees that in what it is told:
 - A member that is gone has let go of everything.
 - What an assignment takes from a member that still owned it, and gives to nobody yet, stands still
   from then on; the next rebalance gives it away and pays for that time.
+- What was deleted with its topic does not stand still: there is nothing to work on.
 
 So the figure is a lower bound.  Members stop their work a little before they join and start a
 little after they are answered, and one that has crashed stopped before it was missed.  A static
@@ -30,12 +31,14 @@ _Partition = tuple[str, int]
 class Standstill:
     """Which partitions of a group have an owner at work, and since when the others have none."""
 
-    __slots__ = ("_owned", "_stopped")
+    __slots__ = ("_deleted", "_owned", "_stopped")
 
     def __init__(self, owned: Mapping[str, Partitions] | None) -> None:
         #: By member; None if nobody can tell.
         self._owned: dict[str, Partitions] | None = None if owned is None else dict(owned)
         self._stopped: dict[_Partition, int] = {}
+        #: Topics that were deleted since the last assignment: their partitions can't stand still.
+        self._deleted: set[str] = set()
 
     def gone(self, member: str, ts: int) -> None:
         """A member is out of the group."""
@@ -46,6 +49,12 @@ class Standstill:
         """A static member came back under another id, with all it had."""
         if self._owned is not None and former in self._owned:
             self._owned[member] = self._owned.pop(former)
+
+    def deleted(self, topic: str) -> None:
+        """A topic is gone, and nobody can work on it."""
+        self._deleted.add(topic)
+        for partition in [each for each in self._stopped if each[0] == topic]:
+            del self._stopped[partition]
 
     def joined(self, phases: Iterable[MemberPhase], started_ms: int) -> None:
         """The members have said what they still own."""
@@ -75,6 +84,7 @@ class Standstill:
         owned, stopped = self._owned, self._stopped
         self._owned, self._stopped = None if assigned is None else dict(assigned), {}
         if owned is None or assigned is None:
+            self._deleted.clear()
             return
         in_between = [p for partitions in owned.values() for p in _each(partitions)]
         if needs_rejoin:
@@ -83,10 +93,12 @@ class Standstill:
         if in_between:
             at_work = {p for partitions in assigned.values() for p in _each(partitions)}
             self._stop((p for p in in_between if p not in at_work), ts)
+        self._deleted.clear()
 
     def _stop(self, partitions: Iterable[_Partition], ts: int) -> None:
         for partition in partitions:
-            self._stopped.setdefault(partition, ts)
+            if partition[0] not in self._deleted:
+                self._stopped.setdefault(partition, ts)
 
 
 def _each(partitions: Partitions) -> Iterator[_Partition]:
