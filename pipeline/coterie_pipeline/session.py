@@ -29,8 +29,11 @@ _SETTINGS: Final[Mapping[str, str]] = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
 }
+
+#: Spark tells much at its start that says nothing to who asked for a table.
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 #: In one process there is nobody to tell and nothing to spread: what makes a cluster robust only
 #: costs time here.
@@ -62,6 +65,9 @@ def spark_session(
     if memory is not None:
         chosen["spark.driver.memory"] = memory
     builder = SparkSession.builder.master(master)
-    for key, value in {**chosen, **(settings or {})}.items():
+    chosen |= settings or {}
+    quiet = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    chosen[_JAVA_OPTIONS] = f"{quiet} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

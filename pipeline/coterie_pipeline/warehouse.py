@@ -133,7 +133,8 @@ class Warehouse:
         self, ends: DataFrame | None = None, on_stage: Callable[[str], None] | None = None
     ) -> Moment:
         """Make all tables anew of what was read, and show them in one step."""
-        number = (self._latest() or {"number": 0})["number"] + 1
+        former = self.latest()
+        number = 1 if former is None else former.number + 1
         folder = f"tables/{number:06}"
         self._files.delete(folder)  # what a killed run left
 
@@ -161,27 +162,26 @@ class Warehouse:
 
     def tables(self) -> dict[str, DataFrame]:
         """The latest state of all tables, all of the same moment."""
-        latest = self._latest()
+        paths = self.paths()
+        return {
+            table.name: self._spark.read.schema(table.ddl).parquet(paths[table.name])
+            for table in TABLES
+        }
+
+    def paths(self) -> dict[str, str]:
+        """Where the latest state of each table is; raises `NoTablesError` if there is none."""
+        latest = self.latest()
         if latest is None:
             raise NoTablesError(
                 f"There are no tables in {self.out}: make them with `coterie pipeline run`."
             )
-        folder = f"tables/{latest['number']:06}"
-        return {
-            table.name: self._spark.read.schema(table.ddl).parquet(
-                self._files.path(f"{folder}/{table.name}")
-            )
-            for table in TABLES
-        }
+        folder = f"tables/{latest.number:06}"
+        return {table.name: self._files.path(f"{folder}/{table.name}") for table in TABLES}
 
     def latest(self) -> Moment | None:
         """The latest moment, if there is one."""
-        found = self._latest()
+        found = self._files.read_json(_LATEST)
         return None if found is None else Moment(found["number"], found["rows"])
-
-    def _latest(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self._files.read_json(_LATEST)
-        return found
 
     def _forget(self, number: int) -> None:
         for name in self._files.names("tables"):

@@ -7,14 +7,23 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coterie_pipeline.steps.advice.saying import advise, count_of, partition_name, seconds
+from coterie_pipeline.steps.advice.saying import (
+    advise,
+    count_of,
+    partition_name,
+    partition_seconds,
+    seconds,
+)
 
 __all__ = ["eager", "idle", "overlaps", "possible_overlaps", "without_owner"]
 
 #: Assignors that make everybody let go of everything first.
 _EAGER: Final = ("range", "roundrobin", "sticky")
-#: Less than this share of the time that stood still is not worth a change.
+#: Less than this, or than this share of the time that stood still, is not worth a change.
+_WORTHWHILE_MS: Final = 1_000
 _WORTHWHILE: Final = 0.1
+#: Until then a rebalance may just be going on.
+_PATIENCE_MS: Final = 10_000
 
 
 def overlaps(faults: DataFrame) -> DataFrame:
@@ -94,6 +103,7 @@ def eager(rebalances: DataFrame, faults: DataFrame) -> DataFrame:
             F.max("to_ms").alias("to_ms"),
         )
         .where(F.col("saves_partition_ms") >= _WORTHWHILE * F.col("stopped_ms"))
+        .where(F.col("saves_partition_ms") >= _WORTHWHILE_MS)
     )
     return advise(
         stopped.join(protocols, "group", how="inner"),
@@ -101,9 +111,9 @@ def eager(rebalances: DataFrame, faults: DataFrame) -> DataFrame:
         "costly",
         F.concat(
             F.lit("Of "),
-            seconds(F.col("stopped_ms")),
-            F.lit(" that partitions stood still, "),
-            seconds(F.col("saves_partition_ms")),
+            partition_seconds(F.col("stopped_ms")),
+            F.lit(" that stood still, "),
+            partition_seconds(F.col("saves_partition_ms")),
             F.lit(" were of partitions that went back to the member that had let go of them: "),
             F.col("protocol"),
             F.lit(" makes everybody stop. With cooperative-sticky they would have gone on."),
@@ -124,6 +134,7 @@ def without_owner(faults: DataFrame) -> DataFrame:
             F.min("from_ms").alias("from_ms"),
             F.max("to_ms").alias("to_ms"),
         )
+        .where(F.col("to_ms") - F.col("from_ms") >= _PATIENCE_MS)
     )
     return advise(
         open_,

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from coterie_pipeline.tables import ADVICE
 
-__all__ = ["advise", "count_of", "partition_name", "seconds"]
+__all__ = ["advise", "count_of", "partition_name", "partition_seconds", "seconds"]
 
 
 def advise(
@@ -49,6 +49,11 @@ def seconds(ms: Column) -> Column:
         .when(value < 100, F.format_string("%.1f s", value))
         .otherwise(F.format_string("%,.0f s", value))
     )
+
+
+def partition_seconds(ms: Column) -> Column:
+    """A time that is added up over partitions."""
+    return F.format_string("%,.1f partition-seconds", ms / 1000)
 
 
 def count_of(number: Column, one: str, many: str) -> Column:

@@ -20,15 +20,51 @@ _ALIVE_MS: Final = 600_000
 #: A limit that most of the silences would have kept within is worth proposing.
 _MOST: Final = 0.8
 _OFTEN: Final = 3
+#: How many silences are given as evidence.
+_SILENCES_SHOWN: Final = 100
 
 
 def sessions(memberships: DataFrame, rebalances: DataFrame) -> DataFrame:
     """Members that were given up and were there again: how long a limit would have kept them."""
+    median_over_ms = F.greatest(_middle("silences") - F.col("limit_ms"), F.lit(0))
+    sentence = F.concat(
+        F.col("about"),
+        F.lit(" was given up as silent "),
+        count_of(F.col("times"), "time", "times"),
+        F.lit(" and came back, typically "),
+        seconds(median_over_ms),
+        F.lit(" over its limit of "),
+        seconds(F.col("limit_ms")),
+        F.lit("; the group had "),
+        count_of(F.col("rebalances"), "rebalance", "rebalances"),
+        F.lit(" in all. With session.timeout.ms="),
+        F.col("proposal_ms").cast("string"),
+        F.lit(" it would have been given up "),
+        count_of(F.col("left"), "time", "times"),
+        F.lit(", but a dead member would be missed that much later."),
+    )
+    silences = F.slice("silences", 1, _SILENCES_SHOWN).cast("array<string>")
+    numbers = ("times", "left", "limit_ms", "proposal_ms")
+    return advise(
+        _proposals(_silences(memberships), rebalances),
+        "session_timeout",
+        "costly",
+        sentence,
+        {
+            **{name: F.col(name) for name in numbers},
+            "silences_ms": F.array_join(silences, ", "),
+        },
+    )
+
+
+def _silences(memberships: DataFrame) -> DataFrame:
+    """Who was given up, and for how long it had really been silent if it came back."""
     is_back = F.col("back_after_ms") <= _ALIVE_MS
-    silences = (
+    silence_ms = F.when(is_back, F.col("silent_ms") + F.col("back_after_ms"))
+    return (
         memberships.where("ended = 'session_expired' and silent_ms is not null")
-        .withColumn("silence_ms", F.when(is_back, F.col("silent_ms") + F.col("back_after_ms")))
-        .groupBy("group", "identity")
+        .withColumn("silence_ms", silence_ms)
+        .groupBy("group", F.col("identity").alias("about"))
         .agg(
             F.count("member").alias("times"),
             F.array_sort(F.collect_list("silence_ms")).alias("silences"),
@@ -38,64 +74,32 @@ def sessions(memberships: DataFrame, rebalances: DataFrame) -> DataFrame:
         )
         .where(F.size("silences") >= _OFTEN)
     )
+
+
+def _proposals(silences: DataFrame, rebalances: DataFrame) -> DataFrame:
+    """What another limit would have changed."""
+    by_silence = F.col("root_cause") == "session_expired"
     costs = rebalances.groupBy("group").agg(
         F.count("rebalance").alias("rebalances"),
-        F.sum(F.when(_by_silence(), F.col("stopped_partition_ms"))).alias("stopped_ms"),
-        F.sum(_by_silence().cast("bigint")).alias("of_silence"),
+        F.sum(F.when(by_silence, F.col("stopped_partition_ms"))).alias("stopped_ms"),
+        F.sum(by_silence.cast("bigint")).alias("of_silence"),
     )
-    proposed = (
+    kept_within = F.size(F.filter("silences", lambda silence: silence < F.col("proposal_ms")))
+    saved = F.col("stopped_ms") * (F.col("times") - F.col("left"))
+    return (
         silences.withColumn("proposal_ms", _proposal())
         .where("proposal_ms is not null")
-        .withColumn("left", F.col("times") - _within("proposal_ms"))
+        .withColumn("left", F.col("times") - kept_within)
         .join(costs, "group", how="inner")
         .withColumn(
             "saves_partition_ms",
-            (
-                F.col("stopped_ms")
-                * (F.col("times") - F.col("left"))
-                / F.greatest("of_silence", F.lit(1))
-            ).cast("bigint"),
+            (saved / F.greatest("of_silence", F.lit(1))).cast("bigint"),
         )
-        .withColumnRenamed("identity", "about")
-    )
-    middle = ((F.size("silences") + 1) / 2).cast("int")
-    median_over_ms = F.element_at("silences", middle) - F.col("limit_ms")
-    return advise(
-        proposed,
-        "session_timeout",
-        "costly",
-        F.concat(
-            F.col("about"),
-            F.lit(" was given up as silent "),
-            count_of(F.col("times"), "time", "times"),
-            F.lit(" and came back, typically "),
-            seconds(F.greatest(median_over_ms.cast("bigint"), F.lit(0))),
-            F.lit(" over its limit of "),
-            seconds(F.col("limit_ms")),
-            F.lit("; the group had "),
-            count_of(F.col("rebalances"), "rebalance", "rebalances"),
-            F.lit(" in all. With session.timeout.ms="),
-            F.col("proposal_ms").cast("string"),
-            F.lit(" it would have been given up "),
-            count_of(F.col("left"), "time", "times"),
-            F.lit(", but a dead member would be missed that much later."),
-        ),
-        {
-            "times": F.col("times"),
-            "left": F.col("left"),
-            "limit_ms": F.col("limit_ms"),
-            "proposal_ms": F.col("proposal_ms"),
-            "silences_ms": F.array_join(F.slice("silences", 1, 100).cast("array<string>"), ", "),
-        },
     )
 
 
-def _by_silence() -> Column:
-    return F.col("root_cause") == "session_expired"
-
-
-def _within(limit: str) -> Column:
-    return F.size(F.filter("silences", lambda silence: silence < F.col(limit)))
+def _middle(sorted_: str) -> Column:
+    return F.element_at(sorted_, ((F.size(sorted_) + 1) / 2).cast("int"))
 
 
 def _proposal() -> Column:

@@ -1,0 +1,197 @@
+"""What `coterie pipeline` does with Spark."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+from rich.console import Console
+
+from coterie_cli.doing.connecting import FAILED, MISUSED, give_up
+from coterie_cli.doing.output import as_json, print_json, print_table
+from coterie_cli.pipeline import Engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+__all__ = ["FollowWish", "follow", "report", "run"]
+
+_err: Final = Console(stderr=True, highlight=False)
+
+#: What an advice's severity looks like.
+_COLOURS: Final = {"wrong": "red", "costly": "yellow", "note": "default"}
+
+
+@dataclass(frozen=True, slots=True)
+class FollowWish:
+    """How to follow."""
+
+    every_s: float
+    refresh_s: float
+    storm: str
+    once: bool
+    json: bool
+
+
+def run(engine: Engine, journals: Sequence[str], out: str, ends: str | None, *, json: bool) -> int:
+    """Make the tables, and say what is in them."""
+    with _progress() as tell, _started(engine, tell) as spark:
+        from coterie_pipeline.batch import NoJournalsError, read_ends  # noqa: PLC0415
+        from coterie_pipeline.batch import run as run_batch  # noqa: PLC0415
+        from coterie_pipeline.warehouse import Warehouse, WrongLayoutError  # noqa: PLC0415
+
+        known = None if ends is None else read_ends(spark, ends)
+        try:
+            done = run_batch(spark, journals, out, ends=known, on_stage=tell)
+        except (NoJournalsError, WrongLayoutError) as error:
+            give_up(str(error), MISUSED)
+        tell("reading the advice")
+        warehouse = Warehouse(spark, out)
+        advice = warehouse.table("advice").collect()
+        paths = warehouse.paths()
+    if json:
+        rows = done.moment.rows
+        print_json({"segments": done.segments, "fresh": done.fresh, "rows": rows, "tables": paths})
+        return 0
+    typer.echo(f"Read {done.fresh} of {done.segments} files; the others were read before.")
+    print_table(
+        ("TABLE", "ROWS", "PARQUET"),
+        [(name, done.moment.rows[name], path) for name, path in paths.items()],
+        "There are no tables.",
+    )
+    _print_advice(advice)
+    return 0
+
+
+def _print_advice(advice: Sequence[Row]) -> None:
+    """The sentences, the worst first."""
+    console = Console(highlight=False)
+    order = list(_COLOURS)
+    for row in sorted(advice, key=lambda row: (order.index(row.severity), row.group, row.sentence)):
+        group = f"{row.group}: " if row.group else ""
+        console.print(f"{row.severity:7}", style=_COLOURS[row.severity], end="")
+        console.print(f"{group}{row.sentence}", markup=False, soft_wrap=True)
+
+
+def follow(engine: Engine, journals: Sequence[str], out: str, wish: FollowWish) -> int:
+    """Follow journals until it is stopped."""
+    with _progress() as tell, _started(engine, tell) as spark:
+        from coterie_pipeline.streaming.alerts import Storm  # noqa: PLC0415  # an extra
+        from coterie_pipeline.streaming.follow import (  # noqa: PLC0415
+            CheckpointError,
+            FollowOptions,
+            Progress,
+        )
+        from coterie_pipeline.streaming.follow import follow as follow_journals  # noqa: PLC0415
+        from coterie_pipeline.streaming.files import SourceError  # noqa: PLC0415
+        from coterie_pipeline.warehouse import WrongLayoutError  # noqa: PLC0415
+
+        def on_progress(progress: Progress) -> None:
+            behind = (
+                f", {progress.behind_bytes / 1e6:,.1f} MB behind" if progress.behind_bytes else ""
+            )
+            tell(f"{progress.lines:,} lines in {progress.batches:,} batches{behind}")
+
+        rebalances, minutes = _storm(wish.storm)
+        options = FollowOptions(
+            every_s=wish.every_s,
+            refresh_s=wish.refresh_s,
+            once=wish.once,
+            storm=Storm(rebalances, minutes * 60_000),
+        )
+        try:
+            follow_journals(
+                spark,
+                journals,
+                out,
+                options,
+                on_alert=lambda row: _print_alert(row, json=wish.json),
+                on_progress=on_progress,
+            )
+        except (CheckpointError, WrongLayoutError) as error:
+            give_up(str(error), MISUSED)
+        except SourceError as error:
+            give_up(str(error), FAILED)
+    return 0
+
+
+def _storm(text: str) -> tuple[int, int]:
+    rebalances, _, minutes = text.partition("/")
+    if not (rebalances.isdecimal() and minutes.isdecimal() and int(rebalances) and int(minutes)):
+        give_up(f"--storm {text}: expected REBALANCES/MINUTES, such as 10/5.", MISUSED)
+    return int(rebalances), int(minutes)
+
+
+def _print_alert(row: Row, *, json: bool) -> None:
+    if json:
+        typer.echo(json_text.dumps(as_json(row.asDict(recursive=True))))
+        return
+    when = datetime.fromtimestamp(row.at_ms / 1000, UTC).astimezone()
+    typer.echo(f"{when:%Y-%m-%d %H:%M:%S}  {row.kind.replace('_', ' ')}  {row.sentence}")
+
+
+def report(engine: Engine, tables: str, output: Path, *, json: bool) -> int:
+    """Write the report."""
+    with _progress() as tell, _started(engine, tell) as spark:
+        from coterie_pipeline.report import write_report  # noqa: PLC0415  # an extra
+        from coterie_pipeline.warehouse import NoTablesError, Warehouse  # noqa: PLC0415
+
+        try:
+            found = Warehouse(spark, tables).tables()
+        except NoTablesError as error:
+            give_up(str(error), MISUSED)
+        tell("drawing")
+        summary = write_report(found, output)
+    if json:
+        print_json(summary)
+        return 0
+    drawn = (
+        f", {summary.groups_drawn} of them drawn" if summary.groups_drawn < summary.groups else ""
+    )
+    typer.echo(
+        f"{output}: {summary.groups:,} groups{drawn}, {summary.rebalances:,} rebalances, "
+        f"{summary.overlaps:,} overlaps; {summary.size_bytes / 1e6:.1f} MB. Open it in a browser."
+    )
+    return 0
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Something to look at while Spark works, for who sits at a terminal."""
+    with _err.status("...") as status:
+        yield lambda what: status.update(what.removeprefix("_").replace("_", " "))
+
+
+@contextmanager
+def _started(engine: Engine, tell: Callable[[str], None]) -> Iterator[SparkSession]:
+    """Start Spark, and stop it in the end."""
+    try:
+        from coterie_pipeline.java import NoJavaError  # noqa: PLC0415  # an extra
+        from coterie_pipeline.session import spark_session  # noqa: PLC0415
+    except ImportError:
+        give_up("Spark is not installed: pip install 'coterie[pipeline]'.", MISUSED)
+    tell("starting Spark")
+    try:
+        session = spark_session(engine.master, _settings(engine), memory=engine.memory)
+    except NoJavaError as error:
+        give_up(str(error), MISUSED)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _settings(engine: Engine) -> dict[str, str]:
+    settings = {}
+    for text in engine.conf or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            give_up(f"--conf {text}: expected KEY=VALUE.", MISUSED)
+        settings[key] = value
+    return settings

@@ -1,0 +1,66 @@
+"""A worker that uses aiokafka: partitions, commits and fencing from Coterie.
+
+    coterie serve --topic shards:6
+    python examples/aiokafka_worker.py
+
+Nothing has to be set for Coterie. It stores no records, so nothing is fetched: what a partition
+stands for is up to you.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+
+TOPIC = "shards"
+
+
+class Shards(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """How far we are with each of our shards."""
+
+    def __init__(self, consumer: AIOKafkaConsumer) -> None:
+        self._consumer = consumer
+        self.done: dict[TopicPartition, int] = {}
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Go on where the last owner was."""
+        self.done |= {shard: await self._consumer.committed(shard) or 0 for shard in assigned}
+        print("works on", *sorted(shard.partition for shard in self.done), flush=True)
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Finish with these: when this returns, they may go to somebody else."""
+        await self.commit()
+        self.done = {shard: done for shard, done in self.done.items() if shard not in revoked}
+
+    async def commit(self) -> None:
+        """Store how far we are."""
+        if self.done:
+            await self._consumer.commit(self.done)
+
+
+async def main(bootstrap: str) -> None:
+    """Work until asked to stop."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, group_id="aiokafka", enable_auto_commit=False
+    )
+    shards = Shards(consumer)
+    consumer.subscribe([TOPIC], listener=shards)
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    await consumer.start()
+    try:
+        while not stopped.is_set():
+            await consumer.getmany(timeout_ms=500)
+            for shard in shards.done:
+                shards.done[shard] += 1  # in place of something useful
+            await shards.commit()
+    finally:
+        await consumer.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if sys.argv[1:] else "127.0.0.1:9092"))

@@ -1,0 +1,80 @@
+"""A worker that uses confluent-kafka: partitions, commits and fencing from Coterie.
+
+    coterie serve --topic shards:6
+    python examples/confluent_worker.py
+
+Nothing has to be set for Coterie. It stores no records, so `poll` returns none: it is called to
+stay in the group, and what a partition stands for is up to you.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from confluent_kafka import Consumer, TopicPartition
+
+TOPIC = "shards"
+
+
+class Shards:
+    """How far we are with each of our shards."""
+
+    def __init__(self) -> None:
+        self.done: dict[int, int] = {}
+
+    def assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Go on where the last owner was."""
+        committed = consumer.committed(partitions, timeout=10)
+        # An offset below 0 says that nobody has committed one yet.
+        self.done |= {shard.partition: max(shard.offset, 0) for shard in committed}
+        consumer.incremental_assign(partitions)
+        print("works on", *sorted(self.done), flush=True)
+
+    def revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Finish with these: when this returns, they may go to somebody else."""
+        numbers = [shard.partition for shard in partitions]
+        self.commit(consumer, numbers)
+        self.done = {number: done for number, done in self.done.items() if number not in numbers}
+        consumer.incremental_unassign(partitions)
+
+    def lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Stop at once: somebody else may own these already, and commits would fail."""
+        for shard in partitions:
+            del self.done[shard.partition]
+        consumer.incremental_unassign(partitions)
+
+    def commit(self, consumer: Consumer, numbers: list[int]) -> None:
+        """Store how far we are."""
+        offsets = [TopicPartition(TOPIC, number, self.done[number]) for number in numbers]
+        if offsets:
+            consumer.commit(offsets=offsets, asynchronous=False)
+
+
+def main(bootstrap: str) -> None:
+    """Work until asked to stop."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "confluent",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+        }
+    )
+    shards = Shards()
+    consumer.subscribe(
+        [TOPIC], on_assign=shards.assigned, on_revoke=shards.revoked, on_lost=shards.lost
+    )
+    stopped: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: stopped.append(number))
+    while not stopped:
+        consumer.poll(0.5)
+        for shard in shards.done:
+            shards.done[shard] += 1  # in place of something useful
+        shards.commit(consumer, list(shards.done))
+    consumer.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if sys.argv[1:] else "127.0.0.1:9092")

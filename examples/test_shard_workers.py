@@ -1,0 +1,79 @@
+"""What becomes of the jobs of `shard_workers.py` when workers die or stand still.
+
+    pytest examples/test_shard_workers.py
+
+The fixture `coterie_cluster` comes with Coterie: a coordinator and its clients in this process, in
+a time that passes only when nobody has anything to do. No daemon is needed, and no patience.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from coterie_testing.kit import Cluster
+from examples.shard_workers import SHARDS, TOPIC, Jobs, join, work
+
+JOBS = 240
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[Callable[[], Jobs]]:
+    """Open the same table of jobs as often as one likes, as several processes would."""
+    opened: list[Jobs] = []
+
+    def open_table() -> Jobs:
+        opened.append(Jobs(tmp_path / "jobs.db"))
+        return opened[-1]
+
+    open_table().fill(JOBS)
+    yield open_table
+    for table in opened:
+        table.close()
+
+
+async def worker(bootstrap: str, jobs: Jobs) -> None:
+    """The program, without what belongs to a process of its own."""
+    async with join(bootstrap) as group:
+        await group.run(partial(work, jobs=jobs))
+
+
+def test_death_of_a_worker_loses_nothing(
+    coterie_cluster: Callable[..., Cluster], tables: Callable[[], Jobs]
+) -> None:
+    """The other one does what it left undone, once its session is over."""
+    cluster, jobs = coterie_cluster({TOPIC: SHARDS}), tables()
+    victim, _ = (cluster.start(n, worker(cluster.bootstrap, tables())) for n in ("a", "b"))
+    cluster.run_until(lambda: jobs.left() < JOBS)
+
+    victim.kill()
+    cluster.run(seconds=10)
+    assert jobs.left() > 0  # its session lasts 45 seconds
+    cluster.run_until(lambda: jobs.left() == 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_late_results_of_a_former_owner_are_refused(
+    coterie_cluster: Callable[..., Cluster], tables: Callable[[], Jobs], seed: int
+) -> None:
+    """A worker stands still in the middle of its work, as on a laptop whose lid is closed."""
+    cluster, jobs = coterie_cluster({TOPIC: SHARDS}, seed=seed), tables()
+    sleeper = cluster.start("sleeper", worker(cluster.bootstrap, tables()))
+    cluster.run_until(lambda: jobs.left() < JOBS)
+
+    sleeper.pause(seconds=120)
+    cluster.start("other", worker(cluster.bootstrap, tables()))
+    with capture_logs() as logged:
+        cluster.run_until(lambda: jobs.left() == 0)
+        assert not refusals(logged)  # nobody was late yet
+        cluster.run(seconds=120)
+    assert refusals(logged)
+
+
+def refusals(logged: Iterable[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """What the client logs of tasks that failed because the table refused their results."""
+    return [line for line in logged if "FormerOwnerError" in str(line.get("error"))]

@@ -1,0 +1,124 @@
+"""Deliver every event to every endpoint: to each in order, and at its own pace.
+
+    coterie serve
+    python examples/webhook_receiver.py
+    python examples/webhook_fanout.py worker-1
+    echo '{"order": 17}' >> events.jsonl
+
+A partition is an endpoint, and its offset is how many events were delivered there. Start worker-2
+as well, and it takes half of the endpoints over. Stop one and start it again, as a rollout does:
+the coordinator knows it by its name and waits for it, so nothing moves, and the other one is not
+disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import structlog
+
+from coterie_client import Admin, Group, Partition
+from coterie_protocol.errors import TopicAlreadyExistsError
+
+TOPIC: Final = "endpoints"
+ENDPOINTS: Final = tuple(f"http://127.0.0.1:8080/hook/{number}" for number in range(6))
+LOOK_EVERY_S: Final = 0.2
+#: How long a restart may take before the others share out what the worker had.
+SESSION_TIMEOUT_S: Final = 30.0
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 30.0
+
+#: Answers that ask for patience, besides all that begin with 5.
+_TRY_AGAIN: Final = (408, 425, 429)
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Fanout:
+    """From where to where."""
+
+    events: Path
+    endpoints: Sequence[str]
+    session: aiohttp.ClientSession
+
+    async def work(self, endpoint: Partition) -> None:
+        """Deliver to one endpoint what it has not been given yet."""
+        url = self.endpoints[endpoint.number]
+        position = await endpoint.committed()
+        done = position.offset if position is not None else 0
+        log.info("begins", url=url, done=done)
+        while True:
+            for event in self._after(done):
+                await self._deliver(url, done, event)
+                done += 1
+                await endpoint.commit(done)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def _after(self, count: int) -> list[bytes]:
+        """The events that come after so many; the last line may not be complete yet."""
+        if not self.events.exists():
+            return []
+        with self.events.open("rb") as lines:
+            return [line for line in islice(lines, count, None) if line.endswith(b"\n")]
+
+    async def _deliver(self, url: str, number: int, event: bytes) -> None:
+        """Post an event until it is taken, or refused for good."""
+        # After a crash it may be delivered once more; by its key the receiver can tell.
+        headers = {"Content-Type": "application/json", "Idempotency-Key": str(number)}
+        for pause_s in pauses():
+            try:
+                async with self.session.post(url, data=event, headers=headers) as answer:
+                    status = answer.status
+            except (aiohttp.ClientError, TimeoutError) as error:
+                log.warning("not reached", url=url, event_number=number, reason=repr(error))
+            else:
+                if status < 500 and status not in _TRY_AGAIN:
+                    outcome = "delivered" if status < 300 else "refused"
+                    log.info(outcome, url=url, event_number=number, status=status)
+                    return
+                log.warning("not taken", url=url, event_number=number, status=status)
+            await asyncio.sleep(pause_s)
+
+
+def pauses() -> Iterator[float]:
+    """Ever longer ones, and not the same for everybody."""
+    pause_s = FIRST_PAUSE_S
+    while True:
+        yield pause_s * random.uniform(0.5, 1.0)  # noqa: S311  # to spread load, not to keep secrets
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+async def main(name: str, bootstrap: str, events: Path, endpoints: Sequence[str]) -> None:
+    """Deliver until asked to stop."""
+    async with Admin(bootstrap) as admin:
+        with suppress(TopicAlreadyExistsError):
+            await admin.topics.create(TOPIC, partitions=len(endpoints))
+    group = Group(
+        bootstrap, "fanout", topics=[TOPIC], instance=name, session_timeout=SESSION_TIMEOUT_S
+    )
+    timeout = aiohttp.ClientTimeout(total=10)
+    async with aiohttp.ClientSession(timeout=timeout) as session, group:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, group.stop)
+        await group.run(Fanout(events, endpoints, session).work)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Deliver events to endpoints.")
+    parser.add_argument("name", help="the worker's own name, the same whenever it is started")
+    parser.add_argument("--bootstrap", default="127.0.0.1:9092")
+    parser.add_argument("--events", type=Path, default=Path("events.jsonl"))
+    parser.add_argument("--to", nargs="+", default=ENDPOINTS, help="URLs, the same for all workers")
+    options = parser.parse_args()
+    asyncio.run(main(options.name, options.bootstrap, options.events, options.to))

@@ -1,0 +1,193 @@
+"""`coterie demo` from its start to its end, with its coordinator and its workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from coterie_cli.demonstrating.script import STORY
+from coterie_cli.demonstrating.side import PARTITIONS
+from tests.live.daemon import coterie, environment, eventually
+
+_COMMAND: Final = (coterie(), "demo", "--speed", "10")
+_TERMINAL: Final = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+_SIDES: Final = ("cooperative", "eager")
+
+
+@pytest.fixture(scope="module")
+def show() -> subprocess.CompletedProcess[str]:
+    """All of it, told to a program."""
+    command = [*_COMMAND, "--json"]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+
+
+@pytest.fixture(scope="module")
+def summary(show: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What it came to."""
+    told: dict[str, Any] = json.loads(show.stdout)
+    return told
+
+
+def test_it_is_told_to_the_end(summary: dict[str, Any]) -> None:
+    """With the figures of each chapter, on both sides."""
+    assert summary["is_finished"] is True
+    for side in _SIDES:
+        assert list(summary["sides"][side]["chapters"]) == [act.name for act in STORY]
+
+
+def test_no_partition_has_two_workers(summary: dict[str, Any]) -> None:
+    """At any time, on either side."""
+    assert [summary["sides"][side]["overlaps"] for side in _SIDES] == [0, 0]
+
+
+def test_only_the_eager_stop_for_a_newcomer(summary: dict[str, Any]) -> None:
+    """The cooperative ones end what it gets, and hardly anything else."""
+    cooperative, eager = (summary["sides"][side]["chapters"]["one more comes"] for side in _SIDES)
+    assert PARTITIONS // 4 <= cooperative["endings"] < PARTITIONS
+    assert eager["endings"] >= PARTITIONS
+    assert cooperative["stopped_s"] < eager["stopped_s"]
+
+
+def test_names_spare_both_a_rebalance(summary: dict[str, Any]) -> None:
+    """When all restart in turn, only what each has is ended, once."""
+    for side in _SIDES:
+        figures = summary["sides"][side]["chapters"]["the same, with names"]
+        assert figures["rebalances"] == 0
+        assert figures["endings"] == PARTITIONS
+
+
+def test_chapters_add_up(summary: dict[str, Any]) -> None:
+    """All that is counted was in one of them."""
+    for side in _SIDES:
+        total, chapters = (summary["sides"][side][part] for part in ("total", "chapters"))
+        stopped_s = sum(figures["stopped_s"] for figures in chapters.values())
+        assert stopped_s == pytest.approx(total["stopped_s"], abs=0.1)
+        assert sum(figures["endings"] for figures in chapters.values()) == total["endings"]
+
+
+def test_story_goes_elsewhere_than_the_figures(show: subprocess.CompletedProcess[str]) -> None:
+    """In plain lines, each with its time, none too long for the picture."""
+    lines = show.stderr.splitlines()
+    assert lines[0].startswith("  0.")
+    assert [line for line in lines if "kill -9" in line]
+    told = [line.split(" s  ", 1)[1] for line in lines]
+    assert max(len(textwrap.wrap(text, 80)) for text in told) <= 3
+
+
+class Spectator:
+    """A terminal with a show, and what was seen on it."""
+
+    def __init__(self, **environ: str) -> None:
+        """Start the show."""
+        ours, theirs = pty.openpty()
+        self._ours = ours
+        self._seen = b""
+        self.process = subprocess.Popen(
+            _COMMAND,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment(**_TERMINAL | environ),
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._watching = threading.Thread(target=self._watch, daemon=True)
+        self._watching.start()
+
+    def _watch(self) -> None:
+        try:
+            while piece := os.read(self._ours, 65_536):
+                self._seen += piece
+        except OSError:  # how Linux says that nobody writes to it any more
+            pass
+
+    @property
+    def seen(self) -> str:
+        """All that was drawn, one picture upon the other."""
+        return self._seen.decode(errors="replace")
+
+    @property
+    def workers(self) -> list[int]:
+        """The processes that the show has started."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in children.read_text(encoding="ascii").split()]
+
+    def leave(self) -> None:
+        """See that nothing is left."""
+        self.process.kill()
+        self.process.wait()
+        self._watching.join(10)
+        os.close(self._ours)
+
+
+@contextmanager
+def watching(**environ: str) -> Iterator[Spectator]:
+    """Be somebody at a terminal, and leave nothing behind."""
+    spectator = Spectator(**environ)
+    try:
+        yield spectator
+    finally:
+        spectator.leave()
+
+
+@pytest.fixture
+def spectator() -> Iterator[Spectator]:
+    """Somebody at a terminal who does not see colours."""
+    with watching(NO_COLOR="1") as spectator:
+        yield spectator
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return status.rsplit(") ", 1)[1][0] != "Z"
+
+
+def test_ctrl_c_ends_it_with_the_summary_so_far(spectator: Spectator) -> None:
+    """In good order, and with all its workers."""
+    eventually(lambda: "2 of 6" in spectator.seen, "the second chapter")
+    workers = spectator.workers
+    assert len(workers) >= 6
+    spectator.process.send_signal(signal.SIGINT)
+    assert spectator.process.wait(30) == 0
+    eventually(lambda: "So far" in spectator.seen, "the summary")
+    assert "Traceback" not in spectator.seen
+    assert not [pid for pid in workers if _is_running(pid)]
+
+
+def test_terminal_is_drawn_upon_and_given_back(spectator: Spectator) -> None:
+    """On a screen of its own, without colours if somebody wants none."""
+    eventually(lambda: "dan is not here yet" in spectator.seen, "a picture")
+    spectator.process.send_signal(signal.SIGINT)
+    assert spectator.process.wait(30) == 0
+    eventually(lambda: "\x1b[?1049l" in spectator.seen, "the former screen")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", spectator.seen)
+
+
+def test_small_terminal_is_told_in_lines() -> None:
+    """There is no room for a picture."""
+    with watching(COLUMNS="60") as spectator:
+        eventually(lambda: "0.0 s  ann, ben and cat start" in spectator.seen, "the first line")
+        assert "\x1b[?1049h" not in spectator.seen
+
+
+def test_workers_do_not_outlive_it(spectator: Spectator) -> None:
+    """Even if it is killed, and so can't end them."""
+    eventually(lambda: "(1)" in spectator.seen, "a group")
+    workers = spectator.workers
+    spectator.process.kill()
+    eventually(lambda: not [pid for pid in workers if _is_running(pid)], "the workers' end")

@@ -1,0 +1,14 @@
+"""examples/README.md says how each example is run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.examples.program import EXAMPLES
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_every_example_has_its_command(example: str) -> None:
+    """One line, to be copied."""
+    command = "pytest" if example.startswith("test_") else "python"
+    assert f"`{command} examples/{example}" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
