@@ -1,8 +1,9 @@
-"""The options that many commands share."""
+"""The options that many commands share, and the variables that commands read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -20,23 +21,41 @@ __all__ = [
     "Target",
     "TlsOn",
     "User",
+    "Variable",
 ]
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 HTTP: Final = "127.0.0.1:9080"
 
-#: The name of the variable that has the password.
-PASSWORD: Final = "COTERIE_PASSWORD"  # noqa: S105
+
+class Variable(StrEnum):
+    """A variable of the environment that a command reads, apart from the settings of `serve`.
+
+    All are here, for the daemon refuses any other that looks like a setting and is none.
+    """
+
+    ADVERTISE = "COTERIE_ADVERTISE"
+    BOOTSTRAP = "COTERIE_BOOTSTRAP"
+    DATA_DIR = "COTERIE_DATA_DIR"
+    HTTP = "COTERIE_HTTP"
+    HTTP_LISTEN = "COTERIE_HTTP_LISTEN"
+    LISTEN = "COTERIE_LISTEN"
+    PASSWORD = "COTERIE_PASSWORD"  # noqa: S105 - the name, not the password
+    SPARK_MASTER = "COTERIE_SPARK_MASTER"
+    STORE = "COTERIE_STORE"
+
+
+PASSWORD: Final = Variable.PASSWORD
 
 Bootstrap = Annotated[
     str,
     typer.Option(
-        metavar="HOST:PORT", envvar="COTERIE_BOOTSTRAP", help="A node; several with commas."
+        metavar="HOST:PORT", envvar=Variable.BOOTSTRAP, help="A node; several with commas."
     ),
 ]
 Http = Annotated[
     str,
-    typer.Option(metavar="HOST:PORT", envvar="COTERIE_HTTP", help="Where the node answers HTTP."),
+    typer.Option(metavar="HOST:PORT", envvar=Variable.HTTP, help="Where the node answers HTTP."),
 ]
 TlsOn = Annotated[bool, typer.Option("--tls", help="Connect with TLS.")]
 CaFile = Annotated[

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from coterie_cli.options import BOOTSTRAP, HTTP, Variable
 
 __all__ = ["serve"]
 
@@ -14,22 +20,39 @@ DATA_DIR = Path("coterie-data")
 
 def serve(
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to serve clients.")
-    ] = "127.0.0.1:9092",
+        str,
+        typer.Option(metavar="HOST:PORT", envvar=Variable.LISTEN, help="Where to serve clients."),
+    ] = BOOTSTRAP,
     advertise: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Where clients find it, if not where it listens."),
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar=Variable.ADVERTISE,
+            help="Where clients find it, if not where it listens.",
+        ),
     ] = None,
     http: Annotated[
         str,
-        typer.Option(metavar="HOST:PORT", help="Where to answer HTTP; 'off' for nowhere."),
-    ] = "127.0.0.1:9080",
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar=Variable.HTTP_LISTEN,
+            help="Where to answer HTTP; 'off' for nowhere.",
+        ),
+    ] = HTTP,
     store: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where to keep groups: memory: or sqlite:PATH."),
+        typer.Option(
+            metavar="URL",
+            envvar=Variable.STORE,
+            help="Where to keep groups: memory: or sqlite:PATH.",
+        ),
     ] = None,
     data_dir: Annotated[
-        Path, typer.Option(help="Where the store, unless named, and the journal are kept.")
+        Path,
+        typer.Option(
+            envvar=Variable.DATA_DIR,
+            help="Where the store, unless named, and the journal are kept.",
+        ),
     ] = DATA_DIR,
     topic: Annotated[
         list[str] | None,
@@ -44,17 +67,42 @@ def serve(
     ] = None,
 ) -> None:
     """Run the coordinator until SIGTERM or Ctrl-C."""
-    # Heavy, and not needed by any other command.
-    from coterie_cli.serving import options_of, run  # noqa: PLC0415
+    with _signals_heard():
+        # Heavy, and not needed by any other command.
+        from coterie_cli.serving import options_of, run  # noqa: PLC0415
 
-    options = options_of(
-        listen=listen,
-        advertise=advertise,
-        http=http,
-        store=store,
-        data_dir=data_dir,
-        topics=topic or [],
-        config=config,
-        overrides=settings or [],
-    )
-    raise typer.Exit(run(options))
+        options = options_of(
+            listen=listen,
+            advertise=advertise,
+            http=http,
+            store=store,
+            data_dir=data_dir,
+            topics=topic or [],
+            config=config,
+            overrides=settings or [],
+        )
+        code = run(options)
+    raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def _signals_heard() -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C end the process until the daemon listens for them itself.
+
+    The kernel spares the first process of a container the signals that it has no handler for, so
+    by default it would never hear of them.
+    """
+    before = {
+        number: signal.signal(number, _end_at_once) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_at_once(_number: int, _frame: object) -> None:
+    # Nothing was begun that would have to be ended, and an exception could be caught by what is
+    # being imported. It is the daemon's own status when it was told to stop.
+    os._exit(0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from coterie_cli.options import Variable
 from coterie_server.daemon import run
 from coterie_server.server import Address, ServerOptions
 from coterie_server.settings import Settings, SettingsError
@@ -31,10 +32,14 @@ def options_of(
     """The server that the words ask for; exits with a sentence if they make no sense."""
     try:
         return ServerOptions(
-            settings=Settings.load(config, os.environ, overrides),
-            listen=_address("--listen", listen),
-            advertise=_address("--advertise", advertise) if advertise else None,
-            http=None if http == "off" else _address("--http", http),
+            settings=Settings.load(
+                config, os.environ, overrides, foreign_variables=frozenset(Variable)
+            ),
+            listen=_address("--listen", Variable.LISTEN, listen),
+            advertise=(
+                _address("--advertise", Variable.ADVERTISE, advertise) if advertise else None
+            ),
+            http=None if http == "off" else _address("--http", Variable.HTTP_LISTEN, http),
             store=store,
             data_dir=data_dir,
             topics=_topics(topics),
@@ -48,11 +53,13 @@ class _ArgumentError(Exception):
     """An argument that makes no sense; the message names it."""
 
 
-def _address(option: str, text: str) -> Address:
+def _address(option: str, variable: Variable, text: str) -> Address:
     try:
         return Address.parse(text)
     except ValueError as error:
-        raise _ArgumentError(f"{option}: {error}") from None
+        # Where the option says the same as its variable, either is the one to mend.
+        source = variable if os.environ.get(variable) == text else option
+        raise _ArgumentError(f"{source}: {error}") from None
 
 
 def _topics(texts: list[str]) -> dict[str, int]:

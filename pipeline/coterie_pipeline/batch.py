@@ -15,7 +15,7 @@ from coterie_pipeline.steps import parse
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.warehouse import Moment, Warehouse
 
-__all__ = ["NoJournalsError", "Report", "read_ends", "run"]
+__all__ = ["NoJournalsError", "Reading", "Report", "read_ends", "read_new", "run"]
 
 #: What a node calls its files, and what they are called when they are packed.
 _SEGMENTS: Final = "journal-*.jsonl{,.gz,.zst}"
@@ -26,12 +26,18 @@ class NoJournalsError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What was found: how many files there are, and how many of them were read this time."""
+
+    segments: int
+    fresh: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a run did."""
 
-    #: How many files there are, and how many of them were read this time.
-    segments: int
-    fresh: int
+    reading: Reading
     moment: Moment
 
 
@@ -41,36 +47,48 @@ def run(
     out: str,
     *,
     ends: DataFrame | None = None,
-    on_stage: Callable[[str], None] | None = None,
+    on_stage: Callable[[str], None] = lambda _stage: None,
 ) -> Report:
-    """Read what is new in the journals, and make the tables anew.
+    """Read what is new in the journals, and make the tables anew if anything is.
 
     Raises `NoJournalsError` if there are none, and `WrongLayoutError` if `out` holds something
     else.
     """
-    tell = on_stage or (lambda _stage: None)
+    reading = read_new(spark, journals, out, on_stage)
     warehouse = Warehouse(spark, out)
-    state = warehouse.claim("run")
-    tell("looking for journals")
+    latest = warehouse.latest()
+    if reading.fresh or latest is None or ends is not None:
+        latest = warehouse.refresh(ends, on_stage)
+    return Report(reading, latest)
+
+
+def read_new(
+    spark: SparkSession,
+    journals: Sequence[str],
+    out: str,
+    on_stage: Callable[[str], None] = lambda _stage: None,
+) -> Reading:
+    """Read the files that were not read yet, or have changed since, into `out`."""
+    warehouse = Warehouse(spark, out)
+    on_stage("looking for journals")
     found = _segments(spark, journals)
     if not found:
         raise NoJournalsError(f"There are no journals in {', '.join(journals)}.")
+    state = warehouse.claim("run")
     known: dict[str, list[object]] = state.get("segments", {})
     fresh = [path for path, mark in found.items() if known.get(path, [None])[:2] != list(mark)]
     if fresh:
-        tell(f"reading {len(fresh)} files")
-        piece = f"run-{state.get('runs', 0) + 1:06}"
+        on_stage(f"reading {len(fresh)} files")
+        runs = state.get("runs", 0) + 1
+        piece = f"run-{runs:06}"
         warehouse.add(piece, parse(_lines(spark, fresh)))
         # A file that has grown was read as a whole: what was read of it before is out of date.
         stale = [[path, known[path][2]] for path in fresh if path in known]
         state["segments"] = known | {path: [*found[path], piece] for path in fresh}
         state["stale"] = [*state.get("stale", []), *stale]
-        state["runs"] = state.get("runs", 0) + 1
+        state["runs"] = runs
         warehouse.note(state)
-    latest = warehouse.latest()
-    if fresh or latest is None or ends is not None:
-        latest = warehouse.refresh(ends, tell)
-    return Report(len(found), len(fresh), latest)
+    return Reading(len(found), len(fresh))
 
 
 def read_ends(spark: SparkSession, path: str) -> DataFrame:

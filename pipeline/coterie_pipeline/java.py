@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import zlib
@@ -24,7 +25,7 @@ for argument do
   shift
   [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
 done
-exec '{java}' "$@"
+exec {java} "$@"
 """
 
 _VERSION: Final = re.compile(r'version "(\d+)')
@@ -95,7 +96,7 @@ def _from_pypi() -> Path:
 
 def _wrapped(home: Path, cache: Path) -> Path:
     """A home whose Java passes the request for the module over."""
-    text = _SHIM.format(java=home / "bin" / "java")
+    text = _SHIM.format(java=shlex.quote(str(home / "bin" / "java")))
     wrapper = cache / f"java-{zlib.crc32(text.encode()):08x}"
     shim = wrapper / "bin" / "java"
     if not shim.exists():

@@ -56,10 +56,10 @@ def run(engine: Engine, journals: Sequence[str], out: str, ends: str | None, *, 
         advice = warehouse.table("advice").collect()
         paths = warehouse.paths()
     if json:
-        rows = done.moment.rows
-        print_json({"segments": done.segments, "fresh": done.fresh, "rows": rows, "tables": paths})
+        print_json({**as_json(done.reading), "rows": done.moment.rows, "tables": paths})
         return 0
-    typer.echo(f"Read {done.fresh} of {done.segments} files; the others were read before.")
+    reading = done.reading
+    typer.echo(f"{reading.segments:,} files, {reading.fresh:,} of them new or changed.")
     print_table(
         ("TABLE", "ROWS", "PARQUET"),
         [(name, done.moment.rows[name], path) for name, path in paths.items()],
@@ -83,13 +83,13 @@ def follow(engine: Engine, journals: Sequence[str], out: str, wish: FollowWish) 
     """Follow journals until it is stopped."""
     with _progress() as tell, _started(engine, tell) as spark:
         from coterie_pipeline.streaming.alerts import Storm  # noqa: PLC0415  # an extra
+        from coterie_pipeline.streaming.files import SourceError  # noqa: PLC0415
         from coterie_pipeline.streaming.follow import (  # noqa: PLC0415
             CheckpointError,
             FollowOptions,
             Progress,
         )
         from coterie_pipeline.streaming.follow import follow as follow_journals  # noqa: PLC0415
-        from coterie_pipeline.streaming.files import SourceError  # noqa: PLC0415
         from coterie_pipeline.warehouse import WrongLayoutError  # noqa: PLC0415
 
         def on_progress(progress: Progress) -> None:

@@ -72,8 +72,9 @@ def _why_two() -> Column:
     """How a partition came to have two owners."""
     return (
         F.when(F.col("b.began") == "claimed", "claimed_twice")
-        .when((F.col("a.ended") == "taken") | F.col("a.has_held_on"), "taken_while_held")
+        .when(F.col("a.has_held_on"), "taken_while_held")
         .when(F.col("a.to_ms") > F.col("b.from_ms"), "assigned_twice")
+        .when(F.col("a.ended") == "taken", "taken_while_held")
         .otherwise(F.col("a.ended"))
     )
 
@@ -115,8 +116,7 @@ def gaps(
             "began",
             F.when(goes_on, F.col("rebalance")).alias("rebalance"),
             *("is_open", "holder", "next_holder"),
-            "first_rebalance",
-            F.col("rebalance").alias("last_rebalance"),
+            *("first_rebalance", "last_rebalance", "is_gone"),
         )
     )
 
@@ -124,7 +124,7 @@ def gaps(
 def _uncovered(found: DataFrame) -> DataFrame:
     """After which intervals nobody follows at once, and who follows in the end."""
     so_far = _of_partition().rowsBetween(Window.unboundedPreceding, 0)
-    last = F.max(F.struct("to_ms", "to_pos", "ended", "holder", "from_ms")).over(so_far)
+    last = F.max(F.struct("to_ms", "to_pos", "ended", "holder", "given_ms")).over(so_far)
     next_ = F.lead(F.struct("from_ms", "from_pos", "holder")).over(_of_partition())
     is_free = F.col("next").isNull() | (F.col("next.from_ms") > F.col("last.to_ms"))
     nobody_knows = F.col("last.ended").isin("open", "emptied", "deleted", "lost")
@@ -137,7 +137,7 @@ def _uncovered(found: DataFrame) -> DataFrame:
             F.col("last.to_pos"),
             F.col("last.ended").alias("began"),
             F.col("last.holder"),
-            F.col("last.from_ms").alias("owned_since_ms"),
+            F.col("last.given_ms"),
             F.col("next.from_ms").alias("next_ms"),
             F.col("next.from_pos"),
             F.col("next.holder").alias("next_holder"),
@@ -174,9 +174,9 @@ def _ended(free: DataFrame) -> DataFrame:
     is_dismissed = F.col("dismissal").isNotNull() & (
         F.col("from_pos").isNull() | (F.col("dismissal.pos") < F.col("from_pos"))
     )
-    # While it was owned or missed: what was deleted then is nobody's business any more.
+    # Since it was given: what is deleted is nobody's business any more.
     gone_ms = F.array_min(
-        F.filter("deleted_ms", lambda ms: (ms > F.col("owned_since_ms")) & (ms < F.col("end_ms")))
+        F.filter("deleted_ms", lambda ms: (ms > F.col("given_ms")) & (ms < F.col("end_ms")))
     )
     return (
         free.withColumns(
@@ -184,18 +184,21 @@ def _ended(free: DataFrame) -> DataFrame:
                 "end_ms": F.when(is_dismissed, F.col("dismissal.at"))
                 .when(F.col("from_pos").isNotNull(), F.col("next_ms"))
                 .otherwise(F.col("horizon_ms")),
-                "rebalance": F.when(is_dismissed, F.col("dismissal.rebalance")).otherwise(
+                "last_rebalance": F.when(is_dismissed, F.col("dismissal.rebalance")).otherwise(
                     F.coalesce("next_rebalance", "last_of_all")
                 ),
-                "is_open": ~is_dismissed & F.col("from_pos").isNull(),
-                "next_holder": F.when(~is_dismissed, F.col("next_holder")),
             }
         )
         .withColumn("gone_ms", gone_ms)
+        .withColumn("is_gone", F.col("gone_ms").isNotNull())
         .withColumns(
             {
                 "to_ms": F.coalesce("gone_ms", "end_ms"),
-                "is_open": F.col("is_open") & F.col("gone_ms").isNull(),
+                "is_open": ~is_dismissed & F.col("from_pos").isNull() & ~F.col("is_gone"),
+                "next_holder": F.when(~is_dismissed & ~F.col("is_gone"), F.col("next_holder")),
+                "rebalance": F.when(F.col("is_gone"), F.col("first_rebalance")).otherwise(
+                    F.col("last_rebalance")
+                ),
             }
         )
     )
@@ -205,7 +208,11 @@ def costs(gaping: DataFrame, rebalances: DataFrame) -> DataFrame:
     """For how long partitions stood still on account of each rebalance.
 
     A gap is paid by the rebalances that end while it lasts, each from the end of the one before.
+    What went with its topic was gone before the rebalance that this caused.
     """
+    lasts = (F.col("ended_ms") < F.col("to_ms")) | (
+        (F.col("ended_ms") == F.col("to_ms")) & ~F.col("is_gone")
+    )
     by_number = Window.partitionBy("group").orderBy("rebalance")
     ends = rebalances.select(
         *("group", "rebalance", "ended_ms"),
@@ -214,11 +221,11 @@ def costs(gaping: DataFrame, rebalances: DataFrame) -> DataFrame:
     since_ms = F.greatest("from_ms", "paid_until_ms")
     return (
         gaping.select(
-            *("group", "from_ms", "to_ms"),
+            *("group", "from_ms", "to_ms", "is_gone"),
             F.explode(F.sequence("first_rebalance", "last_rebalance")).alias("rebalance"),
         )
         .join(ends, ["group", "rebalance"], how="inner")
-        .where("ended_ms <= to_ms")
+        .where(lasts)
         .groupBy("group", "rebalance")
         .agg(F.sum(F.greatest(F.col("ended_ms") - since_ms, F.lit(0))).alias("stopped_ms"))
     )

@@ -33,7 +33,7 @@ def health(
     """The table, of the others."""
     parts = (
         _of_rebalances(rebalances),
-        _rebalancing(rebalances),
+        _rebalancing(rebalances, horizons),
         _in_force(rebalances, horizons),
         _owned(intervals),
         _stopped(faults),
@@ -45,8 +45,6 @@ def health(
     owned, stopped = F.col("owned_partition_ms"), F.col("stopped_partition_ms")
     return (
         both.withColumns({name: F.coalesce(name, F.lit(0)) for name in _COUNTS})
-        # Two owners at once are no more than one.
-        .withColumn("owned_partition_ms", owned - F.coalesce("doubly_owned_ms", F.lit(0)))
         .withColumns(
             {
                 "by_cause": F.coalesce("by_cause", F.create_map().cast("map<string, bigint>")),
@@ -92,9 +90,12 @@ def _of_rebalances(rebalances: DataFrame) -> DataFrame:
     )
 
 
-def _rebalancing(rebalances: DataFrame) -> DataFrame:
-    spans = rebalances.where("ended_ms is not null").select(
-        "group", F.col("started_ms").alias("from_ms"), F.col("ended_ms").alias("to_ms")
+def _rebalancing(rebalances: DataFrame, horizons: DataFrame) -> DataFrame:
+    """One that goes on counts as well: a group that is stuck is to be seen."""
+    spans = rebalances.join(F.broadcast(horizons), "group", how="inner").select(
+        "group",
+        F.col("started_ms").alias("from_ms"),
+        F.coalesce("ended_ms", "horizon_ms").alias("to_ms"),
     )
     return _by_hour(spans, "group").groupBy(*_KEY).agg(F.sum("share_ms").alias("rebalancing_ms"))
 
@@ -119,8 +120,20 @@ def _in_force(rebalances: DataFrame, horizons: DataFrame) -> DataFrame:
 
 
 def _owned(intervals: DataFrame) -> DataFrame:
+    """Several owners at once are no more than one: each has what those before it do not have."""
+    before = (
+        Window.partitionBy("group", "topic", "partition")
+        .orderBy("from_ms", "to_ms", "holder", "member")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    own_from_ms = F.greatest("from_ms", F.max("to_ms").over(before))
+    own = (
+        intervals.withColumn("own_from_ms", own_from_ms)
+        .where("own_from_ms < to_ms or from_ms = to_ms")
+        .withColumn("from_ms", F.least("own_from_ms", "to_ms"))
+    )
     return (
-        _by_hour(intervals, "group", "topic", "partition")
+        _by_hour(own, "group", "topic", "partition")
         .groupBy(*_KEY)
         .agg(
             F.count_distinct("topic", "partition").alias("partitions"),
@@ -130,21 +143,11 @@ def _owned(intervals: DataFrame) -> DataFrame:
 
 
 def _stopped(faults: DataFrame) -> DataFrame:
-    """For how long partitions had no owner, and for how long certainly two."""
-    spans = faults.withColumn("to_ms", F.col("from_ms") + F.col("sure_ms"))
-    share = {
-        "gap": "stopped_partition_ms",
-        "overlap": "doubly_owned_ms",
-    }
+    """For how long partitions had no owner."""
     return (
-        _by_hour(spans, "group", "fault")
+        _by_hour(faults.where("fault = 'gap'"), "group")
         .groupBy(*_KEY)
-        .agg(
-            *(
-                F.sum(F.when(F.col("fault") == fault, F.col("share_ms"))).alias(name)
-                for fault, name in share.items()
-            )
-        )
+        .agg(F.sum("share_ms").alias("stopped_partition_ms"))
     )
 
 

@@ -35,7 +35,7 @@ def intervals(
         .join(_replacements(lines), ["group", "instance"], how="left")
         .transform(_cut)
         .join(known.select("group", "member", "host"), ["group", "member"], how="left")
-        .select(*OWNERSHIP.names, "from_pos", "to_pos", "has_held_on")
+        .select(*OWNERSHIP.names, "from_pos", "to_pos", "has_held_on", "given_ms")
     )
 
 
@@ -62,6 +62,7 @@ def _in_runs(held: DataFrame) -> DataFrame:
     )
     goes_on = (step == 1) | has_held_on
     is_given = F.col("kind") != "phase_joined"
+    given = F.struct("pos", "at", "generation")
     return (
         held.withColumns(
             {
@@ -75,7 +76,9 @@ def _in_runs(held: DataFrame) -> DataFrame:
                 "first"
             ),
             F.max_by(F.struct("next", "own_after_ms"), "k").alias("last"),
-            F.max(F.when(is_given, F.col("generation"))).alias("given_last"),
+            F.max(F.when(is_given, given)).alias("given_last"),
+            # Only static members are replaced.
+            F.collect_list(F.when(is_given & F.col("instance").isNotNull(), given)).alias("given"),
             F.max("has_held_on").alias("has_held_on"),
         )
         .withColumn("instance", F.col("first.instance"))
@@ -110,7 +113,8 @@ def _bounded(runs: DataFrame) -> DataFrame:
             "from_pos": F.col("first.pos"),
             "to_pos": F.col("last.next.pos"),
             "generation": F.col("first.generation"),
-            "last_generation": F.coalesce("given_last", "first.generation"),
+            "last_generation": F.coalesce("given_last.generation", "first.generation"),
+            "given_ms": F.coalesce("given_last.at", "first.at"),
             "member": F.col("first.member"),
         }
     ).withColumn("released_ms", _released())
@@ -178,6 +182,7 @@ _PIECE: Final = (
     "to_pos",
     "began",
     "ended",
+    "last_generation",
 )
 
 
@@ -188,6 +193,7 @@ def _piece(number: Column) -> Column:
     is_first, is_last = before.isNull(), after.isNull()
     end = F.when(is_last, F.col("to_ms")).otherwise(F.greatest(after["at"], "from_ms"))
     told = F.greatest(after["at"], after["told_at"], "from_ms")
+    given = F.filter("given", lambda row: row["pos"] < after["pos"])
     values = {
         "member": F.when(is_last, before["member"]).otherwise(after["former_member"]),
         "from_ms": F.when(is_first, F.col("from_ms")).otherwise(
@@ -199,5 +205,8 @@ def _piece(number: Column) -> Column:
         "to_pos": F.when(is_last, F.col("to_pos")).otherwise(after["pos"]),
         "began": F.when(is_first, F.col("began")).otherwise("replaced"),
         "ended": F.when(is_last, F.col("ended")).otherwise("replaced"),
+        "last_generation": F.when(is_last, F.col("last_generation")).otherwise(
+            F.coalesce(F.array_max(given)["generation"], "generation")
+        ),
     }
     return F.struct(*(values[name].alias(name) for name in _PIECE))

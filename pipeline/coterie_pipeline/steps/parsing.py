@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -89,8 +91,8 @@ def _lacks() -> Column:
     """Whether a line lacks a field that all of its kind have."""
     lacks = F.lit(False)
     for kind, names in required().items():
-        for name in names:
-            lacks = lacks | ((F.col("kind") == kind) & F.col(name).isNull())
+        is_one_null = reduce(or_, (F.col(name).isNull() for name in names))
+        lacks = F.when(F.col("kind") == kind, is_one_null).otherwise(lacks)
     return lacks
 
 

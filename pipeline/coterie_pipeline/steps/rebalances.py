@@ -97,6 +97,7 @@ def rebalances(lines: DataFrame, kept: DataFrame) -> DataFrame:
         .agg(*_gathered())
         .transform(_with_end)
         .join(_comings_and_goings(lines), ["group", "epoch"], how="left")
+        .withColumns({name: F.coalesce(name, _nobody()) for name in ("came", "went")})
         .transform(_with_chain)
         .join(kept, ["group", "rebalance"], how="left")
         .select("*", *_told())
@@ -230,7 +231,6 @@ def _with_chain(found: DataFrame) -> DataFrame:
 
 def _told() -> list[Column]:
     """The columns of the table that are not there by their names yet."""
-    nobody = F.array().cast("array<string>")
     return [
         *(F.col(f"started.{name}") for name in ("from_state", "detail", "follows")),
         F.coalesce(
@@ -238,8 +238,8 @@ def _told() -> list[Column]:
         ).alias("generation"),
         *(F.col(f"joined.{name}") for name in ("protocol", "leader")),
         F.size("joined.members").cast("bigint").alias("members"),
-        F.coalesce("joined.dropped", nobody).alias("dropped"),
-        F.coalesce("started.awaited", nobody).alias("awaited"),
+        F.coalesce("joined.dropped", _nobody()).alias("dropped"),
+        F.col("started.awaited"),
         _late().alias("late"),
         (F.col("joined_ms") - F.col("started_ms")).alias("prepare_ms"),
         (F.col("completed.at") - F.col("joined_ms")).alias("complete_ms"),
@@ -248,14 +248,21 @@ def _told() -> list[Column]:
     ]
 
 
+def _nobody() -> Column:
+    return F.array().cast("array<string>")
+
+
 def _late() -> Column:
     """Those who were awaited and did not join at once."""
-    awaited = F.coalesce("started.awaited", F.array().cast("array<string>"))
-    heirs = F.transform(
-        F.filter("replaced", lambda row: F.array_contains(awaited, row["former_member"])),
-        lambda row: row["member"],
+    awaited = F.coalesce("started.awaited", _nobody())
+    # One that came back more than once inherits from itself.
+    all_awaited = F.aggregate(
+        "replaced",
+        awaited,
+        lambda names, row: F.when(
+            F.array_contains(names, row["former_member"]), F.array_append(names, row["member"])
+        ).otherwise(names),
     )
-    all_awaited = F.array_union(awaited, heirs)
 
     def after(when: Column) -> Column:
         return when - F.col("started_ms")

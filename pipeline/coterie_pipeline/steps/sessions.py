@@ -87,6 +87,7 @@ def _in_sessions(signs: DataFrame) -> DataFrame:
             F.min("pos").alias("first_pos"),
             F.min_by("begin", F.when(F.col("begin").isNotNull(), F.col("pos"))).alias("begin"),
             F.min_by("end", F.when(F.col("is_end"), F.col("pos"))).alias("end"),
+            F.min(F.when(F.col("is_end"), F.col("pos"))).alias("end_pos"),
         )
         .withColumn("next_at", F.lead("begin.at").over(by_n))
     )
@@ -122,7 +123,7 @@ def _ended(found: DataFrame) -> DataFrame:
     )
     return found.withColumn("closing", F.get(F.filter("closings", is_without), F.lit(0))).select(
         *_KEY,
-        "first_pos",
+        *("first_pos", "end_pos"),
         F.col("begin.at").alias("joined_ms"),
         F.coalesce("end.at", "next_at", "closing.at").alias("ended_ms"),
         F.when(F.col("begin").isNull(), "known")
@@ -166,14 +167,25 @@ def _with_identity(found: DataFrame) -> DataFrame:
 
 def _with_returns(found: DataFrame) -> DataFrame:
     """How often each had come back lately, and when it came back after this."""
-    of_identity = Window.partitionBy("group", "identity").orderBy("ms")
-    within_hour = of_identity.rangeBetween(-_HOUR_MS, 0)
-    from_then_on = of_identity.rangeBetween(0, Window.unboundedFollowing)
+    of_identity = Window.partitionBy("group", "identity")
+    within_hour = of_identity.orderBy("ms").rangeBetween(-_HOUR_MS, 0)
+    in_order = of_identity.orderBy("pos", F.desc("what"), "member")
+    from_then_on = in_order.rowsBetween(1, Window.unboundedFollowing)
     by_itself = ~F.col("ended").isin("emptied", "deleted", "lost", "open")
     moments = F.array(
-        F.struct(F.col("joined_ms").alias("ms"), F.lit("begin").alias("what")),
-        F.struct(F.when(by_itself, F.col("ended_ms")).alias("ms"), F.lit("end").alias("what")),
+        F.struct(
+            F.col("joined_ms").alias("ms"),
+            F.col("first_pos").alias("pos"),
+            F.lit("begin").alias("what"),
+        ),
+        F.struct(
+            F.when(by_itself, F.col("ended_ms")).alias("ms"),
+            F.col("end_pos").alias("pos"),
+            F.lit("end").alias("what"),
+        ),
     )
+    # Who is turned away at once has not come back to itself.
+    is_own = by_itself & (F.col("ended_ms") == F.col("joined_ms"))
     is_end, is_begin = F.col("what") == "end", F.col("what") == "begin"
     told = (
         found.select(*_KEY, "identity", F.inline(moments))
@@ -187,10 +199,13 @@ def _with_returns(found: DataFrame) -> DataFrame:
         .groupBy(*_KEY)
         .agg(F.max("returns").alias("returns"), F.max("back_ms").alias("back_ms"))
     )
-    return found.join(told, _KEY, how="left").withColumns(
-        {
-            "returns": F.coalesce("returns", F.lit(0)),
-            "is_flapping": F.coalesce("returns", F.lit(0)) >= _FLAPPING,
-            "back_after_ms": F.col("back_ms") - F.col("ended_ms"),
-        }
+    return (
+        found.join(told, _KEY, how="left")
+        .withColumns(
+            {
+                "returns": F.coalesce(F.col("returns") - is_own.cast("bigint"), F.lit(0)),
+                "back_after_ms": F.col("back_ms") - F.col("ended_ms"),
+            }
+        )
+        .withColumn("is_flapping", F.col("returns") >= _FLAPPING)
     )

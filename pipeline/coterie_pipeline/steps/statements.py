@@ -84,7 +84,9 @@ def kept(lines: DataFrame, known: DataFrame) -> DataFrame:
         .join(by_holder, ["group", "snapshot"], how="left")
         .select(
             *("group", "rebalance"),
-            F.size(F.flatten(F.transform(F.map_values("assigned"), _numbers)))
+            F.size(
+                F.array_distinct(F.flatten(F.transform(F.map_values("assigned"), _partitions_of)))
+            )
             .cast("bigint")
             .alias("partitions"),
             F.when(has_both, F.coalesce("kept", F.lit(0))).alias("kept"),
@@ -112,12 +114,7 @@ def _is_readable() -> Column:
     return is_kind(_COMPLETED, _RECOVERED) & F.col("assigned").isNotNull()
 
 
-def _numbers(topics: Column) -> Column:
-    """The numbers of partitions, whatever their topics."""
-    return F.flatten(F.map_values(topics))
-
-
-def _partitions_of(owns: str) -> Column:
+def _partitions_of(owns: str | Column) -> Column:
     """A map of numbers by topic as an array of partitions."""
     by_topic = F.transform(
         F.map_entries(owns),
@@ -176,11 +173,14 @@ def _with_next(told: DataFrame) -> DataFrame:
         F.col("own.pos").isNull() | (F.col("closing.pos") < F.col("own.pos"))
     )
     former = _of_holder().rowsBetween(Window.unboundedPreceding, -1)
+    # A member that is away has not heard of assignments, although they name it.
+    own_word = F.when(is_kind("phase_joined", "member_gone"), F.col("at"))
+    after_next = _of_holder().rowsBetween(2, Window.unboundedFollowing)
     return (
         told.withColumns(
             {
                 "own": F.lead(own).over(_of_holder()),
-                "own_after_ms": F.lead("at", 2).over(_of_holder()),
+                "own_after_ms": F.first(own_word, ignorenulls=True).over(after_next),
                 "former_kind": F.lag("kind").over(_of_holder()),
             }
         )
@@ -197,13 +197,21 @@ def _with_next(told: DataFrame) -> DataFrame:
 
 def _claims(lines: DataFrame, known: DataFrame) -> DataFrame:
     """What members say that they own as they join."""
+    # A node that is started anew in the midst of a phase counts from then on; and time that
+    # stands still, because a clock was set back, makes no join later than the phase's end.
+    since_ms = F.greatest("began_at", F.col("at") - F.col("took_ms"))
     return (
         lines.where(is_kind("phase_joined"))
-        .select("group", "pos", "kind", "generation", "began_at", F.inline("phase_joined_members"))
+        .select(
+            *("group", "pos", "kind", "generation"),
+            F.col("at").alias("joined_at"),
+            since_ms.alias("since_ms"),
+            F.inline("phase_joined_members"),
+        )
         .where("joined_after_ms is not null")
         .select(
             *("group", "pos", "kind", "generation", "member"),
-            (F.col("began_at") + F.col("joined_after_ms")).alias("at"),
+            F.least(F.col("since_ms") + F.col("joined_after_ms"), "joined_at").alias("at"),
             F.col("owned").alias("owns"),
         )
         .transform(_with_holder(known))

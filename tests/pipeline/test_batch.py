@@ -1,0 +1,198 @@
+"""Reading journals once: what is new, what has grown, what went away."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from unittest.mock import ANY
+
+import pytest
+from pyspark.sql import SparkSession
+
+from coterie_pipeline.batch import (
+    NoJournalsError,
+    Reading,
+    Report,
+    read_ends,
+    read_new,
+    run,
+)
+from coterie_pipeline.steps import make_tables
+from coterie_pipeline.warehouse import Moment, NoTablesError, Warehouse, WrongLayoutError
+from coterie_protocol.journal import GroupEmptied, Line, OffsetsCommitted, write_line
+from tests.support.journals import segment_name
+
+
+class Place:
+    """A journal, and where its tables go."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.journal = folder / "my journal"
+        self.journal.mkdir()
+        self.out = str(folder / "out")
+
+    def write(self, first: int, count: int, *, node: str = "1", packed: bool = False) -> Path:
+        """Write a file of a node, as it is or packed; the same file grows if it was there."""
+        lines = (
+            Line(1000 * seq, node, seq, GroupEmptied(group="g", generation=seq))
+            for seq in range(first, first + count)
+        )
+        text = "".join(write_line(line) + "\n" for line in lines)
+        path = self.journal / segment_name(node, first)
+        if packed:
+            path = path.with_name(f"{path.name}.gz")
+            path.write_bytes(gzip.compress(text.encode()))
+        else:
+            path.write_text(text, encoding="utf-8")
+        return path
+
+    def read(self) -> Reading:
+        """Read what is new."""
+        return read_new(self.spark, [str(self.journal)], self.out)
+
+    def lines(self) -> list[tuple[str, int]]:
+        """What is there by now, in order: the nodes and numbers of the lines that count."""
+        rows = Warehouse(self.spark, self.out).bronze(("control",)).orderBy("node", "seq").collect()
+        return [(row.node, row.seq) for row in rows]
+
+
+def numbers(first: int, count: int, node: str = "1") -> list[tuple[str, int]]:
+    """The lines of a node."""
+    return [(node, seq) for seq in range(first, first + count)]
+
+
+@pytest.fixture
+def place(spark: SparkSession, tmp_path: Path) -> Place:
+    """An empty place."""
+    return Place(spark, tmp_path)
+
+
+def test_only_what_is_new_is_read_again(place: Place) -> None:
+    """A second time, the files that were not there are read."""
+    place.write(1, 3)
+    assert place.read() == Reading(1, 1)
+    assert place.read() == Reading(1, 0)
+    place.write(4, 2)
+    place.write(1, 7, node="2", packed=True)
+    assert place.read() == Reading(3, 2)
+    assert place.lines() == numbers(1, 5) + numbers(1, 7, "2")
+
+
+def test_file_that_has_grown_is_read_as_a_whole(place: Place) -> None:
+    """What was read of it before, a torn line among it, counts no more."""
+    path = place.write(1, 2)
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"v":1,"ts":3000,"no')
+    place.read()
+    unread = Warehouse(place.spark, place.out).bronze(("unread",))
+    assert [row.why for row in unread.collect()] == ["torn"]
+    place.write(1, 5)
+    assert place.read() == Reading(1, 1)
+    assert Warehouse(place.spark, place.out).bronze(("unread",)).count() == 0
+    assert place.lines() == numbers(1, 5)
+
+
+def test_deleted_file_stays(place: Place) -> None:
+    """A node deletes old files; what they said is not forgotten."""
+    old = place.write(1, 3)
+    place.write(4, 3)
+    place.read()
+    old.unlink()
+    place.write(7, 1)
+    assert place.read() == Reading(2, 1)
+    assert place.lines() == numbers(1, 7)
+
+
+def test_single_file_can_be_read(place: Place) -> None:
+    """A path may name a file rather than a folder."""
+    path = place.write(1, 2)
+    place.write(3, 2)
+    assert read_new(place.spark, [str(path)], place.out) == Reading(1, 1)
+    assert place.lines() == numbers(1, 2)
+
+
+def test_other_files_are_passed_over(place: Place) -> None:
+    """Only files that are called as a node calls them are read."""
+    place.write(1, 1)
+    (place.journal / "notes.txt").write_text("hello\n")
+    assert place.read() == Reading(1, 1)
+
+
+def test_place_without_journals_is_told(place: Place) -> None:
+    """An empty folder and a folder that is not there are sentences, not traces."""
+    with pytest.raises(NoJournalsError, match=r"There are no journals in .*my journal\."):
+        place.read()
+    with pytest.raises(NoJournalsError, match=r"There is no /nowhere\."):
+        read_new(place.spark, ["/nowhere"], place.out)
+    assert not Path(place.out).exists()
+
+
+def test_directory_with_something_else_is_refused(place: Place) -> None:
+    """Nobody's files are mixed with tables, let alone replaced."""
+    place.write(1, 1)
+    with pytest.raises(WrongLayoutError, match="holds something else already"):
+        read_new(place.spark, [str(place.journal)], str(place.journal))
+
+
+def test_directory_of_another_runner_is_refused(place: Place) -> None:
+    """`run` and `follow` note different things about what they have read."""
+    Warehouse(place.spark, place.out).claim("follow")
+    place.write(1, 1)
+    with pytest.raises(WrongLayoutError, match=r"belongs to `coterie pipeline follow`"):
+        place.read()
+
+
+def test_directory_of_another_layout_is_refused(place: Place) -> None:
+    """What a newer Coterie keeps is not misread."""
+    Warehouse(place.spark, place.out).note({"layout": 2, "runner": "run"})
+    place.write(1, 1)
+    with pytest.raises(WrongLayoutError, match="made by another version of Coterie"):
+        place.read()
+
+
+def test_tables_that_are_not_there_are_told(place: Place) -> None:
+    """Who asks for tables before there are any is told how to make them."""
+    with pytest.raises(NoTablesError, match="make them with `coterie pipeline run`"):
+        Warehouse(place.spark, place.out).tables()
+
+
+def test_tables_are_shown_when_all_of_them_are_made(place: Place) -> None:
+    """What is killed leaves those that were there; two moments are kept for who reads them."""
+    warehouse = Warehouse(place.spark, place.out)
+    place.write(1, 2)
+    journals = [str(place.journal)]
+    assert run(place.spark, journals, place.out).moment.number == 1
+    assert run(place.spark, journals, place.out) == Report(Reading(1, 0), Moment(1, ANY))
+
+    def die(stage: str) -> None:
+        if stage == "ownership":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        warehouse.refresh(on_stage=die)
+    (node,) = warehouse.table("nodes").collect()
+    assert node.lines == 2
+    place.write(3, 1)
+    assert run(place.spark, journals, place.out).moment.number == 2
+    (node,) = warehouse.table("nodes").collect()
+    assert node.lines == 3
+    warehouse.refresh()
+    assert sorted(path.name for path in Path(place.out, "tables").iterdir()) == ["000002", "000003"]
+
+
+def test_lag_is_known_where_ends_are(place: Place, tmp_path: Path) -> None:
+    """A file says where partitions end; a partition that it does not name has no lag."""
+    event = OffsetsCommitted(group="g", member="m", generation=1, offsets={"t": {"0": 70, "1": 5}})
+    line = write_line(Line(1_000, "1", 1, event))
+    (place.journal / segment_name("1", 1)).write_text(line + "\n")
+    place.read()
+    path = tmp_path / "ends.csv"
+    path.write_text("topic,partition,ts,offset\nt,0,500,90\nt,0,2000,100\n")
+    bronze, ends = Warehouse(place.spark, place.out).bronze(), read_ends(place.spark, str(path))
+    made = make_tables(bronze, ends, names=["commits"])
+    commits = made["commits"].orderBy("partition").collect()
+    assert [(row.last_offset, row.end_offset, row.lag) for row in commits] == [
+        (70, 100, 30),
+        (5, None, None),
+    ]

@@ -1,0 +1,173 @@
+"""A real daemon, real workers, deaths: the tables say what the workers saw."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from coterie_pipeline.batch import run
+from coterie_pipeline.report import write_report
+from coterie_pipeline.warehouse import Warehouse
+from tests.live.conftest import SETTINGS
+from tests.live.daemon import Daemon
+from tests.live.judge import Run
+from tests.live.team import Team
+
+GROUP: Final = "life"
+PARTITIONS: Final = 12
+_SESSION_MS: Final = 6_000
+#: A worker hears of its assignment after it was written down, and of its end before.
+_LATER_MS: Final = 10_000
+#: How far two clocks of one machine, read one after the other, can be apart.
+_CLOCK_MS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the workers saw, and what the tables say."""
+
+    #: By the workers' names, in the order of their beginnings, with times since 1970.
+    runs: Mapping[str, list[Run]]
+    since_1970_s: float
+    committed: Mapping[int, int]
+    tables: Mapping[str, list[dict[str, Any]]]
+    page: str
+
+    def ms(self, at_s: float) -> float:
+        """A moment of the workers' clock as the journal has it."""
+        return (at_s + self.since_1970_s) * 1000
+
+
+def _live(folder: Path, daemon: Daemon) -> tuple[dict[str, list[Run]], dict[int, int]]:
+    """One after the other: alone, three, one dies, the daemon dies, two leave."""
+    with Team(daemon.address, GROUP, folder, PARTITIONS) as team:
+        first = team.work("first")
+        team.settle(first)
+        second, victim = team.work("second"), team.work("victim", session_ms=_SESSION_MS)
+        team.settle(first, second, victim)
+        victim.die()
+        team.settle(first, second)
+        daemon.restart(signal.SIGKILL)
+        back_s = time.monotonic()
+        everything = set(range(PARTITIONS))
+        team.wait_for(lambda: team.acked_since(back_s) == everything, "commits after the crash")
+        for worker in (second, first):
+            worker.stop()
+            worker.wait()
+        return {worker.name: worker.runs for worker in (first, second, victim)}, team.committed()
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """Let it happen, and make the tables of what the daemon wrote down."""
+    folder = tmp_path_factory.mktemp("end-to-end")
+    with Daemon(folder / "daemon", settings=SETTINGS) as daemon:
+        runs, committed = _live(folder, daemon)
+        journal = daemon.data_dir / "journal"
+    out = str(folder / "out")
+    run(spark, [str(journal)], out)
+    tables = Warehouse(spark, out).tables()
+    write_report(tables, folder / "report.html")
+    return Told(
+        runs=runs,
+        since_1970_s=time.time() - time.monotonic(),
+        committed=committed,
+        tables={
+            name: [row.asDict(recursive=True) for row in table.collect()]
+            for name, table in tables.items()
+        },
+        page=(folder / "report.html").read_text(encoding="utf-8"),
+    )
+
+
+def sessions(told: Told) -> dict[str, dict[str, Any]]:
+    """The memberships by the workers' names."""
+    found = {row["client_id"]: row for row in told.tables["member_sessions"]}
+    assert set(found) == set(told.runs)
+    return found
+
+
+def intervals(told: Told, name: str) -> list[dict[str, Any]]:
+    """What a worker owned, in the order of its beginnings."""
+    member = sessions(told)[name]["member"]
+    owned = [row for row in told.tables["ownership"] if row["member"] == member]
+    return sorted(owned, key=lambda row: (row["partition"], row["from_ms"]))
+
+
+@pytest.mark.parametrize("name", ["first", "second", "victim"])
+def test_intervals_are_the_tasks_that_ran(told: Told, name: str) -> None:
+    """Each task of a worker has its interval, and did not run outside of it."""
+    tasks = sorted(told.runs[name], key=lambda task: (task.partition, task.began_s))
+    owned = intervals(told, name)
+    assert [row["partition"] for row in owned] == [task.partition for task in tasks]
+    for row, task in zip(owned, tasks, strict=True):
+        assert -_CLOCK_MS <= told.ms(task.began_s) - row["from_ms"] <= _LATER_MS
+        if not math.isinf(task.ended_s):
+            assert told.ms(task.ended_s) <= row["released_ms"] + _CLOCK_MS
+
+
+def test_nobody_shared_a_partition(told: Told) -> None:
+    """No overlap, certain or possible, and the workers saw none either."""
+    faults = told.tables["ownership_faults"]
+    assert [row for row in faults if row["fault"] == "overlap"] == []
+
+
+def test_memberships_ended_as_they_did(told: Told) -> None:
+    """Two said goodbye; the one that was killed was given up when its session was over."""
+    found = sessions(told)
+    assert {name: row["ended"] for name, row in found.items()} == {
+        "first": "left",
+        "second": "left",
+        "victim": "session_expired",
+    }
+    assert found["victim"]["silent_ms"] >= _SESSION_MS
+
+
+def test_causes_are_what_was_done(told: Told) -> None:
+    """Workers came, died and left, which began rebalances; the crash of the daemon began none."""
+    causes = {row["root_cause"] for row in told.tables["rebalances"]}
+    assert causes == {"member_joined", "session_expired", "member_left"}
+    (node,) = told.tables["nodes"]
+    assert (node["starts"], node["crashes"], node["missing"]) == (2, 1, 0)
+
+
+def test_standstill_is_no_more_than_the_workers_saw(told: Told) -> None:
+    """What the tables count is a lower bound of what the workers missed, and not nothing."""
+    pauses_ms = 0.0
+    tasks = [task for runs in told.runs.values() for task in runs]
+    for partition in range(PARTITIONS):
+        mine = sorted(
+            (task for task in tasks if task.partition == partition), key=lambda task: task.began_s
+        )
+        for before, after in pairwise(mine):
+            ended_s = before.ended_s
+            if math.isinf(ended_s):  # it was killed, and acknowledged something last
+                ended_s = max((at_s for at_s, _ in before.acks), default=before.began_s)
+            pauses_ms += (after.began_s - ended_s) * 1000
+    stopped_ms = sum(row["stopped_partition_ms"] for row in told.tables["rebalances"])
+    assert 0 < stopped_ms <= pauses_ms + PARTITIONS * _CLOCK_MS
+
+
+def test_last_commits_are_those_that_are_stored(told: Told) -> None:
+    """Per partition, over all hours; and none went back."""
+    last = {row["partition"]: (row["last_ms"], row["last_offset"]) for row in sorted(
+        told.tables["commits"], key=lambda row: row["last_ms"]
+    )}  # fmt: skip
+    assert {partition: offset for partition, (_, offset) in last.items()} == dict(told.committed)
+    assert sum(row["regressions"] for row in told.tables["commits"]) == 0
+
+
+def test_page_shows_the_group(told: Told) -> None:
+    """The report of these tables names the group and all who worked in it."""
+    assert GROUP in told.page
+    for row in sessions(told).values():
+        assert row["member"] in told.page
