@@ -17,43 +17,47 @@ __all__ = ["serve"]
 
 DATA_DIR = Path("coterie-data")
 
+Listen = Annotated[
+    str, typer.Option(metavar="HOST:PORT", envvar=Variable.LISTEN, help="Where to serve clients.")
+]
+Advertise = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        envvar=Variable.ADVERTISE,
+        help="Where clients find it, if not where it listens.",
+    ),
+]
+HttpListen = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        envvar=Variable.HTTP_LISTEN,
+        help="Where to answer HTTP; 'off' for nowhere.",
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar=Variable.STORE,
+        help="Where to keep groups: memory: or sqlite:PATH.",
+    ),
+]
+DataDir = Annotated[
+    Path,
+    typer.Option(
+        envvar=Variable.DATA_DIR, help="Where the store, unless named, and the journal are kept."
+    ),
+]
+
 
 def serve(
-    listen: Annotated[
-        str,
-        typer.Option(metavar="HOST:PORT", envvar=Variable.LISTEN, help="Where to serve clients."),
-    ] = BOOTSTRAP,
-    advertise: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            envvar=Variable.ADVERTISE,
-            help="Where clients find it, if not where it listens.",
-        ),
-    ] = None,
-    http: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST:PORT",
-            envvar=Variable.HTTP_LISTEN,
-            help="Where to answer HTTP; 'off' for nowhere.",
-        ),
-    ] = HTTP,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            envvar=Variable.STORE,
-            help="Where to keep groups: memory: or sqlite:PATH.",
-        ),
-    ] = None,
-    data_dir: Annotated[
-        Path,
-        typer.Option(
-            envvar=Variable.DATA_DIR,
-            help="Where the store, unless named, and the journal are kept.",
-        ),
-    ] = DATA_DIR,
+    listen: Listen = BOOTSTRAP,
+    advertise: Advertise = None,
+    http: HttpListen = HTTP,
+    store: Store = None,
+    data_dir: DataDir = DATA_DIR,
     topic: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME:PARTITIONS", help="A topic to create, or to let grow."),

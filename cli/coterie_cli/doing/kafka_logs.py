@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,10 +73,29 @@ def _tell(imported: Imported, out: Path) -> None:
         f"{imported.understood:,} of {imported.coordinator_lines:,} lines of coordinators "
         f"were understood, in {imported.files:,} files of {imported.lines:,} lines."
     )
-    if imported.newer_groups:
-        typer.echo(f"{imported.newer_groups:,} groups are of a newer kind, and left out.")
+    for sentence in _caveats(imported):
+        typer.echo(sentence)
     for line in imported.not_understood:
         _err.print(f"not understood: {line}", markup=False, soft_wrap=True)
+
+
+def _caveats(imported: Imported) -> Iterator[str]:
+    """What the journal lacks, as far as that is known."""
+    if imported.newer_groups:
+        yield f"{imported.newer_groups:,} groups are of a newer kind, and left out."
+    if imported.generations_in_part:
+        yield (
+            f"Of {imported.generations_in_part:,} generations not all members are known: "
+            "the logs begin in the middle."
+        )
+    for reason, times in imported.unknown_reasons.items():
+        yield f"Unknown reason, {times:,} times: {reason}"
+    if imported.cut_off_files:
+        yield f"Cut off: {', '.join(imported.cut_off_files)}"
+    if imported.silent_files:
+        yield f"No coordinator says anything in {', '.join(imported.silent_files)}"
+    if imported.dump.unreadable:
+        yield f"{imported.dump.unreadable:,} stored records could not be read."
 
 
 def _moment(ms: int | None) -> str:

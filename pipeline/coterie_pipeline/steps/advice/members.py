@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie_pipeline.steps.advice.saying import advise, count_of, partition_name, seconds
@@ -126,14 +126,12 @@ def one_name_for_two(control: DataFrame) -> DataFrame:
         .groupBy("group", F.col("instance").alias("about"))
         .agg(
             F.count("pos").alias("times"),
-            F.array_join(
-                F.array_sort(F.array_union(F.collect_set("host"), F.collect_set("holder_host"))),
-                " and ",
-            ).alias("hosts"),
+            F.array_sort(F.array_union(_known("host"), _known("holder_host"))).alias("hosts"),
             F.min("at").alias("from_ms"),
             F.max("at").alias("to_ms"),
         )
     )
+    hosts = F.array_join("hosts", " and ")
     return advise(
         found,
         "one_name_for_two",
@@ -141,14 +139,17 @@ def one_name_for_two(control: DataFrame) -> DataFrame:
         F.concat(
             F.lit("Two processes used the group.instance.id "),
             F.col("about"),
-            F.lit(", at "),
-            F.col("hosts"),
+            F.when(F.size("hosts") > 0, F.concat(F.lit(", at "), hosts)).otherwise(""),
             F.lit(": "),
             count_of(F.col("times"), "request was", "requests were"),
             F.lit(" refused. Give each process a name of its own."),
         ),
-        {name: F.col(name) for name in ("times", "hosts")},
+        {"times": F.col("times"), "hosts": hosts},
     )
+
+
+def _known(host: str) -> Column:
+    return F.collect_set(F.when(F.col(host) != "", F.col(host)))
 
 
 def went_back(commits: DataFrame) -> DataFrame:

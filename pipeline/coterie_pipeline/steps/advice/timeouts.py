@@ -63,6 +63,8 @@ def _silences(memberships: DataFrame) -> DataFrame:
     silence_ms = F.when(is_back, F.col("silent_ms") + F.col("back_after_ms"))
     return (
         memberships.where("ended = 'session_expired' and silent_ms is not null")
+        # Journals that were made of Kafka's logs may not know it.
+        .where("session_timeout_ms > 0")
         .withColumn("silence_ms", silence_ms)
         .groupBy("group", F.col("identity").alias("about"))
         .agg(
