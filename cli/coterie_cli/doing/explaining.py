@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from coterie_cli.doing.connecting import ask_http
-from coterie_cli.doing.output import print_json, say
+from coterie_cli.doing.output import count_of, print_json, say
 
 __all__ = ["explained", "path_of", "rebalance", "why"]
 
@@ -50,7 +50,7 @@ def why(http: str, group: str, last: int, *, as_json: bool) -> None:
 def rebalance(http: str, group: str) -> None:
     """Have a group rebalance."""
     found = ask_http(http, path_of(group, "rebalance"), post=True)
-    say(f"{group} rebalances: {_count(len(found['members']), 'member')} to join again.")
+    say(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")
 
 
 def explained(record: Record) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _sentences(record: Record) -> Iterator[str]:
     if _OUTCOMES.get(record["outcome"]):
         yield _OUTCOMES[record["outcome"]]
     if record["awaited"]["count"]:
-        waited = _count(record["awaited"]["count"], "member")
+        waited = count_of(record["awaited"]["count"], "member")
         yield f"Waited for {waited}: {_names(record['awaited'])}."
     for late in record["late"]:
         yield f"{_late(late)}."
@@ -88,7 +88,7 @@ def _sentences(record: Record) -> Iterator[str]:
 
 def _cost(record: Record) -> str:
     stopped = record["stopped_partition_seconds"]
-    moved, revoked = _count(record["moved"], "partition"), record["revoked"]
+    moved, revoked = count_of(record["moved"], "partition"), record["revoked"]
     cost = f"{moved} moved, {revoked} taken from their owners"
     return cost + ("." if stopped is None else f"; {stopped:.1f} partition-seconds stood still.")
 
@@ -103,10 +103,6 @@ def _late(late: Record) -> str:
 def _names(some: Record) -> str:
     left = some["count"] - len(some["names"])
     return ", ".join(some["names"]) + (f" and {left} more" if left else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _s(milliseconds: int | None) -> str:

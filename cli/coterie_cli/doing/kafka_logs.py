@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from coterie_cli.doing.connecting import FAILED, MISUSED, give_up
-from coterie_cli.doing.output import print_json
+from coterie_cli.doing.output import count_of, print_json
 from coterie_pipeline.kafka_logs import Imported, KafkaLogsError
 from coterie_pipeline.kafka_logs import import_logs as import_all
 
@@ -62,11 +62,12 @@ def import_logs(logs: Sequence[Path], out: Path, wish: Wish) -> int:
 def _tell(imported: Imported, out: Path) -> None:
     """What came of it, in sentences."""
     typer.echo(
-        f"{out}: {sum(imported.written.values()):,} lines about {imported.groups:,} groups, "
+        f"{out}: {count_of(sum(imported.written.values()), 'line')} "
+        f"about {count_of(imported.groups, 'group')}, "
         f"{_moment(imported.first_ms)} to {_moment(imported.last_ms)}."
     )
     typer.echo(
-        f"{imported.rebalances:,} rebalances, {imported.completed:,} of them completed; "
+        f"{count_of(imported.rebalances, 'rebalance')}, {imported.completed:,} of them completed; "
         f"who was given what is known of {imported.assignments:,}."
     )
     typer.echo(
@@ -94,8 +95,8 @@ def _caveats(imported: Imported) -> Iterator[str]:
         yield f"Cut off: {', '.join(imported.cut_off_files)}"
     if imported.silent_files:
         yield f"No coordinator says anything in {', '.join(imported.silent_files)}"
-    if imported.dump.unreadable:
-        yield f"{imported.dump.unreadable:,} stored records could not be read."
+    for why, count in imported.dump.unreadable.items():
+        yield f"{count:,} stored batches or records could not be read: {why}"
 
 
 def _moment(ms: int | None) -> str:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["as_json", "print_json", "print_table", "say"]
+__all__ = ["as_json", "count_of", "print_json", "print_table", "say"]
 
 #: Wide enough for tables whose cells should not be cut where nobody looks at a terminal.
 _WIDTH_OF_FILES: Final = 200
@@ -22,6 +22,11 @@ _WIDTH_OF_FILES: Final = 200
 def say(sentence: str) -> None:
     """Tell what was done."""
     typer.echo(sentence)
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number with its noun: `1 member`, `2,000 members`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def print_json(value: object) -> None:

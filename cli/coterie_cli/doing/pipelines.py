@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from coterie_cli.doing.connecting import FAILED, MISUSED, give_up
-from coterie_cli.doing.output import as_json, print_json, print_table
+from coterie_cli.doing.output import as_json, count_of, print_json, print_table
 from coterie_cli.pipeline import Engine
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def run(engine: Engine, journals: Sequence[str], out: str, ends: str | None, *, 
         print_json({**as_json(done.reading), "rows": done.moment.rows, "tables": paths})
         return 0
     reading = done.reading
-    typer.echo(f"{reading.segments:,} files, {reading.fresh:,} of them new or changed.")
+    typer.echo(f"{count_of(reading.segments, 'file')}, {reading.fresh:,} of them new or changed.")
     print_table(
         ("TABLE", "ROWS", "PARQUET"),
         [(name, done.moment.rows[name], path) for name, path in paths.items()],
@@ -155,8 +155,9 @@ def report(engine: Engine, tables: str, output: Path, *, json: bool) -> int:
         f", {summary.groups_drawn} of them drawn" if summary.groups_drawn < summary.groups else ""
     )
     typer.echo(
-        f"{output}: {summary.groups:,} groups{drawn}, {summary.rebalances:,} rebalances, "
-        f"{summary.overlaps:,} overlaps; {summary.size_bytes / 1e6:.1f} MB. Open it in a browser."
+        f"{output}: {count_of(summary.groups, 'group')}{drawn}, "
+        f"{count_of(summary.rebalances, 'rebalance')}, {count_of(summary.overlaps, 'overlap')}; "
+        f"{summary.size_bytes / 1e6:.1f} MB. Open it in a browser."
     )
     return 0
 
