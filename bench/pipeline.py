@@ -1,0 +1,119 @@
+"""Journal lines a second: from files to all tables by Spark, and to four of them by DuckDB."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from bench.support.made_journals import make_journals
+from bench.support.measure import Effort, Figure
+from bench.support.report import Cell, Column, Report, Row
+from coterie_pipeline.batch import read_new
+from coterie_pipeline.java import NoJavaError
+from coterie_pipeline.session import spark_session
+from coterie_pipeline.warehouse import Warehouse
+
+__all__ = ["run"]
+
+_EVENTS: Final = (100_000, 1_000_000, 10_000_000)
+_QUICK_EVENTS: Final = (2_000,)
+_SQL: Final = Path(__file__).parent / "support" / "duckdb_tables.sql"
+_MEMORY: Final = "4g"
+
+_COLUMNS: Final = (
+    Column("events", "lines"),
+    Column("megabytes", "MB"),
+    Column("start", "Spark starts"),
+    Column("read", "reads"),
+    Column("tables", "makes tables"),
+    Column("rate", "lines/s"),
+    Column("duckdb", "DuckDB"),
+    Column("duckdb_rate", "lines/s"),
+    Column("over", "Spark\n÷ DuckDB"),
+)
+
+#: What was done, by how many seconds it took, and how many rebalances and intervals there were.
+Taken = dict[str, float]
+
+
+def run(effort: Effort) -> Report:
+    """Measure one size after the other, each engine in a process of its own."""
+    sizes = _QUICK_EVENTS if effort.quick else _EVENTS
+    try:
+        rows = tuple(_row(events) for events in sizes)
+    except NoJavaError as error:
+        return Report("Pipeline", _COLUMNS, (), (f"Left out: {error}",))
+    notes = (
+        "Made-up journals of 3 nodes, 120 groups of 6 members with 24 partitions; 97 % commits.",
+        f"Spark: all nine tables, on {os.cpu_count()} processors of this machine, {_MEMORY}.",
+        "DuckDB: four of them in plain SQL that does not care for odd cases, as many processors.",
+        "The ratio leaves out Spark's start. One run each.",
+    )
+    return Report("Pipeline", _COLUMNS, rows, notes)
+
+
+def _row(events: int) -> Row:
+    folder = Path(tempfile.mkdtemp(prefix="coterie-bench-"))
+    try:
+        size = make_journals(folder / "journal", events)
+        by_duckdb = _apart(_duckdb, folder)
+        by_spark = _apart(_spark, folder)
+    finally:
+        shutil.rmtree(folder)
+    if by_spark["rebalances"] != by_duckdb["rebalances"]:
+        raise AssertionError(f"they disagree: {by_spark} and {by_duckdb}")
+    spark_s = by_spark["read"] + by_spark["tables"]
+    cells: tuple[Cell, ...] = (
+        f"{events:,}",
+        _figure(size / 1e6, "MB"),
+        *(_figure(by_spark[what], "s") for what in ("start", "read", "tables")),
+        _figure(events / spark_s, "/s"),
+        _figure(by_duckdb["tables"], "s"),
+        _figure(events / by_duckdb["tables"], "/s"),
+        _figure(spark_s / by_duckdb["tables"], "x"),
+    )
+    return Row("", cells)
+
+
+def _figure(value: float, unit: str) -> Figure:
+    return Figure(value, value, value, unit)
+
+
+def _apart(measure: Callable[[Path], Taken], folder: Path) -> Taken:
+    """Measure in a process of its own, whose memory and Spark end with it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(measure, folder).result()
+
+
+def _spark(folder: Path) -> Taken:
+    moments = [time.perf_counter()]
+    spark = spark_session(memory=_MEMORY)
+    spark.range(1).count()
+    moments.append(time.perf_counter())
+    out = str(folder / "out")
+    read_new(spark, [str(folder / "journal")], out)
+    moments.append(time.perf_counter())
+    made = Warehouse(spark, out).refresh()
+    moments.append(time.perf_counter())
+    spark.stop()
+    started, read, tables = (after - before for before, after in pairwise(moments))
+    return {"start": started, "read": read, "tables": tables, "rebalances": made.rows["rebalances"]}
+
+
+def _duckdb(folder: Path) -> Taken:
+    sql = _SQL.read_text(encoding="utf-8").replace("{journal}", str(folder / "journal"))
+    began_s = time.perf_counter()
+    with duckdb.connect(str(folder / "tables.duckdb")) as database:
+        database.execute(sql)
+        rebalances = database.execute("SELECT count(*) FROM rebalances").fetchall()[0][0]
+    return {"tables": time.perf_counter() - began_s, "rebalances": rebalances}
