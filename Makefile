@@ -32,16 +32,16 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help run test lint format bench interop kill9 sim sim-mutants fuzz docs lock clean
+.PHONY: help run test lint format bench interop pipeline kill9 sim sim-mutants fuzz compose-test docs lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(RUN) ## Start the daemon on 127.0.0.1:9092 (ARGS="--topic orders:12" and so on)
 	@exec $(BIN)/coterie serve $(ARGS)
 
 test: $(DEV) ## Run the tests (those that need no Java and no Kafka)
-	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -ra -n $(WORKERS) --maxprocesses=4 --dist=loadfile $(ARGS)
+	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -ra -n $(WORKERS) --maxprocesses=4 $(ARGS)
 
 lint: $(DEV) ## Check format, rules, types, layers, sizes, the wheel and the docs
 	$(BIN)/ruff format --check .
@@ -63,6 +63,9 @@ bench: $(DEV) ## Run the benchmarks
 interop: $(DEV) ## Run the tests that need Java and a real Kafka
 	$(BIN)/python -m pytest -ra -m interop tests/interop $(ARGS)
 
+pipeline: $(DEV) ## Run the tests of the pipeline that take Spark minutes: a cluster, kill -9, many seeds
+	$(BIN)/python -m pytest -ra -m spark_slow tests/pipeline tests/cli $(ARGS)
+
 KILL9_ROUNDS ?= 30
 
 kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that nothing is lost
@@ -80,6 +83,9 @@ FUZZ_SECONDS ?= 60
 
 fuzz: $(FUZZ) ## Fuzz the decoders for FUZZ_SECONDS, guided by coverage (Linux on x86-64)
 	PYTHONPATH=. $(BIN)/python tests/fuzz/fuzz_protocol.py -max_total_time=$(FUZZ_SECONDS) $(ARGS)
+
+compose-test: ## Run the integration tests in a container, on a coordinator in another (Docker or Podman)
+	$(PYTHON) docker/run.py test
 
 docs: $(DEV) ## Build the documentation into build/docs
 	$(MKDOCS) build --strict

@@ -1,8 +1,28 @@
 """What every test runs under."""
 
+import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 # The deadline measures the machine as much as the code: slow cores must not turn a test red.
 # A failure prints the blob that replays it, so a report from CI is enough to work with.
 settings.register_profile("coterie", deadline=None, print_blob=True)
 settings.load_profile("coterie")
+
+
+class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """The tests of a file go to one process, and so do all files of the pipeline: they share Spark.
+
+    To start it takes longer than most of them.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        needs_spark = file.startswith("tests/pipeline/") and "/kafka_logs/" not in file
+        return "spark" if needs_spark else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Say who runs what."""
+    return _ByFile(config, log)
