@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from coterie_cli.options import Json
+from coterie_cli.options import Json, Variable
 from coterie_cli.standing_for import standing_for
 
 __all__ = ["Engine", "app"]
@@ -42,7 +42,7 @@ def _options(
     master: Annotated[
         str,
         typer.Option(
-            envvar="COTERIE_SPARK_MASTER",
+            envvar=Variable.SPARK_MASTER,
             help="Spark: local[N] for N processors of this machine, or a cluster's address.",
         ),
     ] = "local[*]",

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coterie_cli.main import app
+from coterie_cli.options import Variable
 from tests.live.daemon import HOST, Daemon, coterie, environment
 
 _TIMEOUT_S: Final = 60.0
@@ -47,6 +48,25 @@ def test_argument_is_refused_in_a_sentence(
     assert sentence.startswith("coterie: ")
     assert named in sentence
     assert not Path("coterie-data").exists()
+
+
+#: The variables of its addresses, each with one that is none.
+ADDRESSES: Final = {
+    Variable.LISTEN: "9092",
+    Variable.ADVERTISE: "nowhere",
+    Variable.HTTP_LISTEN: "here:99999",
+}
+
+
+@pytest.mark.parametrize(("variable", "value"), ADDRESSES.items())
+def test_variable_is_refused_by_its_name(
+    variable: Variable, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who gave no option is not told of one."""
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["serve"], env={variable: value})
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"coterie: {variable}: {value!r} ")
 
 
 # -- refused for what they run into ------------------------------------------------------------

@@ -1,0 +1,424 @@
+# noqa: INP001 - a script, not a package
+"""Build the images and use them, with Docker where its engine runs, and with Podman elsewhere.
+
+    python3 docker/run.py build     build `coterie` and `coterie-tests`
+    python3 docker/run.py test      run the integration tests, and end with their status
+    python3 docker/run.py show      show what is promised: clients from outside, kill -9, SIGTERM
+
+`show` needs the ports 9092 and 9080, and `make run` or `make test` before it, for the clients on
+this machine. Podman needs `podman-compose`.
+
+Where packages come from, pip's own settings on this machine say: they reach the build as a secret,
+and are in no image. If there is no base image and no registry that has one, `debootstrap` makes one
+from Debian's packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["main"]
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+FOLDER: Final = ROOT / "docker"
+DOCKERFILE: Final = FOLDER / "Dockerfile"
+#: By the stage of the Dockerfile that it is made of.
+IMAGES: Final = {"daemon": "coterie", "tests": "coterie-tests"}
+
+CLIENTS: Final = "127.0.0.1:9092"
+HTTP: Final = ("127.0.0.1", 9080)
+GROUP: Final = "counting"
+#: As compose.yaml has them made.
+SHARDS: Final = 12
+#: The workers' session, 45 s, and a little.
+_PATIENCE_S: Final = 90.0
+
+
+class ContainerError(Exception):
+    """It could not be done, or is not as it should be; the sentence says what."""
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+# -- engines ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What runs containers."""
+
+    name: str
+    compose: tuple[str, ...]
+    #: More options of `build`.
+    building: tuple[str, ...] = ()
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def run(self, *words: str, **more: str) -> str:
+        """Run one of its commands; return what that prints."""
+        return self._call([self.name, *words], more)
+
+    def composed(self, file: str, *words: str, **more: str) -> str:
+        """Run a command on a compose file; return what that prints."""
+        return self._call([*self.compose, "--file", str(FOLDER / file), *words], more)
+
+    def watch(self, file: str, *words: str) -> int:
+        """Run a command on a compose file, its output for all to see; return its status."""
+        command = [*self.compose, "--file", str(FOLDER / file), *words]
+        say(f"$ {_shown(command)}")
+        return subprocess.run(command, env=self.environ, cwd=ROOT, check=False).returncode  # noqa: S603 - an engine's
+
+    def _call(self, command: Sequence[str], more: dict[str, str]) -> str:
+        say(f"$ {_shown(command, more)}")
+        done = subprocess.run(  # noqa: S603 - an engine's command
+            command,
+            env={**self.environ, **more},
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ContainerError(f"{_shown(command)} ended with {done.returncode}\n{done.stderr}")
+        return done.stdout.strip()
+
+
+def _shown(command: Sequence[str], more: dict[str, str] | None = None) -> str:
+    given = [f"{name}={value}" for name, value in (more or {}).items()]
+    return shlex.join([*given, *command]).replace(f"{ROOT}/", "")
+
+
+def find_engine() -> Engine:
+    """Docker if its engine answers, else Podman."""
+    if _answers("docker", "info") and _answers("docker", "compose", "version"):
+        return Engine("docker", ("docker", "compose"))
+    if not (shutil.which("podman") and shutil.which("podman-compose")):
+        raise ContainerError(
+            "No engine: neither does Docker answer, with its compose plugin, nor are there podman"
+            " and podman-compose. Start or install one of them."
+        )
+    environ = dict(os.environ)
+    if not Path("/run/systemd/system").is_dir():
+        environ.setdefault("CONTAINERS_CONF", str(FOLDER / "podman.conf"))
+    # Only Docker's format of images knows health checks.
+    return Engine("podman", ("podman-compose",), ("--format", "docker"), environ)
+
+
+def _answers(*command: str) -> bool:
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603 - see above
+
+
+# -- building --------------------------------------------------------------------------------------
+
+
+def build(engine: Engine, *stages: str) -> None:
+    """Build images."""
+    _provide_base(engine)
+    with tempfile.TemporaryDirectory() as folder:
+        secrets = [f"--secret=id={name},src={path}" for name, path in _secrets(Path(folder))]
+        for stage in stages:
+            engine.run(
+                "build",
+                *engine.building,
+                *("--file", str(DOCKERFILE), "--target", stage, "--tag", IMAGES[stage]),
+                *secrets,
+                *shlex.split(os.environ.get("BUILD_OPTIONS", "")),
+                ".",
+            )
+
+
+def _provide_base(engine: Engine) -> None:
+    found = re.search(r"^FROM (\S+) AS build$", DOCKERFILE.read_text("utf-8"), re.MULTILINE)
+    assert found is not None
+    base = found[1]
+    for way in ("image inspect", "pull"):
+        with contextlib.suppress(ContainerError):
+            engine.run(*way.split(), base)
+            return
+    if shutil.which("debootstrap") is None:
+        raise ContainerError(f"No registry has {base}, and there is no debootstrap to make it.")
+    with tempfile.TemporaryDirectory() as folder:
+        tree, archive = f"{folder}/tree", f"{folder}/base.tar"
+        wanted = "--include=ca-certificates,python3,python3-venv"
+        for command in (
+            ("debootstrap", "--variant=minbase", wanted, base.rpartition("-")[2], tree),
+            ("tar", "--create", "--file", archive, "--directory", tree, "."),
+        ):
+            say(f"$ {_shown(command)}")
+            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - see above
+        engine.run("import", archive, base)
+
+
+def _secrets(folder: Path) -> Iterator[tuple[str, Path]]:
+    """What pip goes by on this machine, for pip in the build: its places, whom it trusts."""
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    # The later line counts: pip lists files first and the environment last.
+    config = dict(re.findall(r"^[^.]+\.([a-z-]+)='(.*)'$", listed, re.MULTILINE))
+    lines = [
+        f"{name} = {config[name]}"
+        for name in ("index-url", "extra-index-url", "trusted-host", "timeout")
+        if name in config
+    ]
+    authorities = config.get("cert", os.environ.get("SSL_CERT_FILE"))
+    if authorities:
+        lines.append("cert = /run/secrets/ca")
+        yield "ca", Path(authorities)
+    settings = folder / "pip.conf"
+    settings.write_text("\n".join(["[global]", *lines, ""]), encoding="utf-8")
+    yield "pip", settings
+
+
+# -- testing ---------------------------------------------------------------------------------------
+
+
+def test(engine: Engine) -> int:
+    """Run the integration tests; return their status."""
+    build(engine, *IMAGES)
+    file = "compose.test.yaml"
+    try:
+        return engine.watch(file, "run", "--rm", "-T", "tests")
+    finally:
+        engine.composed(file, "down", "--volumes")
+
+
+# -- showing ---------------------------------------------------------------------------------------
+
+
+def show(engine: Engine) -> int:
+    """Show what the images promise; whatever is not so raises."""
+    build(engine, "daemon")
+    size = int(engine.run("image", "inspect", "coterie", "--format", "{{.Size}}"))
+    say(f"The image has {size / 1e6:.0f} MB.")
+    say(engine.run("run", "--rm", "coterie", "--version"))
+    _show_daemon(engine)
+    try:
+        _show_clients_outside(engine)
+        _show_workers_inside(engine)
+    finally:
+        engine.composed("compose.yaml", "down", "--volumes")
+    say("All of it is so.")
+    return 0
+
+
+def _show_daemon(engine: Engine) -> None:
+    say("\n# By itself, on a root that can't be written to, without any privilege")
+    name = "coterie-alone"
+    ports = [f"--publish={CLIENTS}:9092", f"--publish={HTTP[0]}:{HTTP[1]}:9080"]
+    hard = ["--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"]
+    engine.run("run", "--detach", "--name", name, *hard, *ports, "coterie", "serve")
+    try:
+        _wait(_is_ready, "it is ready")
+        say(engine.run("exec", name, "coterie", "topics", "create", "jobs", "3"))
+        say(engine.run("exec", name, "coterie", "topics", "list"))
+        _check_health(engine, name)
+        _stop(engine, name)
+        say(engine.run("logs", name))
+    finally:
+        engine.run("rm", "--force", "--volumes", name)
+
+
+def _check_health(engine: Engine, name: str) -> None:
+    if engine.name == "podman":
+        # By hand, for Podman has systemd do it now and then, which may not be there.
+        engine.run("healthcheck", "run", name)
+        return
+    state = ("inspect", name, "--format", "{{.State.Health.Status}}")
+    _wait(lambda: engine.run(*state) == "healthy", "it is found healthy")
+
+
+def _stop(engine: Engine, container: str) -> None:
+    began = time.monotonic()
+    engine.run("stop", container)
+    took_s = time.monotonic() - began
+    code = engine.run("inspect", container, "--format", "{{.State.ExitCode}}")
+    say(f"It stopped with {code} after {took_s:.1f} s.")
+    _expect(code == "0", "it stops with 0")
+    _expect(took_s < 8, "it stops before the engine would kill it")
+
+
+def _show_clients_outside(engine: Engine) -> None:
+    say("\n# Workers on this machine, and the coordinator's container killed under them")
+    programs = ROOT / ".venv" / "bin"
+    if not (programs / "coterie").exists():
+        raise ContainerError("No clients on this machine: `make run` or `make test` makes .venv.")
+    engine.composed("compose.yaml", "up", "--detach", "coordinator", COTERIE_ADVERTISE=CLIENTS)
+    _wait(_is_ready, "the coordinator is ready")
+    command = [str(programs / "python"), str(FOLDER / "worker.py"), CLIENTS]
+    with contextlib.ExitStack() as workers:
+        for _ in range(2):
+            say(f"$ {_shown(command)} &")
+            worker = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
+            workers.enter_context(worker)
+            workers.callback(worker.terminate)
+        _wait(lambda: _is_settled(2), "two workers share the shards")
+        _kill_coordinator(engine)
+    _wait(lambda: _look(GROUP)["members"] == [], "the workers have left")
+
+
+def _show_workers_inside(engine: Engine) -> None:
+    say("\n# Workers in containers")
+    engine.composed("compose.yaml", "down", "--volumes")
+    engine.composed("compose.yaml", "up", "--detach")
+    _wait(_is_ready, "the coordinator is ready")
+    _wait(lambda: _is_settled(3), "three workers share the shards")
+    _kill_coordinator(engine)
+    say("\n# One of them killed")
+    worker = _containers(engine, "worker")[0]
+    engine.run("kill", "--signal", "KILL", worker)
+    _wait(lambda: _is_settled(2), "the other two share the shards, when its session is over")
+    coordinator = _containers(engine, "coordinator")[0]
+    say(engine.run("exec", coordinator, "coterie", "groups", "why", GROUP, "--last", "2"))
+    _stop(engine, coordinator)
+
+
+def _kill_coordinator(engine: Engine) -> None:
+    """Kill its container, start it again, and see the group carry on as it was."""
+    before = _look(GROUP)
+    (container,) = _containers(engine, "coordinator")
+    engine.run("kill", "--signal", "KILL", container)
+    _wait(lambda: not _is_ready(), "the coordinator is gone")
+    engine.run("start", container)
+    _wait(_is_ready, "the coordinator is back")
+    # It grants them a session to come back in, as if it had heard of them just now.
+    granted = _last_seen()
+    _wait(
+        lambda: all(at_ms > granted[name] for name, at_ms in _last_seen().items()),
+        "all members were heard of again",
+    )
+    _wait(lambda: _figure("coterie_commits_total") > len(granted), "commits go on")
+    after = _look(GROUP)
+    for name in ("generation", "leader"):
+        _expect(after[name] == before[name], f"the {name} is the same")
+    _expect(_owned(after) == _owned(before), "each member has the shards that it had")
+    _expect(after["rebalances"] == [], "there was no rebalance since")
+    say(f"The group goes on in generation {after['generation']}: {_told(after)}.")
+
+
+def _containers(engine: Engine, service: str) -> list[str]:
+    labels = (f"project={_project()}", f"service={service}")
+    filters = [f"--filter=label=com.docker.compose.{label}" for label in labels]
+    return engine.run("ps", "--all", "--quiet", *filters).split()
+
+
+def _project() -> str:
+    found = re.search(r"^name: (\S+)$", (FOLDER / "compose.yaml").read_text("utf-8"), re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+# -- looking at the coordinator --------------------------------------------------------------------
+
+
+def _get(path: str) -> bytes | None:
+    """What it answers; None if it does not."""
+    connection = http.client.HTTPConnection(*HTTP, timeout=5)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return body if answer.status == http.HTTPStatus.OK else None
+
+
+def _is_ready() -> bool:
+    return _get("/readyz") is not None
+
+
+def _look(group: str) -> dict[str, Any]:
+    """A group; without members if it is not there yet."""
+    shown: dict[str, Any] = json.loads(_get(f"/v1/groups/{group}") or '{"members": []}')
+    return shown
+
+
+def _figure(name: str) -> float:
+    found = re.search(rf"^{name} (\S+)$", (_get("/metrics") or b"").decode(), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def _owned(group: dict[str, Any]) -> dict[str, Any]:
+    return {member["member"]: member["owned"] for member in group["members"]}
+
+
+def _last_seen() -> dict[str, int]:
+    return {member["member"]: member["last_seen_ms"] for member in _look(GROUP)["members"]}
+
+
+def _told(group: dict[str, Any]) -> str:
+    return ", ".join(f"{name} has {owned}" for name, owned in _owned(group).items())
+
+
+def _is_settled(members: int) -> bool:
+    """Whether so many share all shards, and are told of no more to come."""
+    group = _look(GROUP)
+    if len(group["members"]) != members or group["state"] != "Stable":
+        return False
+    owned = [len(shards) for each in _owned(group).values() for shards in each.values()]
+    return sum(owned) == SHARDS and len(owned) == members
+
+
+def _wait(true: Callable[[], object], what: str) -> None:
+    began = time.monotonic()
+    while not true():
+        if time.monotonic() > began + _PATIENCE_S:
+            raise ContainerError(f"Not within {_PATIENCE_S:g} s: {what}.")
+        time.sleep(0.1)
+    say(f"  {what} ({time.monotonic() - began:.1f} s)")
+
+
+def _expect(is_so: bool, what: str) -> None:  # noqa: FBT001 - what is to be so
+    if not is_so:
+        raise ContainerError(f"It should be that {what}.")
+    say(f"  {what}")
+
+
+def _build_all(engine: Engine) -> int:
+    build(engine, *IMAGES)
+    return 0
+
+
+def main() -> int:
+    """Do what the command line asks for; return the exit status."""
+    verbs = {"build": _build_all, "test": test, "show": show}
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("verb", choices=verbs)
+    verb = parser.parse_args().verb
+    try:
+        return verbs[verb](find_engine())
+    except ContainerError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

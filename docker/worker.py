@@ -1,0 +1,49 @@
+# noqa: INP001 - a script, not a package
+"""A worker for `compose.yaml`, whose work never ends: it counts, on each shard that it has.
+
+For workers that do something, see `examples`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+import structlog
+
+from coterie_client import Group, Partition
+
+_log = structlog.get_logger()
+
+PAUSE_S = 0.1
+#: How many steps a commit is for.
+STEPS = 10
+
+
+async def _count(shard: Partition) -> None:
+    position = await shard.committed()
+    done = position.offset if position is not None else 0
+    _log.info("begins", shard=shard.number, done=done, token=shard.token)
+    try:
+        while True:
+            await asyncio.sleep(PAUSE_S)
+            done += 1
+            if done % STEPS == 0:
+                await shard.commit(done)
+    finally:
+        if shard.is_owned:
+            await shard.commit(done)
+        _log.info("ends", shard=shard.number, done=done)
+
+
+async def main(bootstrap: str) -> None:
+    """Work until asked to stop."""
+    async with Group(bootstrap, "counting", topics=["shards"]) as group:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, group.stop)
+        await group.run(_count)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

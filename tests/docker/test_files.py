@@ -1,0 +1,221 @@
+"""The images, the compose files and what they mount agree with each other and with the daemon."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # it comes with mkdocs, without types
+
+from coterie_cli.options import BOOTSTRAP, HTTP, Variable
+from coterie_cli.serve import serve
+from coterie_server.settings import SETTINGS
+
+COMPOSE: Final = ("compose.yaml", "compose.test.yaml")
+CLIENT_PORT, HTTP_PORT = (address.rpartition(":")[2] for address in (BOOTSTRAP, HTTP))
+#: The services that have an image of ours.
+OURS: Final = [
+    ("compose.yaml", "coordinator"),
+    ("compose.yaml", "worker"),
+    ("compose.test.yaml", "coordinator"),
+    ("compose.test.yaml", "tests"),
+]
+
+
+@pytest.fixture(scope="module")
+def dockerfile(folder: Path) -> str:
+    """Return the Dockerfile's text, each instruction on one line."""
+    text = (folder / "Dockerfile").read_text(encoding="utf-8")
+    return re.sub(r"\\\n\s*", "", text)
+
+
+@pytest.fixture(scope="module")
+def environ(dockerfile: str) -> dict[str, str]:
+    """Return the variables that the daemon's image sets."""
+    (line,) = re.findall(r"^ENV (PATH=.*)$", dockerfile, re.MULTILINE)
+    return dict(re.findall(r"(\w+)=(\S+)", line))
+
+
+def read(folder: Path, name: str) -> Any:
+    """Return what a YAML file says."""
+    return yaml.safe_load((folder / name).read_text(encoding="utf-8"))
+
+
+def service(folder: Path, file: str, name: str) -> dict[str, Any]:
+    """Return a service of a compose file."""
+    found: dict[str, Any] = read(folder, file)["services"][name]
+    return found
+
+
+# -- images ------------------------------------------------------------------------------------
+
+
+def test_all_stages_have_one_base(dockerfile: str) -> None:
+    """What is built on one interpreter runs on the same one."""
+    froms = re.findall(r"^FROM (\S+)(?: AS (\S+))?$", dockerfile, re.MULTILINE)
+    stages = {name for _, name in froms}
+    assert len({image for image, _ in froms} - stages) == 1
+    assert froms[-1] == ("daemon", "")
+
+
+def test_image_runs_the_command(dockerfile: str) -> None:
+    """As the first process, which hears the signals, with `serve` if nothing else is said."""
+    assert 'ENTRYPOINT ["coterie"]\nCMD ["serve"]\n' in dockerfile
+
+
+def test_variables_of_the_image_are_read(environ: dict[str, str]) -> None:
+    """The daemon would refuse any other."""
+    assert {name for name in environ if name.startswith("COTERIE_")} <= set(Variable)
+
+
+def test_ports_are_the_daemons(dockerfile: str, environ: dict[str, str]) -> None:
+    """The image exposes, asks for its health and listens where the daemon does by default."""
+    defaults = {name: each.default for name, each in inspect.signature(serve).parameters.items()}
+    assert (defaults["listen"], defaults["http"]) == (BOOTSTRAP, HTTP)
+    assert f"EXPOSE {CLIENT_PORT} {HTTP_PORT}\n" in dockerfile
+    (health,) = re.findall(r"^HEALTHCHECK --.*$", dockerfile, re.MULTILINE)
+    assert f"HTTPConnection('127.0.0.1', {HTTP_PORT}" in health
+    assert environ[Variable.LISTEN] == f"0.0.0.0:{CLIENT_PORT}"
+    assert environ[Variable.HTTP_LISTEN] == f"0.0.0.0:{HTTP_PORT}"
+    assert environ[Variable.ADVERTISE] == BOOTSTRAP
+
+
+def test_data_is_in_the_volume(dockerfile: str, environ: dict[str, str], folder: Path) -> None:
+    """The daemon keeps its data where the image has its volume."""
+    (volume,) = re.findall(r"^VOLUME (\S+)$", dockerfile, re.MULTILINE)
+    assert environ[Variable.DATA_DIR] == volume
+    for file in COMPOSE:
+        assert f"data:{volume}" in service(folder, file, "coordinator")["volumes"]
+
+
+def test_whole_context_passes(dockerfile: str, folder: Path) -> None:
+    """Whatever is copied from the tree is let into the build, and is there."""
+    root = folder.parent
+    lines = (root / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    let_in = tuple(line[1:] for line in lines if line.startswith("!"))
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", dockerfile, re.MULTILINE)
+    for path in " ".join(copied).split():
+        assert (root / path).exists()
+        assert any(path == each or path.startswith(f"{each}/") for each in let_in), path
+
+
+def test_tests_need_what_the_lock_pins(dockerfile: str, folder: Path) -> None:
+    """The image of the tests takes names from the lock, and misses none."""
+    (names,) = re.findall(r"awk -v names='([^']*)'", dockerfile)
+    lock = (folder.parent / "requirements" / "dev.txt").read_text(encoding="utf-8")
+    assert set(names.split()) <= set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE))
+
+
+def test_nothing_names_a_place(folder: Path) -> None:
+    """Neither images nor packages are tied to a registry, an index or an address."""
+    text = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    )
+    assert set(re.findall(r"\b\w+://[^\s\"']+", text)) == {"http://prometheus:9090"}
+    images = re.findall(r"^(?:FROM|\s+image:) (\S+)", text, re.MULTILINE)
+    assert images
+    assert [image for image in images if re.match(r"[^/]*[.:][^/]*/", image)] == []
+
+
+# -- compose files -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("file", "name"), OURS)
+def test_services_have_no_privileges(folder: Path, file: str, name: str) -> None:
+    """Nothing of ours can write to its root, or has or gains a capability."""
+    found = service(folder, file, name)
+    assert found["read_only"] is True
+    assert found["cap_drop"] == ["ALL"]
+    assert found["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("file", COMPOSE)
+def test_variables_are_settings(folder: Path, file: str) -> None:
+    """The daemon would refuse any other; one says where clients find it."""
+    settings = {setting.variable: setting for setting in SETTINGS}
+    given = dict(service(folder, file, "coordinator")["environment"])
+    assert given.pop(Variable.ADVERTISE)
+    for variable, value in given.items():
+        settings[variable].read(value, file)
+
+
+def test_nobody_else_is_let_in(folder: Path) -> None:
+    """Ports are published for this machine alone: nobody is asked who they are."""
+    services = read(folder, "compose.yaml")["services"].values()
+    published = [port for each in services for port in each.get("ports", ())]
+    assert f"127.0.0.1:{CLIENT_PORT}:{CLIENT_PORT}" in published
+    assert f"127.0.0.1:{HTTP_PORT}:{HTTP_PORT}" in published
+    assert [port for port in published if not port.startswith("127.0.0.1:")] == []
+
+
+@pytest.mark.parametrize("file", COMPOSE)
+def test_mounts_are_there(folder: Path, file: str) -> None:
+    """What a service mounts is in the tree, or a volume that the file declares."""
+    document = read(folder, file)
+    for each in document["services"].values():
+        for mount in each.get("volumes", ()):
+            source = mount.split(":")[0]
+            if source.startswith("."):
+                assert (folder / source).exists()
+            else:
+                assert source in document["volumes"]
+
+
+@pytest.mark.parametrize(("file", "name"), OURS)
+def test_clients_are_told_the_service(folder: Path, file: str, name: str) -> None:
+    """Whoever is in a container finds the coordinator by the name of its service."""
+    where = f"coordinator:{CLIENT_PORT}"
+    found = service(folder, file, name)
+    if name == "coordinator":
+        assert where in found["environment"][Variable.ADVERTISE]
+    else:
+        assert where in (*found.get("entrypoint", ()), *found.get("environment", {}).values())
+
+
+def test_script_knows_the_compose_file(folder: Path) -> None:
+    """The script waits for the shards, and asks at the address, that the file says."""
+    script = runpy.run_path(str(folder / "run.py"))
+    assert f"shards:{script['SHARDS']}" in service(folder, "compose.yaml", "coordinator")["command"]
+    assert (script["CLIENTS"], "{}:{}".format(*script["HTTP"])) == (BOOTSTRAP, HTTP)
+    for file, name in OURS:
+        build = service(folder, file, name).get("build")
+        if build is not None:
+            assert script["IMAGES"][build["target"]] == service(folder, file, name)["image"]
+
+
+# -- figures -----------------------------------------------------------------------------------
+
+
+def test_prometheus_looks_at_the_coordinator(folder: Path) -> None:
+    """It is asked where the coordinator answers HTTP."""
+    (job,) = read(folder, "prometheus.yml")["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"coordinator:{HTTP_PORT}"]}]
+
+
+def test_grafana_is_provisioned(folder: Path) -> None:
+    """Its source is the Prometheus of the file, and the dashboard asks that source."""
+    (source,) = read(folder, "grafana/provisioning/datasources/prometheus.yaml")["datasources"]
+    prometheus = service(folder, "compose.yaml", "prometheus")
+    assert source["url"] == f"http://prometheus:{prometheus['ports'][0].rpartition(':')[2]}"
+    scrape_interval = read(folder, "prometheus.yml")["global"]["scrape_interval"]
+    assert source["jsonData"]["timeInterval"] == scrape_interval
+    text = (folder / "grafana/dashboards/coterie.json").read_text(encoding="utf-8")
+    assert set(re.findall(r'"uid": "(\w+)"', text)) == {source["uid"], "coterie"}
+
+
+def test_dashboard_is_where_grafana_looks(folder: Path) -> None:
+    """The provider's folder is the one that is mounted, and so is the first page's."""
+    (provider,) = read(folder, "grafana/provisioning/dashboards/coterie.yaml")["providers"]
+    grafana = service(folder, "compose.yaml", "grafana")
+    path = provider["options"]["path"]
+    assert f"./grafana/dashboards:{path}:ro" in grafana["volumes"]
+    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home == f"{path}/coterie.json"
+    assert json.loads((folder / "grafana/dashboards" / Path(home).name).read_text("utf-8"))

@@ -1,0 +1,75 @@
+"""`coterie serve` by variables: its own in place of options, and those of other commands."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from coterie_cli.options import Variable
+from coterie_protocol import messages as m
+from tests.interop.kafka_broker import free_port
+from tests.live.daemon import HOST, Daemon
+from tests.live.wire import Wire, run
+
+#: The daemon's.
+OWN: Final = {
+    Variable.LISTEN,
+    Variable.ADVERTISE,
+    Variable.HTTP_LISTEN,
+    Variable.STORE,
+    Variable.DATA_DIR,
+}
+#: Runs the command without the options that these tests' daemons get.
+WITHOUT_OPTIONS: Final = ("sh", "-c", 'exec "$0" serve')
+
+
+def test_variables_stand_in_for_options(tmp_path: Path) -> None:
+    """All that says where it is can be said by variables."""
+    port, data, store = free_port(), tmp_path / "data", tmp_path / "groups.db"
+    environ: dict[str, str] = {
+        Variable.LISTEN: f"{HOST}:{port}",
+        Variable.ADVERTISE: "elsewhere:4711",
+        Variable.HTTP_LISTEN: f"{HOST}:0",
+        Variable.STORE: f"sqlite:{store}",
+        Variable.DATA_DIR: str(data),
+    }
+    assert environ.keys() == OWN
+    daemon = Daemon(tmp_path, prefix=WITHOUT_OPTIONS, environ=environ)
+    daemon.port = port
+    with daemon:
+        assert run(_told(port)) == ("elsewhere", 4711)
+        assert daemon.get("/readyz")
+        assert store.exists()
+        assert (data / "journal").exists()
+
+
+def test_options_win(tmp_path: Path) -> None:
+    """Of an option and its variable, the option counts."""
+    unused = tmp_path / "unused"
+    environ: dict[str, str] = {
+        Variable.LISTEN: "no address",
+        Variable.HTTP_LISTEN: "no address",
+        Variable.DATA_DIR: str(unused),
+    }
+    with Daemon(tmp_path, environ=environ):
+        assert not unused.exists()
+
+
+def test_variables_of_other_commands_disturb_nothing(tmp_path: Path) -> None:
+    """Who has them in a profile, for clients, can start a daemon all the same."""
+    others = set(Variable) - OWN
+    with Daemon(tmp_path, environ=dict.fromkeys(others, "nonsense")) as daemon:
+        assert run(_told(daemon.port)) == (HOST, daemon.port)
+
+
+async def _told(port: int) -> tuple[str, int]:
+    """Where clients are told to find it."""
+    wire = await Wire.open(port)
+    try:
+        async with asyncio.timeout(10):
+            answer: m.MetadataResponse = await wire.ask(m.MetadataRequest(topics=()), 5)
+    finally:
+        wire.close()
+    (broker,) = answer.brokers
+    return broker.host, broker.port
