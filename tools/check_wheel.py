@@ -27,7 +27,7 @@ PACKAGES = {
     "coterie_pipeline": "pipeline",
     "coterie_cli": "cli",
 }
-SHIPPED_SUFFIXES = {".py", ".typed"}
+SHIPPED_SUFFIXES = {".css", ".js", ".properties", ".py", ".typed"}
 
 
 def main() -> int:

@@ -193,7 +193,7 @@ most_ms | BIGINT | how long it was at most
 cause | STRING | of an overlap: `assigned_twice`, `claimed_twice`, `taken_while_held`: given to
     another member while it was still held, else how the first owner's membership was ended
     while it may have been alive (`rebalance_expired`, `removed`, ...); of a gap: the cause of
-    the rebalance that it belongs to; `no_members` if the group was empty
+    the rebalance that it belongs to, or `none`
 began | STRING | how the first owner's interval ended
 rebalance | BIGINT | the number of the rebalance in which it ended, or which goes on; null if
     there was none

@@ -118,7 +118,7 @@ def eager(rebalances: DataFrame, faults: DataFrame) -> DataFrame:
             F.col("protocol"),
             F.lit(" makes everybody stop. With cooperative-sticky they would have gone on."),
         ),
-        {name: F.col(name) for name in ("protocol", "stopped_ms", "saves_partition_ms", "times")},
+        {name: F.col(name) for name in ("protocol", "stopped_ms", "times")},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from coterie_pipeline.steps.advice.saying import advise, count_of, seconds
@@ -45,6 +45,7 @@ def missing(nodes: DataFrame) -> DataFrame:
 def clocks(nodes: DataFrame) -> DataFrame:
     """Clocks that are off."""
     is_off = (F.col("clock_back_ms") > _OFF_MS) | (F.col("clock_behind_ms") > _OFF_MS)
+    behind = _clause("clock_behind_ms", " is at least %s behind another node's")
     found = nodes.where(is_off).select(
         F.col("node").alias("about"),
         *("clock_back_ms", "clock_behind_ms"),
@@ -58,14 +59,16 @@ def clocks(nodes: DataFrame) -> DataFrame:
         F.concat(
             F.lit("The clock of node "),
             F.col("about"),
-            F.lit(" was set back by up to "),
-            seconds(F.col("clock_back_ms")),
-            F.lit(" and is at least "),
-            seconds(F.col("clock_behind_ms")),
-            F.lit(" behind another node's: times that span both are off by that much."),
+            F.concat_ws(" and", _clause("clock_back_ms", " was set back by up to %s"), behind),
+            F.lit(": times that span that are off by as much."),
         ),
         {name: F.col(name) for name in ("clock_back_ms", "clock_behind_ms")},
     )
+
+
+def _clause(name: str, words: str) -> Column:
+    """What is wrong with a clock, if that is."""
+    return F.when(F.col(name) > _OFF_MS, F.format_string(words, seconds(F.col(name))))
 
 
 def unreadable(unread: DataFrame) -> DataFrame:

@@ -54,13 +54,14 @@ def restarts(sessions: DataFrame) -> DataFrame:
 
 def flapping(sessions: DataFrame) -> DataFrame:
     """Members that come and go all the time."""
+    is_over = F.col("ended") != "open"
     found = (
         sessions.where("is_flapping")
         .groupBy("group", F.col("identity").alias("about"))
         .agg(
             F.count("member").alias("times"),
             F.max("returns").alias("within_hour"),
-            F.max_by("ended", "joined_ms").alias("how"),
+            F.max_by("ended", F.when(is_over, F.col("joined_ms"))).alias("how"),
             F.min("joined_ms").alias("from_ms"),
             F.max(F.coalesce("ended_ms", "joined_ms")).alias("to_ms"),
         )
@@ -73,7 +74,7 @@ def flapping(sessions: DataFrame) -> DataFrame:
             F.col("about"),
             F.lit(" came back up to "),
             count_of(F.col("within_hour"), "time", "times"),
-            F.lit(" within an hour; its latest membership: "),
+            F.lit(" within an hour; it was last gone as "),
             F.regexp_replace("how", "_", " "),
             F.lit(". See why its process ends."),
         ),

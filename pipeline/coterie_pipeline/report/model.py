@@ -1,0 +1,368 @@
+"""What a report shows, as plain data: bounded, in its order, with nothing of Spark in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = [
+    "Advice",
+    "Bar",
+    "Caps",
+    "CommitLine",
+    "Cost",
+    "Fault",
+    "GroupDetail",
+    "GroupLine",
+    "Late",
+    "NodeRead",
+    "Process",
+    "Rebalance",
+    "Report",
+    "Row",
+    "Session",
+    "Some",
+    "Span",
+    "Totals",
+    "Unread",
+    "shares",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """How much a report shows at most, so that it stays readable and below some 3 MB."""
+
+    #: Groups in the overview.
+    groups_listed: int = 200
+    #: Groups with charts of their own.
+    groups_drawn: int = 20
+    #: Partitions in one group's chart.
+    rows: int = 40
+    #: Intervals of ownership, and times without an owner, over all groups.
+    bars: int = 4_500
+    #: Rebalances over all groups.
+    rebalances: int = 800
+    #: Processes in one group's chart of members.
+    processes: int = 30
+    #: Memberships over all groups.
+    sessions: int = 1_000
+    #: Pieces of advice for each group, and at the top.
+    advice: int = 12
+    #: Partitions in one group's table of commits.
+    commits: int = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time from a moment to another one."""
+
+    from_ms: int
+    to_ms: int
+
+    @property
+    def length_ms(self) -> int:
+        """How long it is."""
+        return self.to_ms - self.from_ms
+
+
+def shares(wanted: Mapping[str, int], most: int) -> Mapping[str, int]:
+    """What each gets of what there is, the most important first.
+
+    The second gets half of what the first gets, the third a third, and so on; what one does not
+    want is left to the others.  Nobody gets less than one.
+    """
+    weights = {name: 1 / place for place, name in enumerate(wanted, 1)}
+    given: dict[str, int] = {}
+    while len(given) < len(wanted):
+        left = most - sum(given.values())
+        whole = sum(weight for name, weight in weights.items() if name not in given)
+        parts = {name: left * weights[name] / whole for name in wanted if name not in given}
+        content = {name: wanted[name] for name in parts if wanted[name] <= parts[name]}
+        given |= content or {name: int(part) for name, part in parts.items()}
+    return {name: max(given[name], 1) for name in wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """How many members, and the names of the first of them."""
+
+    count: int = 0
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRead:
+    """One node's journal, and whether it is whole; as in the table `nodes`."""
+
+    node: str
+    lines: int
+    first_ms: int
+    last_ms: int
+    missing: int
+    gaps: int
+    duplicates: int
+    conflicts: int
+    starts: int
+    crashes: int
+    clock_back_ms: int
+    clock_behind_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Lines that could not be taken into account, for one reason."""
+
+    why: str
+    lines: int
+    segment: str
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLine:
+    """A group in one line of the overview."""
+
+    group: str
+    rebalances: int
+    stopped_partition_ms: int
+    owned_partition_ms: int
+    overlaps: int
+    possible_overlaps: int
+    members: int
+    partitions: int
+    flapping: int
+    regressions: int
+    #: The cause at the root of most of its rebalances, and of how many; empty if it had none.
+    main_cause: str
+    main_cause_rebalances: int
+    #: What stood still, in equal parts of the report's time.
+    stopped_by_time_ms: tuple[int, ...]
+
+    @property
+    def availability(self) -> float | None:
+        """The share of the time in which partitions had an owner."""
+        whole = self.owned_partition_ms + self.stopped_partition_ms
+        return self.owned_partition_ms / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """The figures of all groups together."""
+
+    groups: int
+    rebalances: int
+    stopped_partition_ms: int
+    owned_partition_ms: int
+    overlaps: int
+    possible_overlaps: int
+    groups_with_overlaps: int
+    flapping: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One thing to look into; as in the table `advice`."""
+
+    group: str
+    rule: str
+    severity: str
+    about: str
+    sentence: str
+    saves_partition_ms: int | None
+    from_ms: int | None
+    to_ms: int | None
+    evidence: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """An interval of ownership; or several of one owner, too close to tell them apart."""
+
+    holder: str
+    #: The process that it is, over all its memberships.
+    identity: str
+    member: str
+    host: str
+    from_ms: int
+    to_ms: int
+    released_ms: int
+    generation: int | None
+    last_generation: int | None
+    began: str
+    ended: str
+    intervals: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A time in which a partition had two owners, or none; or several, too close to tell apart."""
+
+    fault: str
+    from_ms: int
+    to_ms: int
+    sure_ms: int
+    cause: str
+    rebalance: int | None
+    is_open: bool
+    holder: str
+    next_holder: str
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A partition: who owned it when."""
+
+    topic: str
+    partition: int
+    bars: tuple[Bar, ...]
+    faults: tuple[Fault, ...]
+    #: All its intervals, also those that are not drawn apart.
+    intervals: int
+    overlaps: int
+    stopped_ms: int
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A member that the others waited for."""
+
+    member: str
+    instance: str
+    host: str
+    after_ms: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """One rebalance; as in the table `rebalances`, with lists of members cut short."""
+
+    number: int
+    started_ms: int
+    joined_ms: int | None
+    ended_ms: int | None
+    outcome: str
+    from_state: str
+    generation: int | None
+    cause: str
+    detail: str
+    root: int
+    cause_chain: tuple[str, ...]
+    protocol: str
+    members: int | None
+    came: Some
+    went: Some
+    dropped: Some
+    awaited: Some
+    late: tuple[Late, ...]
+    late_count: int
+    detection_ms: int | None
+    prepare_ms: int | None
+    complete_ms: int | None
+    total_ms: int | None
+    partitions: int | None
+    moved: int | None
+    revoked: int | None
+    kept: int | None
+    keepable: int | None
+    needs_rejoin: bool
+    stopped_partition_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one root cause cost: its rebalances and their follow-ups."""
+
+    cause: str
+    rebalances: int
+    follow_ups: int
+    stopped_ms: int
+    follow_ups_stopped_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One membership; as in the table `member_sessions`."""
+
+    member: str
+    holder: str
+    host: str
+    joined_ms: int | None
+    ended_ms: int | None
+    began: str
+    ended: str
+    silent_ms: int | None
+    session_timeout_ms: int | None
+    join_reason: str
+    leave_reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """What has one identity over its memberships."""
+
+    identity: str
+    kind: str
+    sessions: tuple[Session, ...]
+    #: All its memberships, also those that are not drawn.
+    memberships: int
+    expired: int
+    is_flapping: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitLine:
+    """One partition's commits over the whole time."""
+
+    topic: str
+    partition: int
+    commits: int
+    per_minute: float | None
+    advanced: int
+    regressions: int
+    deepest_regression: int
+    outside: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDetail:
+    """All that is shown of one group; the figures `..._in_all` count what is left out, too."""
+
+    line: GroupLine
+    span: Span
+    advice: tuple[Advice, ...]
+    advice_in_all: int
+    rows: tuple[Row, ...]
+    rows_in_all: int
+    #: Of the partitions that are left out: how many had a fault.
+    faulty_rows_left_out: int
+    #: Intervals of one owner that are closer than this are drawn as one.
+    merged_below_ms: int
+    rebalances: tuple[Rebalance, ...]
+    costs: tuple[Cost, ...]
+    processes: tuple[Process, ...]
+    processes_in_all: int
+    commits: tuple[CommitLine, ...]
+    commits_in_all: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that a report shows."""
+
+    span: Span
+    nodes: tuple[NodeRead, ...]
+    unread: tuple[Unread, ...]
+    totals: Totals
+    lines: tuple[GroupLine, ...]
+    advice: tuple[Advice, ...]
+    advice_in_all: int
+    details: tuple[GroupDetail, ...]

@@ -1,0 +1,161 @@
+"""When a group rebalanced, and why: a row for each cause, a mark for each rebalance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from coterie_pipeline.report import words
+from coterie_pipeline.report.causes import icon, mark, order, sign
+from coterie_pipeline.report.gantt import tip
+from coterie_pipeline.report.markup import Markup, element
+from coterie_pipeline.report.model import GroupDetail, Rebalance
+from coterie_pipeline.report.scale import Scale, plot
+from coterie_pipeline.report.stories import story, title
+
+__all__ = ["listing", "timeline"]
+
+_HEIGHT: Final = 26
+#: The least and the greatest mark: the larger, the longer partitions stood still.
+_RADII: Final = (6.5, 11.0)
+
+
+def timeline(detail: GroupDetail, scale: Scale, anchor: str) -> Markup:
+    """The rows of causes over the chart of all marks, with follow-ups joined to their roots."""
+    causes = sorted({each.cause for each in detail.rebalances}, key=order)
+    middles = {cause: _HEIGHT * index + _HEIGHT // 2 for index, cause in enumerate(causes)}
+    labels = (_label(cause, detail.rebalances) for cause in causes)
+    worst = max((each.stopped_partition_ms or 0 for each in detail.rebalances), default=0)
+    shapes = [
+        *_chains(detail.rebalances, scale, middles),
+        *(_phases(each, scale, middles[each.cause]) for each in detail.rebalances),
+        *(
+            _mark(each, scale, middles[each.cause], _radius(each, worst), anchor)
+            for each in detail.rebalances
+        ),
+    ]
+    said = f"{words.count(len(detail.rebalances), 'rebalance')} by time and cause"
+    return element(
+        "div",
+        element("div", *labels, class_="label causes"),
+        plot(_HEIGHT * len(causes), said, *shapes, class_="marks"),
+        class_="lane",
+    )
+
+
+def _label(cause: str, rebalances: Sequence[Rebalance]) -> Markup:
+    times = sum(each.cause == cause for each in rebalances)
+    name = element("span", f"{words.short_cause(cause)} ({words.number(times)})", class_="name")
+    return element("div", icon(cause), name, style=f"height:{_HEIGHT}px", title=words.cause(cause))
+
+
+def _chains(
+    rebalances: Sequence[Rebalance], scale: Scale, middles: Mapping[str, int]
+) -> Iterator[Markup]:
+    """A line from each follow-up back to the one before it in its chain that is drawn."""
+    latest: dict[int, Rebalance] = {}
+    for rebalance in rebalances:
+        before = latest.get(rebalance.root)
+        if before is not None:
+            yield element(
+                "line",
+                x1=scale.at(before.started_ms),
+                y1=middles[before.cause],
+                x2=scale.at(rebalance.started_ms),
+                y2=middles[rebalance.cause],
+                class_="chain",
+            )
+        latest[rebalance.root] = rebalance
+
+
+def _phases(rebalance: Rebalance, scale: Scale, middle: int) -> Markup:
+    """Both phases, as long as they were: to be seen when the chart is zoomed."""
+    start = rebalance.started_ms
+    end = rebalance.ended_ms if rebalance.ended_ms is not None else scale.span.to_ms
+    joined = rebalance.joined_ms if rebalance.joined_ms is not None else end
+    first = element(
+        "rect",
+        x=scale.at(start),
+        width=scale.width(start, joined),
+        y=middle - 4,
+        height=8,
+        class_="waiting",
+    )
+    if joined >= end:
+        return first
+    second = element(
+        "rect",
+        x=scale.at(joined),
+        width=scale.width(joined, end),
+        y=middle - 4,
+        height=8,
+        class_="assigning",
+    )
+    return Markup(first + second)
+
+
+def _radius(rebalance: Rebalance, worst: int) -> float:
+    least, greatest = _RADII
+    stopped = rebalance.stopped_partition_ms or 0
+    return least + (greatest - least) * math.sqrt(stopped / worst) if worst else least
+
+
+def _mark(rebalance: Rebalance, scale: Scale, middle: int, radius: float, anchor: str) -> Markup:
+    place = element(
+        "svg",
+        *mark(rebalance.cause, radius),
+        x=scale.at(rebalance.started_ms),
+        y=middle,
+        overflow="visible",
+    )
+    return element(
+        "a",
+        place,
+        tip(title(rebalance)),
+        href=f"#{anchor}-r{rebalance.number}",
+        class_=f"mark {sign(rebalance.cause).family}",
+    )
+
+
+def listing(detail: GroupDetail, anchor: str) -> Markup:
+    """The same rebalances as a table: what marks lead to, and all there is to read about them."""
+    head = element(
+        "tr",
+        *(
+            element("th", name, scope="col", class_="num" if name in _FIGURES else None)
+            for name in ("Rebalance", "Began", *_FIGURES, "What happened")
+        ),
+    )
+    rows = (_listed(each, anchor) for each in detail.rebalances)
+    table = element("table", element("thead", head), element("tbody", *rows), class_="stories")
+    return element("div", table, class_="scroll")
+
+
+_FIGURES: Final = ("Joining", "Assigning", "Moved", "Stopped")
+
+
+def _listed(rebalance: Rebalance, anchor: str) -> Markup:
+    moved = None if rebalance.moved is None else words.number(rebalance.moved)
+    stopped = rebalance.stopped_partition_ms
+    figures = (
+        words.duration(rebalance.prepare_ms),
+        words.duration(rebalance.complete_ms),
+        moved or "?",
+        f"{words.seconds(stopped)} s" if stopped is not None else "?",
+    )
+    began = f"{words.date(rebalance.started_ms)} {words.clock_ms(rebalance.started_ms)}"
+    generation = "" if rebalance.generation is None else f"generation {rebalance.generation}"
+    return element(
+        "tr",
+        element(
+            "th",
+            str(rebalance.number),
+            element("small", generation),
+            scope="row",
+        ),
+        element("td", began),
+        *(element("td", figure, class_="num") for figure in figures),
+        element("td", " ".join(story(rebalance)), class_="story"),
+        id=f"{anchor}-r{rebalance.number}",
+    )
