@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -115,6 +116,39 @@ def report(
     from coterie_cli.doing import pipelines  # noqa: PLC0415  # heavy
 
     raise typer.Exit(pipelines.report(engine, tables, output, json=json))
+
+
+@app.command("what-if")
+@_sparked
+def what_if(  # noqa: PLR0913  # each is an option
+    tables: Tables,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting that is to be tried."),
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE,...", help="Values to try in turn; grids are combined."),
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Only this group; can be repeated.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How often each history is played.")] = 3,
+    since: Annotated[
+        datetime | None, typer.Option(help="Only what happened from then on, in UTC.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(help="Only what happened before, in UTC.")
+    ] = None,
+    *,
+    engine: Engine,
+    json: Json = False,
+) -> None:
+    """Play groups' histories again with other settings, and say what would have been different."""
+    from coterie_cli.doing import what_if as doing  # noqa: PLC0415  # heavy
+
+    wish = doing.Wish(settings or [], grid or [], group or [], seeds, since, until, json=json)
+    raise typer.Exit(doing.what_if(engine, tables, wish))
 
 
 @app.command("import-kafka")

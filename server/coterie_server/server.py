@@ -24,7 +24,7 @@ from coterie_server.metrics import Metrics, error_of
 from coterie_server.net import Listener
 from coterie_server.node import Node, NodeOptions
 from coterie_server.process import hold_directory
-from coterie_server.settings import Settings
+from coterie_server.settings import SETTINGS, Settings
 from coterie_server.show import Show
 from coterie_server.store import open_store
 
@@ -297,6 +297,7 @@ class Server:
             groups=len(groups),
             offsets=sum(len(group.offsets) for group in groups),
             load_ms=load_ms,
+            settings={setting.key: self.options.settings[setting.key] for setting in SETTINGS},
         )
         self.observe(self.clock.now_ms(), event)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +14,11 @@ from rich.console import Console
 
 from coterie_cli.doing.connecting import FAILED, MISUSED, give_up
 from coterie_cli.doing.output import as_json, count_of, print_json, print_table
+from coterie_cli.doing.sparking import progress, started
 from coterie_cli.pipeline import Engine
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import Row
 
 __all__ = ["FollowWish", "follow", "report", "run"]
 
@@ -41,7 +41,7 @@ class FollowWish:
 
 def run(engine: Engine, journals: Sequence[str], out: str, ends: str | None, *, json: bool) -> int:
     """Make the tables, and say what is in them."""
-    with _progress() as tell, _started(engine, tell) as spark:
+    with progress() as tell, started(engine, tell) as spark:
         from coterie_pipeline.batch import NoJournalsError, read_ends  # noqa: PLC0415
         from coterie_pipeline.batch import run as run_batch  # noqa: PLC0415
         from coterie_pipeline.warehouse import Warehouse, WrongLayoutError  # noqa: PLC0415
@@ -81,7 +81,7 @@ def _print_advice(advice: Sequence[Row]) -> None:
 
 def follow(engine: Engine, journals: Sequence[str], out: str, wish: FollowWish) -> int:
     """Follow journals until it is stopped."""
-    with _progress() as tell, _started(engine, tell) as spark:
+    with progress() as tell, started(engine, tell) as spark:
         from coterie_pipeline.streaming.alerts import Storm  # noqa: PLC0415  # an extra
         from coterie_pipeline.streaming.files import SourceError  # noqa: PLC0415
         from coterie_pipeline.streaming.follow import (  # noqa: PLC0415
@@ -92,11 +92,9 @@ def follow(engine: Engine, journals: Sequence[str], out: str, wish: FollowWish) 
         from coterie_pipeline.streaming.follow import follow as follow_journals  # noqa: PLC0415
         from coterie_pipeline.warehouse import WrongLayoutError  # noqa: PLC0415
 
-        def on_progress(progress: Progress) -> None:
-            behind = (
-                f", {progress.behind_bytes / 1e6:,.1f} MB behind" if progress.behind_bytes else ""
-            )
-            tell(f"{progress.lines:,} lines in {progress.batches:,} batches{behind}")
+        def on_progress(so_far: Progress) -> None:
+            behind = f", {so_far.behind_bytes / 1e6:,.1f} MB behind" if so_far.behind_bytes else ""
+            tell(f"{so_far.lines:,} lines in {so_far.batches:,} batches{behind}")
 
         rebalances, minutes = _storm(wish.storm)
         options = FollowOptions(
@@ -138,7 +136,7 @@ def _print_alert(row: Row, *, json: bool) -> None:
 
 def report(engine: Engine, tables: str, output: Path, *, json: bool) -> int:
     """Write the report."""
-    with _progress() as tell, _started(engine, tell) as spark:
+    with progress() as tell, started(engine, tell) as spark:
         from coterie_pipeline.report import write_report  # noqa: PLC0415  # an extra
         from coterie_pipeline.warehouse import NoTablesError, Warehouse  # noqa: PLC0415
 
@@ -160,39 +158,3 @@ def report(engine: Engine, tables: str, output: Path, *, json: bool) -> int:
         f"{summary.size_bytes / 1e6:.1f} MB. Open it in a browser."
     )
     return 0
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Something to look at while Spark works, for who sits at a terminal."""
-    with _err.status("...") as status:
-        yield lambda what: status.update(what.removeprefix("_").replace("_", " "))
-
-
-@contextmanager
-def _started(engine: Engine, tell: Callable[[str], None]) -> Iterator[SparkSession]:
-    """Start Spark, and stop it in the end."""
-    try:
-        from coterie_pipeline.java import NoJavaError  # noqa: PLC0415  # an extra
-        from coterie_pipeline.session import spark_session  # noqa: PLC0415
-    except ImportError:
-        give_up("Spark is not installed: pip install 'coterie[pipeline]'.", MISUSED)
-    tell("starting Spark")
-    try:
-        session = spark_session(engine.master, _settings(engine), memory=engine.memory)
-    except NoJavaError as error:
-        give_up(str(error), MISUSED)
-    try:
-        yield session
-    finally:
-        session.stop()
-
-
-def _settings(engine: Engine) -> dict[str, str]:
-    settings = {}
-    for text in engine.conf or ():
-        key, equals, value = text.partition("=")
-        if not equals:
-            give_up(f"--conf {text}: expected KEY=VALUE.", MISUSED)
-        settings[key] = value
-    return settings

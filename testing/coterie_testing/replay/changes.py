@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -13,7 +14,7 @@ from coterie_client.assignors import (
     RoundRobinAssignor,
     StickyAssignor,
 )
-from coterie_server.settings import Settings, SettingsError
+from coterie_server.settings import SETTINGS, Setting, SettingsError
 
 __all__ = ["ASSIGNORS", "Changes"]
 
@@ -58,17 +59,21 @@ class Changes:
         member = _MEMBER_KEYS.get(key)
         if member is not None:
             name, read = member
-            values: dict[str, Any] = {name: read(text)}
+            try:
+                values: dict[str, Any] = {name: read(text)}
+            except ValueError as error:
+                raise ValueError(f"{key}: {error}") from error
             return replace(self, **values)
+        setting = _COORDINATOR_KEYS.get(key)
+        if setting is None:
+            known = [*_MEMBER_KEYS, *_COORDINATOR_KEYS]
+            nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+            raise ValueError(f"unknown setting {key}; the nearest known one is {nearest}")
         try:
-            settings = Settings.load(overrides=[f"{key}={text}"])
+            value = setting.read(text, "")
         except SettingsError as error:
-            known = ", ".join(sorted(_MEMBER_KEYS))
-            raise ValueError(f"{error}; members' settings are {known}") from error
-        attribute = key.replace(".", "_")
-        return replace(
-            self, coordinator={**self.coordinator, attribute: getattr(settings, attribute)}
-        )
+            raise ValueError(str(error)) from error
+        return replace(self, coordinator={**self.coordinator, setting.attribute: value})
 
     def __str__(self) -> str:
         said = {
@@ -77,24 +82,28 @@ class Changes:
             if getattr(self, name) is not None
         }
         said |= {name.replace("_", "."): value for name, value in self.coordinator.items()}
-        return ", ".join(f"{key}={value}" for key, value in said.items()) or "as it was"
+        return ", ".join(f"{key}={_text(value)}" for key, value in said.items()) or "as it was"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _milliseconds(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
-        raise ValueError(f"{text!r} is no number of milliseconds.")
+        raise ValueError(f"{text!r} is no number of milliseconds")
     return int(text)
 
 
 def _assignor(text: str) -> str:
     if text not in ASSIGNORS:
-        raise ValueError(f"There is no assignor {text!r}; choose from {', '.join(ASSIGNORS)}.")
+        raise ValueError(f"there is no assignor {text!r}; choose from {', '.join(ASSIGNORS)}")
     return text
 
 
 def _yes_or_no(text: str) -> bool:
     if text not in ("true", "false"):
-        raise ValueError(f"{text!r} is neither true nor false.")
+        raise ValueError(f"{text!r} is neither true nor false")
     return text == "true"
 
 
@@ -104,4 +113,20 @@ _MEMBER_KEYS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "heartbeat.interval.ms": ("heartbeat_interval_ms", _milliseconds),
     "assignor": ("assignor", _assignor),
     "static": ("static", _yes_or_no),
+}
+
+#: Settings of groups without a meaning here: members may ask for any session timeout, and ids are
+#: the simulator's.
+_WITHOUT_MEANING: Final = frozenset(
+    {
+        "group.min.session.timeout.ms",
+        "group.max.session.timeout.ms",
+        "group.consumer.id.style",
+    }
+)
+
+_COORDINATOR_KEYS: Final[Mapping[str, Setting]] = {
+    each.key: each
+    for each in SETTINGS
+    if each.key.startswith("group.") and each.key not in _WITHOUT_MEANING
 }

@@ -3,36 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields
 from functools import partial
 from typing import Any, Final
 
 from coterie_client.admin import Admin
-from coterie_client.assignors import Assignor, CooperativeStickyAssignor
 from coterie_protocol.exceptions import CoterieError
 from coterie_server.settings import Settings
-from coterie_testing.replay.changes import ASSIGNORS, Changes
-from coterie_testing.replay.outcome import Outcome, WorkBook, outcome_of
-from coterie_testing.replay.play import Life, Play, Silence
+from coterie_testing.replay.book import WorkBook
+from coterie_testing.replay.changes import Changes
+from coterie_testing.replay.completing import HEARTBEAT_MS
+from coterie_testing.replay.outcome import Outcome
+from coterie_testing.replay.play import Play
+from coterie_testing.replay.role import Role, Setting
+from coterie_testing.replay.told import told_of
 from coterie_testing.sim.coordinator import ADDRESS, Coordinator
-from coterie_testing.sim.worker import Worker, WorkerOptions
 from coterie_testing.virtual import Disk, Network, Process, World
 
-__all__ = ["replay"]
+__all__ = ["STEPS_MAX", "TooLongError", "replay"]
+
+#: So many steps take about a minute.
+STEPS_MAX: Final = 2_000_000
+
+#: A heartbeat takes so many steps at least, from the member's timer to the answer.
+_STEPS_PER_HEARTBEAT: Final = 8
 
 #: A coordinator is there before the first member comes.
 _HEAD_START_S: Final = 1.0
+#: What comes of the last thing that happened has this long to happen, once sessions are over.
+_TAIL_S: Final = 10.0
+#: After a session timeout and this long, nothing comes any more of what happened.
+_QUIET_MS: Final = 60_000
 
-_HEARTBEAT_MS: Final = 3_000
-#: Work that is looked at only for whether it goes on.
-_PACE_S: Final = (30.0, 60.0)
+
+class TooLongError(Exception):
+    """A replay takes more steps than it may."""
+
+    def __init__(self, steps_max: int) -> None:
+        super().__init__(f"a replay takes more than {steps_max:,} steps")
 
 
-def replay(play: Play, changes: Changes | None = None, *, seed: int = 0) -> Outcome:
-    """Play a history again, with some settings changed; the same seed gives the same outcome."""
-    stage = _Stage(play, changes or Changes(), seed)
+def _heartbeats(play: Play, changes: Changes) -> float:
+    """How many heartbeats all processes send, about."""
+    usual_ms = changes.heartbeat_interval_ms or play.heartbeat_ms or HEARTBEAT_MS
+    return sum(
+        ((play.ended_ms if life.ended_ms is None else life.ended_ms) - life.began_ms) / usual_ms
+        for life in play.lives
+    )
+
+
+def replay(
+    play: Play, changes: Changes | None = None, *, seed: int = 0, steps_max: int = STEPS_MAX
+) -> Outcome:
+    """Play a history again, with some settings changed; the same seed gives the same outcome.
+
+    Times in which nothing happens are cut short.  `TooLongError` if it takes too many steps all
+    the same.
+    """
+    changes = changes or Changes()
+    sessions_ms = [changes.session_timeout_ms or life.session_ms for life in play.lives]
+    patience_ms = max(sessions_ms, default=0)
+    setting = {**play.settings, **changes.coordinator}
+    waits_ms = sum(
+        setting.get(name, 0)
+        for name in ("group_initial_rebalance_delay_ms", "group_static_expansion_timeout_ms")
+    )
+    play = play.condensed(2 * patience_ms + waits_ms + _QUIET_MS)
+    if _heartbeats(play, changes) * _STEPS_PER_HEARTBEAT > steps_max:
+        raise TooLongError(steps_max)
+    stage = _Stage(play, changes, seed)
     try:
-        return stage.run()
+        return stage.run(steps_max, patience_ms / 1000 + _TAIL_S)
     finally:
         stage.world.end()
 
@@ -42,108 +83,64 @@ class _Stage:
 
     def __init__(self, play: Play, changes: Changes, seed: int) -> None:
         self._play = play
-        self._changes = changes
         self.world = World(seed)
-        self._network = Network(self.world)
+        network = Network(self.world)
         self._book = WorkBook(self.world)
-        values: dict[str, Any] = dict(changes.coordinator)
+        values = {**play.settings, **changes.coordinator}
         # Members are allowed whatever sessions they ask for: theirs are what is being tried.
-        values.setdefault("group_min_session_timeout_ms", 1)
-        values.setdefault("group_max_session_timeout_ms", 86_400_000)
+        values |= {"group_min_session_timeout_ms": 1, "group_max_session_timeout_ms": 86_400_000}
         self._coordinator = Coordinator(
-            self.world, self._network, Settings(**values), dict(play.topics), Disk(self.world)
+            self.world, network, Settings(**values), dict(play.topics), Disk(self.world)
         )
+        self._dial = network.dialler
         self._admin: Process | None = None
-        self._workers: list[Worker] = []
+        setting = Setting(
+            self.world, network, self._book, self._at, play, changes, self._coordinator
+        )
+        self._roles = [Role(setting, number) for number in range(len(play.lives))]
+        if any(life.stalls for life in play.lives):
+            self._coordinator.gate = setting.keep_back
 
-    def run(self) -> Outcome:
+    def run(self, steps_max: int, tail_s: float) -> Outcome:
         """Play it to its end."""
         play = self._play
         self._coordinator.start()
-        for number, life in enumerate(play.lives):
-            self._at(life.began_ms, partial(self._enter, life, number))
+        for role in self._roles:
+            role.prepare()
         for absence in play.absences:
             self._at(absence.from_ms, self._coordinator.kill)
             self._at(absence.until_ms, self._coordinator.start)
         for at_ms, topic, partitions in play.topic_changes:
             self._at(at_ms, partial(self._change_topic, topic, partitions))
-        self.world.run(self._when_s(play.ended_ms) + _HEAD_START_S)
-        told = outcome_of(self._coordinator.journal, play.group)
-        return replace(
-            told, stopped_s=self._book.stopped_s(), takeovers_s=tuple(self._book.takeovers_s)
+        until_s = self._when_s(play.ended_ms) + tail_s
+        while self.world.step(until_s):
+            if self.world.steps > steps_max:
+                raise TooLongError(steps_max)
+        self.world.run(until_s - self.world.now_s)
+        return self._outcome()
+
+    def _outcome(self) -> Outcome:
+        lines = [line for line in self._coordinator.journal if line.event.group == self._play.group]
+        told = told_of(lines, self._play.group)
+        values: dict[str, Any] = {each.name: getattr(told, each.name) for each in fields(told)}
+        values["stopped_s"] = self._book.stopped_s
+        return Outcome(
+            **values, overlap_s=self._book.overlap_s, steps=self.world.steps, lines=lines
         )
 
-    def _when_s(self, at_ms: int) -> float:
+    def _when_s(self, at_ms: float) -> float:
         return (at_ms - self._play.began_ms) / 1000 + _HEAD_START_S
 
-    def _at(self, at_ms: int, what: Callable[[], object]) -> None:
+    def _at(self, at_ms: float, what: Callable[[], object]) -> None:
         self.world.after(max(0.0, self._when_s(at_ms) - self.world.now_s), what)
-
-    # -- members -------------------------------------------------------------------------------
-
-    def _enter(self, life: Life, number: int) -> None:
-        """A process joins, and what is known to befall it will."""
-        worker = Worker(
-            self.world,
-            self._network,
-            self._book,
-            f"{life.client_id or 'member'}/{number}",
-            self._play.group,
-            self._options(life),
-            (self._assignor(life),),
-        )
-        self._workers.append(worker)
-        worker.start()
-        for silence in life.silences:
-            self._befall(worker, silence)
-        for at_ms, took_ms in life.slow:
-            self._at(at_ms, partial(self._slow_down, worker, took_ms))
-        if life.ended_ms is not None:
-            self._at(life.ended_ms, worker.stop if life.left else worker.kill)
-
-    def _options(self, life: Life) -> WorkerOptions:
-        changes = self._changes
-        session_ms = changes.session_timeout_ms or life.session_ms
-        heartbeat_ms = changes.heartbeat_interval_ms or min(_HEARTBEAT_MS, session_ms // 3)
-        rebalance_ms = changes.rebalance_timeout_ms or life.rebalance_ms
-        # Whoever heard of the rebalance by a heartbeat spent half an interval on that.
-        finish_s = max(0, life.finish_ms - heartbeat_ms // 2) / 1000
-        return WorkerOptions(
-            topics=tuple(sorted(life.topics)),
-            instance=self._instance(life),
-            session_timeout=session_ms / 1000,
-            heartbeat_interval=heartbeat_ms / 1000,
-            rebalance_timeout=rebalance_ms / 1000,
-            request_timeout=max(1.0, session_ms / 2000),
-            work_s=_PACE_S,
-            finish_s=(finish_s / 2, finish_s),
-        )
-
-    def _instance(self, life: Life) -> str | None:
-        if self._changes.static is None:
-            return life.instance
-        # The host is what stays when a process of a well-run service comes back.
-        name = life.instance or f"{life.client_id}@{life.host.lstrip('/')}"
-        return name if self._changes.static else None
-
-    def _assignor(self, life: Life) -> Assignor:
-        name = self._changes.assignor or life.assignor
-        return ASSIGNORS.get(name, CooperativeStickyAssignor)()
-
-    def _befall(self, worker: Worker, silence: Silence) -> None:
-        self._at(silence.from_ms, worker.process.pause)
-        self._at(silence.until_ms, worker.process.resume)
-
-    @staticmethod
-    def _slow_down(worker: Worker, took_ms: int) -> None:
-        worker.options = replace(worker.options, finish_s=(took_ms / 1000, took_ms / 1000))
 
     # -- topics --------------------------------------------------------------------------------
 
     def _change_topic(self, topic: str, partitions: int) -> None:
         if self._admin is None:
             self._admin = Process(self.world, "admin")
-        dial = self._network.dialler(self._admin)
+        dial = self._dial(self._admin)
+        self._book.forget(topic, partitions)
 
         async def change() -> None:
             async with Admin(str(ADDRESS), dial=dial, random=self.world.random.random) as admin:

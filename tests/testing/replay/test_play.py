@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from coterie_protocol.journal import (
     Event,
+    GroupRecovered,
     Line,
     MemberGone,
     MemberJoined,
@@ -15,9 +18,11 @@ from coterie_protocol.journal import (
     NodeStopped,
     PhaseJoined,
     RebalanceCompleted,
+    RebalanceStarted,
     TopicChanged,
 )
-from coterie_testing.replay import Play, Silence, play_of
+from coterie_testing.replay import Life, Play, Silence, Stall, Subscription, play_of
+from coterie_testing.replay.places import places
 
 BEGAN_MS = 1_700_000_000_000
 
@@ -38,9 +43,10 @@ def joined(member: str, **fields: Any) -> MemberJoined:
     return MemberJoined(**values | fields)
 
 
-def gone(member: str, how: str, silent_ms: int = 0) -> MemberGone:
+def gone(member: str, how: str, silent_ms: int = 0, reason: str = "") -> MemberGone:
     """A member is no longer there."""
     return MemberGone(
+        reason=reason,
         group="g",
         member=member,
         instance=None,
@@ -49,6 +55,64 @@ def gone(member: str, how: str, silent_ms: int = 0) -> MemberGone:
         silent_ms=silent_ms,
         session_timeout_ms=10_000,
     )
+
+
+def started(*awaited: str, cause: str = "member_joined") -> RebalanceStarted:
+    """A rebalance begins."""
+    return RebalanceStarted(
+        group="g",
+        generation=1,
+        from_state="Stable",
+        cause=cause,
+        detail="",
+        awaited=awaited,
+        deadline=None,
+    )
+
+
+def phase(*members: tuple[str, int], topics: tuple[str, ...] | None = ("jobs",)) -> PhaseJoined:
+    """Members have joined, each so many milliseconds after the start."""
+    return PhaseJoined(
+        group="g",
+        generation=2,
+        protocol_type="consumer",
+        protocol="range",
+        leader=members[0][0],
+        members=tuple(
+            MemberPhase(
+                member=member,
+                instance=None,
+                host="/10.0.0.1",
+                joined_after_ms=joined_after_ms,
+                topics=topics,
+            )
+            for member, joined_after_ms in members
+        ),
+        dropped=(),
+        last=None,
+        cause="member_joined",
+        took_ms=max(joined_after_ms for _, joined_after_ms in members),
+    )
+
+
+def completed(assigned: dict[str, dict[str, tuple[int, ...]]] | None) -> RebalanceCompleted:
+    """An assignment is in place."""
+    return RebalanceCompleted(
+        group="g",
+        generation=1,
+        cause="member_joined",
+        assigned=assigned,
+        moved=0,
+        revoked=0,
+        needs_rejoin=False,
+        took_ms=1,
+        total_ms=1,
+    )
+
+
+def recovered(*members: str) -> GroupRecovered:
+    """A node reads the group back."""
+    return GroupRecovered(group="g", state="Stable", generation=1, members=members)
 
 
 def told(*events: tuple[int, Event]) -> Play:
@@ -75,6 +139,18 @@ def test_member_that_died() -> None:
     """Dead since it was last heard of, and not since it was dropped."""
     (life,) = told((0, joined("a1")), (60, gone("a1", "session_expired", 10_000))).lives
     assert (seconds(life.ended_ms), life.left) == (50, False)
+
+
+def test_member_whose_join_was_parked() -> None:
+    """It was not heard of meanwhile, and counted as alive."""
+    (life,) = told((0, joined("a1")), (60, gone("a1", "session_expired", 40_000))).lives
+    assert seconds(life.ended_ms) == 50
+
+
+def test_member_that_was_silent_for_who_knows_how_long() -> None:
+    """Kafka's logs do not tell: for as long as it might."""
+    (life,) = told((0, joined("a1")), (60, gone("a1", "session_expired"))).lives
+    assert seconds(life.ended_ms) == 50
 
 
 def test_member_that_was_silent_and_came_back() -> None:
@@ -109,6 +185,16 @@ def test_process_that_comes_much_later_is_another_one() -> None:
     assert len(lives) == 2
 
 
+def test_process_that_never_was_a_member_before_is_another_one() -> None:
+    """Coterie's client says so."""
+    lives = told(
+        (0, joined("a1")),
+        (60, gone("a1", "session_expired", 10_000)),
+        (65, joined("a2", reason="first join")),
+    ).lives
+    assert len(lives) == 2
+
+
 def test_member_that_was_slow() -> None:
     """It lived, but did not join in time."""
     (life,) = told(
@@ -116,7 +202,26 @@ def test_member_that_was_slow() -> None:
         (100, gone("a1", "rebalance_expired")),
         (110, joined("a2")),
     ).lives
-    assert life.slow == [(BEGAN_MS + 40_000, 70_000)]
+    assert life.stalls == [Stall(BEGAN_MS + 40_000, BEGAN_MS + 110_000)]
+
+
+def test_member_whose_work_took_too_long() -> None:
+    """Kafka's consumer leaves by itself then, and says why."""
+    (life,) = told(
+        (0, joined("a1")),
+        (100, gone("a1", "left", reason="consumer poll timeout has expired.")),
+        (130, joined("a2")),
+    ).lives
+    assert life.stalls == [Stall(BEGAN_MS + 40_000, BEGAN_MS + 130_000, leaves=True)]
+    assert life.ended_ms is None
+
+
+def test_member_whose_work_took_too_long_and_never_ended() -> None:
+    """It left."""
+    (life,) = told(
+        (0, joined("a1")), (100, gone("a1", "left", reason="consumer poll timeout has expired."))
+    ).lives
+    assert (seconds(life.ended_ms), life.left, life.stalls) == (100, True, [])
 
 
 def test_static_member_that_was_replaced() -> None:
@@ -143,29 +248,54 @@ def test_static_member_that_was_replaced() -> None:
 
 
 def test_how_long_members_take_to_join() -> None:
-    """The usual time, whatever the outliers."""
-    joins = [
-        (
-            second,
-            PhaseJoined(
-                group="g",
-                generation=second,
-                protocol_type="consumer",
-                protocol="range",
-                leader="a1",
-                members=(
-                    MemberPhase(member="a1", instance=None, host="", joined_after_ms=took_ms),
-                ),
-                dropped=(),
-                last=None,
-                cause="member_joined",
-                took_ms=took_ms,
-            ),
-        )
-        for second, took_ms in ((1, 100), (2, 40_000), (3, 200))
-    ]
+    """The usual time, whatever the outliers; who was not waited for does not count."""
+    joins: list[tuple[int, Event]] = []
+    for second, took_ms in ((1, 100), (2, 40_000), (3, 200)):
+        joins += [(second, started("a1")), (second, phase(("a1", took_ms)))]
+    joins += [(4, started("b1")), (4, phase(("a1", 0)))]
     (life,) = told((0, joined("a1")), *joins).lives
-    assert life.finish_ms == 200
+    assert life.joins_ms == [100, 40_000, 200]
+    assert life.join_ms == 200
+
+
+@pytest.mark.parametrize(("step_ms", "heartbeat_ms"), [(40, 400), (200, 3_000), (600, 3_000)])
+def test_how_often_members_send_heartbeats(step_ms: int, heartbeat_ms: int) -> None:
+    """Joins are spread over that time, as members hear of rebalances by the next one.
+
+    What is not far from the usual is taken to be that, and nobody has less than three a session.
+    """
+    joins: list[tuple[int, Event]] = []
+    for number in range(11):
+        joins += [(number, started("a1")), (number, phase(("a1", 500 + number * step_ms)))]
+    assert told((0, joined("a1")), *joins).heartbeat_ms == heartbeat_ms
+
+
+def test_too_few_joins_show_nothing() -> None:
+    """Then the usual is assumed."""
+    assert told((0, joined("a1"))).heartbeat_ms is None
+
+
+def test_member_that_wants_other_topics() -> None:
+    """From its join on."""
+    (life,) = told(
+        (0, joined("a1")),
+        (1, phase(("a1", 0))),
+        (50, started("a1", cause="subscription_changed")),
+        (51, phase(("a1", 700), topics=("more",))),
+    ).lives
+    assert life.subscriptions == [Subscription(BEGAN_MS + 50_700, frozenset({"more"}))]
+
+
+def test_members_that_were_there_before() -> None:
+    """Nobody saw them joining, so they were there from the beginning."""
+    first, second = told(
+        (5, joined("b1")),
+        (6, phase(("a-0123456789ab", 0), ("b1", 0))),
+        (60, gone("a-0123456789ab", "session_expired", 10_000)),
+    ).lives
+    assert (second.client_id, seconds(second.began_ms), seconds(second.ended_ms)) == ("a", 5, 50)
+    assert (second.session_ms, second.rebalance_ms) == (10_000, 60_000)
+    assert (second.assignors, second.topics) == (("range",), first.topics)
 
 
 def test_topics_are_known_by_what_was_assigned() -> None:
@@ -174,18 +304,61 @@ def test_topics_are_known_by_what_was_assigned() -> None:
         "a1": {"jobs": (0, 4)},
         "b1": {"jobs": (2,), "more": (0,)},
     }
-    completed = RebalanceCompleted(
-        group="g",
-        generation=1,
-        cause="member_joined",
-        assigned=assigned,
-        moved=0,
-        revoked=0,
-        needs_rejoin=False,
-        took_ms=1,
-        total_ms=1,
+    play = told((0, joined("a1")), (0, joined("b1")), (1, completed(assigned)))
+    assert play.topics == {"jobs": 5, "more": 1}
+    assert play.assumed == ()
+
+
+def test_what_a_journal_does_not_tell() -> None:
+    """Something has to be assumed, and that is said."""
+    unknown = {
+        "client_id": "",
+        "session_timeout_ms": 0,
+        "rebalance_timeout_ms": 0,
+        "protocols": (),
+        "topics": None,
+    }
+    play = told(
+        (0, joined("a1", **unknown, host="/10.0.0.1")),
+        (0, joined("b1", **unknown, host="/10.0.0.2")),
+        (1, completed(None)),
     )
-    assert told((0, joined("a1")), (1, completed)).topics == {"jobs": 5, "more": 1}
+    assert play.assumed == (
+        "session timeouts of 45000 ms",
+        "rebalance timeouts of 300000 ms",
+        "the assignor cooperative-sticky",
+        "2 partitions for each topic",
+    )
+    assert play.topics == {"assumed": 2}
+    assert {life.topics for life in play.lives} == {frozenset({"assumed"})}
+
+
+def test_group_without_anybody() -> None:
+    """Nothing can be played."""
+    with pytest.raises(ValueError, match="nobody joined the group in this time"):
+        told((0, recovered()))
+
+
+@pytest.mark.parametrize(("took_ms", "delay_ms"), [(4, 0), (5_001, 5_001), (6_004, 3_000)])
+def test_how_long_an_empty_group_waits(took_ms: int, delay_ms: int) -> None:
+    """Its first phase shows it, which arrivals prolong; what the node says counts more."""
+    first = RebalanceStarted(
+        group="g",
+        generation=0,
+        from_state="Empty",
+        cause="member_joined",
+        detail="",
+        awaited=(),
+        deadline=None,
+    )
+    events = [(0, joined("a1")), (0, first), (3, phase(("a1", took_ms)))]
+    assert told(*events).settings == {"group_initial_rebalance_delay_ms": delay_ms}
+    settings = {"group.initial.rebalance.delay.ms": 3000, "group.max.size": 9, "shards": 50}
+    node = NodeStarted(version="1", groups=0, offsets=0, load_ms=1, settings=settings)
+    assert told((0, node), *events).settings == {
+        "group_initial_rebalance_delay_ms": 3_000,
+        "group_max_size": 9,
+    }
 
 
 def test_topics_that_change() -> None:
@@ -204,22 +377,84 @@ def test_topics_that_change() -> None:
 
 
 def test_coordinator_that_was_away() -> None:
-    """From its goodbye, or from its last line if there is none."""
-    started = NodeStarted(version="1", groups=1, offsets=0, load_ms=1)
+    """From its goodbye, or for some seconds at most if there is none."""
     play = told(
-        (0, started),
         (1, joined("a1")),
         (10, NodeStopped(reason="SIGTERM")),
-        (12, started),
+        (12, recovered("a1")),
         (20, joined("b1")),
-        (50, started),
+        (50, recovered("a1", "b1")),
+        (52, recovered("a1", "b1")),
     )
     assert play.absences == [
         Silence(BEGAN_MS + 10_000, BEGAN_MS + 12_000),
-        Silence(BEGAN_MS + 20_000, BEGAN_MS + 50_000),
+        Silence(BEGAN_MS + 45_000, BEGAN_MS + 50_000),
+        Silence(BEGAN_MS + 50_000, BEGAN_MS + 52_000),
     ]
+
+
+def test_member_that_a_coordinator_forgot() -> None:
+    """It had joined, and was in no generation yet: its second join is no second process."""
+    (life,) = told((0, joined("a1")), (1, recovered()), (2, joined("a2"))).lives
+    assert (life.silences, life.ended_ms) == ([], None)
 
 
 def test_other_groups_do_not_matter() -> None:
     """A journal tells of all groups of its node."""
     assert told((0, joined("a1")), (1, joined("b1", group="other"))).lives[0].client_id == "a"
+
+
+def life(began_ms: int, ended_ms: int | None, **fields: Any) -> Life:
+    """A process."""
+    values: dict[str, Any] = {
+        "client_id": "pod",
+        "host": "/10.0.0.1",
+        "instance": None,
+        "topics": frozenset({"jobs"}),
+        "session_ms": 10_000,
+        "rebalance_ms": 60_000,
+        "assignors": ("range",),
+    }
+    return Life(began_ms=began_ms, ended_ms=ended_ms, **values | fields)
+
+
+def test_processes_that_follow_others_take_their_places() -> None:
+    """One from the same host if there is one, else the place that became free last."""
+    lives = [
+        life(0, 100, host="/10.0.0.1"),
+        life(0, 120, host="/10.0.0.2"),
+        life(0, None, host="/10.0.0.3"),
+        life(0, 90, client_id="other"),
+        life(130, None, host="/10.0.0.1"),
+        life(140, None, host="/10.0.0.4"),
+        life(150, None, host="/10.0.0.5"),
+    ]
+    assert places(lives) == ["pod-1", "pod-2", "pod-3", "other-1", "pod-1", "pod-2", "pod-4"]
+
+
+def test_static_members_keep_their_names() -> None:
+    """Whatever their hosts are."""
+    lives = [life(0, 10, instance="i"), life(20, None, instance="i", host="/10.0.0.2")]
+    assert places(lives) == ["i", "i"]
+
+
+def test_quiet_times_are_left_out() -> None:
+    """What lasts is as long as it was, and what happens keeps its distance up to a limit."""
+    play = Play(
+        group="g",
+        began_ms=0,
+        ended_ms=1_000_000,
+        lives=[
+            life(0, 500_000),
+            life(400, None, silences=[Silence(600_000, 700_000)]),
+        ],
+        topics={},
+        topic_changes=[(700_050, "jobs", 3)],
+        absences=[],
+    )
+    short = play.condensed(1_000)
+    first, second = short.lives
+    assert (first.began_ms, first.ended_ms, second.began_ms) == (0, 1_400, 400)
+    assert second.silences == [Silence(2_400, 102_400)]
+    assert short.topic_changes == [(102_450, "jobs", 3)]
+    assert short.ended_ms == 103_450

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace as changed
 from typing import Any
 
 import pytest
 
 from coterie_client import Group, Partition
-from coterie_protocol.journal import Line
+from coterie_protocol import ApiKey
+from coterie_protocol.journal import Line, MemberGone
 from coterie_testing.kit import Cluster
-from coterie_testing.replay import Changes, Outcome, Play, outcome_of, play_of, replay
+from coterie_testing.replay import (
+    Changes,
+    Outcome,
+    Play,
+    TooLongError,
+    outcome_of,
+    play_of,
+    replay,
+)
 
 
-def worker(bootstrap: str, name: str) -> Coroutine[Any, Any, None]:
+def worker(bootstrap: str, name: str, **options: Any) -> Coroutine[Any, Any, None]:
     """A worker's whole life."""
+    options = {"client_id": name, "session_timeout": 10, **options}
 
     async def work(partition: Partition) -> None:
         while True:
@@ -23,9 +34,7 @@ def worker(bootstrap: str, name: str) -> Coroutine[Any, Any, None]:
             await partition.commit(1)
 
     async def main() -> None:
-        async with Group(
-            bootstrap, "g", topics=["jobs"], client_id=name, session_timeout=10
-        ) as group:
+        async with Group(bootstrap, "g", topics=["jobs"], **options) as group:
             await group.run(work)
 
     return main()
@@ -44,6 +53,33 @@ def flapping(coterie_cluster: Callable[..., Cluster]) -> list[Line]:
     cluster.run(60)
     programs[2].stop()
     cluster.run(60)
+    return cluster.journal
+
+
+@pytest.fixture
+def rolling(coterie_cluster: Callable[..., Cluster]) -> list[Line]:
+    """The journal of a group whose members restart one after the other, and come back at once."""
+    cluster = coterie_cluster({"jobs": 6})
+    programs = {name: cluster.start(name, worker(cluster.bootstrap, name)) for name in "abc"}
+    cluster.run(60)
+    for name in "abc":
+        programs[name].stop()
+        cluster.run(3)
+        programs[name] = cluster.start(name, worker(cluster.bootstrap, name))
+        cluster.run(30)
+    return cluster.journal
+
+
+@pytest.fixture
+def busy(coterie_cluster: Callable[..., Cluster]) -> list[Line]:
+    """The journal of a group with a member that is once too busy to join for over a minute."""
+    cluster = coterie_cluster({"jobs": 6})
+    for name in "abc":
+        cluster.start(name, worker(cluster.bootstrap, name, rebalance_timeout=60))
+    cluster.run(60)
+    cluster.faults.drop(api=ApiKey.JOIN_GROUP, client_id="a", seconds=64)
+    cluster.start("d", worker(cluster.bootstrap, "d", rebalance_timeout=60))
+    cluster.run(200)
     return cluster.journal
 
 
@@ -79,6 +115,67 @@ def test_eager_assignor_stops_more(flapping: list[Line]) -> None:
     assert eager.revoked > cooperative.revoked
 
 
+def test_silence_is_a_standstill_even_if_nobody_notices(flapping: list[Line]) -> None:
+    """Four pauses of twelve seconds: nobody works on the partitions, whoever they belong to."""
+    forgiving = played(flapping, session_timeout_ms="20000")
+    assert forgiving.rebalances["session_expired"] == 1
+    # Two partitions each time, since it was last heard of; and those of the one that dies.
+    assert forgiving.stopped_s is not None
+    assert 4 * 2 * 12 + 2 * 20 < forgiving.stopped_s < 4 * 2 * 15 + 2 * 23
+
+
+def test_what_a_journal_tells_of_a_standstill(flapping: list[Line]) -> None:
+    """Nearly what its workers did not do, if all that befell them was noticed."""
+    outcome = played(flapping)
+    told = outcome_of(outcome.lines, "g")
+    assert told.stopped_s is not None
+    assert told.stopped_s == pytest.approx(outcome.stopped_s, rel=0.15)
+    assert told.takeovers_s == outcome.takeovers_s
+
+
+def test_static_members_restart_without_rebalances(rolling: list[Line]) -> None:
+    """Each takes its place again; only the first joins are left."""
+    before, after = played(rolling), played(rolling, static="true")
+    assert before.rebalances["member_left"] == outcome_of(rolling, "g").rebalances["member_left"]
+    assert before.rebalances["member_left"] == 3
+    assert after.rebalances["member_left"] == 0
+    assert before.rebalance_count - after.rebalance_count >= 6
+
+
+def test_who_is_too_busy_is_dropped_again(busy: list[Line]) -> None:
+    """Unless everybody waits for it for longer."""
+
+    def dropped(outcome: Outcome) -> list[str]:
+        gone = [line.event for line in outcome.lines if isinstance(line.event, MemberGone)]
+        return [event.how for event in gone]
+
+    assert dropped(outcome_of(busy, "g")) == ["rebalance_expired"]
+    assert dropped(played(busy)) == ["rebalance_expired"]
+    assert dropped(played(busy, max_poll_interval_ms="120000")) == []
+
+
+def test_nights_cost_nothing(coterie_cluster: Callable[..., Cluster]) -> None:
+    """A time in which nothing happens is cut short, and the same happens as without it."""
+    cluster = coterie_cluster({"jobs": 2})
+    cluster.start("a", worker(cluster.bootstrap, "a"))
+    cluster.run(60)
+    cluster.start("b", worker(cluster.bootstrap, "b"))
+    cluster.run(60)
+    lines = cluster.journal
+    joined = [line for line in lines if line.event.kind == "member_joined"][1]
+    hour_ms = 3_600_000
+    late = [changed(line, ts=line.ts + 12 * hour_ms * (line.seq >= joined.seq)) for line in lines]
+    short, long = (replay(play_of(each, "g")) for each in (lines, late))
+    assert long.rebalances == short.rebalances
+    assert long.steps < short.steps + 1_000
+
+
+def test_replay_that_takes_too_long(flapping: list[Line]) -> None:
+    """It is given up."""
+    with pytest.raises(TooLongError, match="a replay takes more than 1,000 steps"):
+        replay(play_of(flapping, "g"), steps_max=1_000)
+
+
 def test_same_seed_same_outcome(flapping: list[Line]) -> None:
     """As everything in virtual time."""
     play: Play = play_of(flapping, "g")
@@ -88,7 +185,12 @@ def test_same_seed_same_outcome(flapping: list[Line]) -> None:
 @pytest.mark.parametrize(
     ("wishes", "sentence"),
     [
-        ({"sesion.timeout.ms": "1"}, "unknown setting sesion.timeout.ms"),
+        (
+            {"sesion.timeout.ms": "1"},
+            "unknown setting sesion.timeout.ms; the nearest known one is session.timeout.ms",
+        ),
+        ({"group.min.session.timeout.ms": "1"}, "unknown setting group.min.session.timeout.ms"),
+        ({"group.max.size": "none"}, "group.max.size"),
         ({"session.timeout.ms": "soon"}, "no number of milliseconds"),
         ({"assignor": "fair"}, "no assignor 'fair'"),
         ({"static": "yes"}, "neither true nor false"),
@@ -105,4 +207,5 @@ def test_changes_say_what_they_are() -> None:
     wishes = {"session.timeout.ms": "20000", "group.initial.rebalance.delay.ms": "0"}
     said = "session.timeout.ms=20000, group.initial.rebalance.delay.ms=0"
     assert str(Changes.parse(wishes)) == said
+    assert str(Changes.parse({"static": "true"})) == "static=true"
     assert str(Changes()) == "as it was"

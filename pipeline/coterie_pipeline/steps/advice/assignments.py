@@ -28,60 +28,54 @@ _PATIENCE_MS: Final = 10_000
 
 def overlaps(faults: DataFrame) -> DataFrame:
     """Two owners at once, for certain."""
-    return advise(
-        _doubly(faults.where("fault = 'overlap' and sure_ms > 0")),
+    return _doubly(
+        faults.where("sure_ms > 0"),
         "overlap",
         "wrong",
-        F.concat(
-            F.lit("Two members owned one partition at once, "),
-            count_of(F.col("times"), "time", "times"),
-            F.lit(" and for up to "),
-            seconds(F.col("longest_ms")),
-            F.lit(": "),
-            F.col("example"),
-            F.lit(
-                ". Set group.ownership.guard=enforce to rule that out, and see which assignor "
-                "the group's leader uses."
-            ),
-        ),
-        {name: F.col(name) for name in ("times", "partitions", "longest_ms", "causes")},
+        "Two members owned one partition at once, %s and for up to %s: %s. Set "
+        "group.ownership.guard=enforce to rule that out, and see which assignor the group's "
+        "leader uses.",
     )
 
 
 def possible_overlaps(faults: DataFrame) -> DataFrame:
     """Two owners at once, perhaps."""
-    return advise(
-        _doubly(faults.where("fault = 'overlap' and sure_ms = 0")),
+    return _doubly(
+        faults.where("sure_ms = 0"),
         "possible_overlap",
         "note",
-        F.concat(
-            F.lit("A partition was given on while its former owner may have been at work, "),
-            count_of(F.col("times"), "time", "times"),
-            F.lit(" and for up to "),
-            seconds(F.col("longest_ms")),
-            F.lit(": "),
-            F.col("example"),
-            F.lit(". Make sure that what is written carries the fencing token."),
-        ),
-        {name: F.col(name) for name in ("times", "partitions", "longest_ms", "causes")},
+        "A partition was given on while its former owner may have been at work, %s and for up to "
+        "%s: %s. Make sure that what is written carries the fencing token.",
     )
 
 
-def _doubly(found: DataFrame) -> DataFrame:
-    example = F.concat(
-        partition_name(), F.lit(" had "), "holder", F.lit(" and "), "next_holder",
-        F.lit(" ("), F.regexp_replace("cause", "_", " "), F.lit(")"),
-    )  # fmt: skip
+def _doubly(faults: DataFrame, rule: str, severity: str, sentence: str) -> DataFrame:
+    why = F.regexp_replace("cause", "_", " ")
+    example = F.format_string(
+        "%s had %s and %s (%s)", partition_name(), F.col("holder"), F.col("next_holder"), why
+    )
     order = F.struct("most_ms", "from_ms", "topic", "partition", "holder", "next_holder")
-    return found.groupBy("group").agg(
-        F.count("fault").alias("times"),
-        F.count_distinct("topic", "partition").alias("partitions"),
-        F.max("most_ms").alias("longest_ms"),
-        F.array_join(F.array_sort(F.collect_set("cause")), ", ").alias("causes"),
-        F.max_by(example, order).alias("example"),
-        F.min("from_ms").alias("from_ms"),
-        F.max("to_ms").alias("to_ms"),
+    found = (
+        faults.where("fault = 'overlap'")
+        .groupBy("group")
+        .agg(
+            F.count("fault").alias("times"),
+            F.count_distinct("topic", "partition").alias("partitions"),
+            F.max("most_ms").alias("longest_ms"),
+            F.array_join(F.array_sort(F.collect_set("cause")), ", ").alias("causes"),
+            F.max_by(example, order).alias("example"),
+            F.min("from_ms").alias("from_ms"),
+            F.max("to_ms").alias("to_ms"),
+        )
     )
+    said = F.format_string(
+        sentence,
+        count_of(F.col("times"), "time", "times"),
+        seconds(F.col("longest_ms")),
+        F.col("example"),
+    )
+    evidence = {name: F.col(name) for name in ("times", "partitions", "longest_ms", "causes")}
+    return advise(found, rule, severity, said, evidence)
 
 
 def eager(rebalances: DataFrame, faults: DataFrame) -> DataFrame:
@@ -109,14 +103,13 @@ def eager(rebalances: DataFrame, faults: DataFrame) -> DataFrame:
         stopped.join(protocols, "group", how="inner"),
         "eager",
         "costly",
-        F.concat(
-            F.lit("Of "),
+        F.format_string(
+            "Of %s that stood still, %s were of partitions that went back to the member that had "
+            "let go of them: %s makes everybody stop. With cooperative-sticky they would have "
+            "gone on.",
             partition_seconds(F.col("stopped_ms")),
-            F.lit(" that stood still, "),
             partition_seconds(F.col("saves_partition_ms")),
-            F.lit(" were of partitions that went back to the member that had let go of them: "),
             F.col("protocol"),
-            F.lit(" makes everybody stop. With cooperative-sticky they would have gone on."),
         ),
         {name: F.col(name) for name in ("protocol", "stopped_ms", "times")},
     )
@@ -140,13 +133,12 @@ def without_owner(faults: DataFrame) -> DataFrame:
         open_,
         "without_owner",
         "wrong",
-        F.concat(
+        F.format_string(
+            "%s no owner as the journal ends, such as %s for %s: see whether a rebalance hangs, "
+            "or nobody subscribes to the topic any more.",
             count_of(F.col("partitions"), "partition has", "partitions have"),
-            F.lit(" no owner as the journal ends, such as "),
             F.col("example"),
-            F.lit(" for "),
             seconds(F.col("to_ms") - F.col("from_ms")),
-            F.lit(": see whether a rebalance hangs, or nobody subscribes to the topic any more."),
         ),
         {name: F.col(name) for name in ("partitions", "stopped_ms")},
     )
@@ -170,12 +162,11 @@ def idle(rebalances: DataFrame) -> DataFrame:
         latest,
         "idle_members",
         "note",
-        F.concat(
-            count_of(F.col("members"), "member shares ", "members share "),
+        F.format_string(
+            "%s %s: %s nothing to do. Fewer members, or more partitions, would do.",
+            count_of(F.col("members"), "member shares", "members share"),
             count_of(F.col("partitions"), "partition", "partitions"),
-            F.lit(": "),
             count_of(F.col("members") - F.col("partitions"), "has", "have"),
-            F.lit(" nothing to do. Fewer members, or more partitions, would do."),
         ),
         {name: F.col(name) for name in ("members", "partitions")},
     )

@@ -27,16 +27,13 @@ def missing(nodes: DataFrame) -> DataFrame:
         found,
         "journal_gap",
         "wrong",
-        F.concat(
-            F.lit("The journal of node "),
+        F.format_string(
+            "The journal of node %s lacks %s in %s, and has %s twice: what is told of that time "
+            "may be wrong.",
             F.col("about"),
-            F.lit(" lacks "),
             count_of(F.col("missing"), "line", "lines"),
-            F.lit(" in "),
             count_of(F.col("gaps"), "place", "places"),
-            F.lit(", and has "),
             count_of(F.col("conflicts"), "number", "numbers"),
-            F.lit(" twice: what is told of that time may be wrong."),
         ),
         {name: F.col(name) for name in ("missing", "gaps", "conflicts")},
     )
@@ -56,11 +53,10 @@ def clocks(nodes: DataFrame) -> DataFrame:
         found,
         "clock",
         "note",
-        F.concat(
-            F.lit("The clock of node "),
+        F.format_string(
+            "The clock of node %s%s: times that span that are off by as much.",
             F.col("about"),
             F.concat_ws(" and", _clause("clock_back_ms", " was set back by up to %s"), behind),
-            F.lit(": times that span that are off by as much."),
         ),
         {name: F.col(name) for name in ("clock_back_ms", "clock_behind_ms")},
     )
@@ -87,15 +83,12 @@ def unreadable(unread: DataFrame) -> DataFrame:
         found,
         "unread_lines",
         "note",
-        F.concat(
+        F.format_string(
+            "%s in %s could not be taken into account (%s), the first of them in %s.",
             count_of(F.col("lines"), "line", "lines"),
-            F.lit(" in "),
             count_of(F.col("files"), "file", "files"),
-            F.lit(" could not be taken into account ("),
             F.regexp_replace("why", "_", " "),
-            F.lit("), the first of them in "),
             F.col("about"),
-            F.lit("."),
         ),
         {name: F.col(name) for name in ("why", "lines", "files")},
     )

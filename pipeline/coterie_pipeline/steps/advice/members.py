@@ -39,14 +39,13 @@ def restarts(sessions: DataFrame) -> DataFrame:
         found,
         "restarts",
         "costly",
-        F.concat(
+        F.format_string(
+            "%s a member left and was back after %s, which made two rebalances each. With a "
+            "group.instance.id for each member and a session timeout above %s, restarts would "
+            "have moved nothing.",
             count_of(F.col("times"), "time", "times"),
-            F.lit(" a member left and was back after "),
             seconds(F.col("median_ms")),
-            F.lit(", which made two rebalances each. With a group.instance.id for each member "),
-            F.lit("and a session timeout above "),
             seconds(F.col("longest_ms")),
-            F.lit(", restarts would have moved nothing."),
         ),
         {name: F.col(name) for name in ("times", "members", "median_ms", "longest_ms")},
     )
@@ -70,13 +69,12 @@ def flapping(sessions: DataFrame) -> DataFrame:
         found,
         "flapping",
         "costly",
-        F.concat(
+        F.format_string(
+            "%s came back up to %s within an hour; it was last gone as %s. See why its process "
+            "ends.",
             F.col("about"),
-            F.lit(" came back up to "),
             count_of(F.col("within_hour"), "time", "times"),
-            F.lit(" within an hour; it was last gone as "),
             F.regexp_replace("how", "_", " "),
-            F.lit(". See why its process ends."),
         ),
         {name: F.col(name) for name in ("times", "within_hour", "how")},
     )
@@ -105,16 +103,12 @@ def slow(rebalances: DataFrame) -> DataFrame:
         found,
         "slow_member",
         "costly",
-        F.concat(
+        F.format_string(
+            "%s waited longest for %s, %s in all: see how long it takes to finish what it has in "
+            "hand, and how often it sends heartbeats.",
             count_of(F.col("times"), "rebalance", "rebalances"),
-            F.lit(" waited longest for "),
             F.col("about"),
-            F.lit(", "),
             seconds(F.col("waited_ms")),
-            F.lit(
-                " in all: see how long it takes to finish what it has in hand, "
-                "and how often it sends heartbeats."
-            ),
         ),
         {name: F.col(name) for name in ("times", "waited_ms", "all_ms")},
     )
@@ -137,13 +131,12 @@ def one_name_for_two(control: DataFrame) -> DataFrame:
         found,
         "one_name_for_two",
         "wrong",
-        F.concat(
-            F.lit("Two processes used the group.instance.id "),
+        F.format_string(
+            "Two processes used the group.instance.id %s%s: %s refused. Give each process a name "
+            "of its own.",
             F.col("about"),
             F.when(F.size("hosts") > 0, F.concat(F.lit(", at "), hosts)).otherwise(""),
-            F.lit(": "),
             count_of(F.col("times"), "request was", "requests were"),
-            F.lit(" refused. Give each process a name of its own."),
         ),
         {"times": F.col("times"), "hosts": hosts},
     )
@@ -173,14 +166,12 @@ def went_back(commits: DataFrame) -> DataFrame:
         found,
         "offset_went_back",
         "note",
-        F.concat(
-            F.lit("Committed offsets went back "),
+        F.format_string(
+            "Committed offsets went back %s, by up to %,d for %s: that work was, or will be, done "
+            "twice, unless somebody reset the offsets.",
             count_of(F.col("times"), "time", "times"),
-            F.lit(", by up to "),
-            F.format_string("%,d", F.col("deepest")),
-            F.lit(" for "),
+            F.col("deepest"),
             F.col("example"),
-            F.lit(": that work was, or will be, done twice, unless somebody reset the offsets."),
         ),
         {name: F.col(name) for name in ("times", "partitions", "deepest")},
     )

@@ -27,21 +27,17 @@ _SILENCES_SHOWN: Final = 100
 def sessions(memberships: DataFrame, rebalances: DataFrame) -> DataFrame:
     """Members that were given up and were there again: how long a limit would have kept them."""
     median_over_ms = F.greatest(_middle("silences") - F.col("limit_ms"), F.lit(0))
-    sentence = F.concat(
+    sentence = F.format_string(
+        "%s was given up as silent %s and came back, typically %s over its limit of %s; the group "
+        "had %s in all. With session.timeout.ms=%d it would have been given up %s, but a dead "
+        "member would be missed that much later.",
         F.col("about"),
-        F.lit(" was given up as silent "),
         count_of(F.col("times"), "time", "times"),
-        F.lit(" and came back, typically "),
         seconds(median_over_ms),
-        F.lit(" over its limit of "),
         seconds(F.col("limit_ms")),
-        F.lit("; the group had "),
         count_of(F.col("rebalances"), "rebalance", "rebalances"),
-        F.lit(" in all. With session.timeout.ms="),
-        F.col("proposal_ms").cast("string"),
-        F.lit(" it would have been given up "),
+        F.col("proposal_ms"),
         count_of(F.col("left"), "time", "times"),
-        F.lit(", but a dead member would be missed that much later."),
     )
     silences = F.slice("silences", 1, _SILENCES_SHOWN).cast("array<string>")
     numbers = ("times", "left", "limit_ms", "proposal_ms")
@@ -130,16 +126,12 @@ def joins(memberships: DataFrame) -> DataFrame:
         slow,
         "rebalance_timeout",
         "costly",
-        F.concat(
+        F.format_string(
+            "%s a member did not join again within %s and lost its place, such as %s: let it "
+            "finish a piece of work sooner, or raise max.poll.interval.ms (the rebalance timeout).",
             count_of(F.col("times"), "time", "times"),
-            F.lit(" a member did not join again within "),
             F.coalesce(seconds(F.col("limit_ms")), F.lit("its limit")),
-            F.lit(" and lost its place, such as "),
             F.col("about"),
-            F.lit(
-                ": let it finish a piece of work sooner, or raise max.poll.interval.ms "
-                "(the rebalance timeout)."
-            ),
         ),
         {name: F.col(name) for name in ("times", "members", "limit_ms")},
     )

@@ -1,0 +1,214 @@
+"""What-if replays a second: in a loop, and spread by Spark over one process and over two."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from typing import Any, Final
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.support.measure import Effort, summary
+from bench.support.report import Column, Report, Row
+from coterie_client import Group, Partition
+from coterie_pipeline.java import NoJavaError
+from coterie_pipeline.session import spark_session
+from coterie_pipeline.steps.parsing import parse
+from coterie_pipeline.whatif import Bounds, Plan, what_if
+from coterie_pipeline.whatif.playing import Task, played
+from coterie_protocol.journal import Line, write_line
+from coterie_testing.kit import Cluster
+
+__all__ = ["run"]
+
+_COLUMNS: Final = (
+    Column("how", "how"),
+    Column("rate", "replays/s"),
+    Column("steps", "steps/s"),
+    Column("again", "÷ loop"),
+)
+
+
+#: Measures under a plan, at a scale.
+Measure = Callable[[Plan, "_Scale"], tuple[list[float], int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    groups: int
+    rounds: int
+    grid: str
+
+
+_FULL: Final = _Scale(groups=20, rounds=3, grid="session.timeout.ms=20000,45000")
+_QUICK: Final = _Scale(groups=2, rounds=2, grid="session.timeout.ms=20000")
+_SEEDS: Final = 2
+_PAUSES: Final = 5
+
+_GROUP: Final = "g"
+_COMMITTED: Final = "offsets_committed"
+
+
+def run(effort: Effort) -> Report:
+    """Measure how many replays a second there are."""
+    scale = _QUICK if effort.quick else _FULL
+    plan = Plan.parse(grids=[scale.grid], seeds=_SEEDS)
+    replays = scale.groups * (len(plan.settings) + 1) * _SEEDS
+    try:
+        taken = {how: _apart(measure, plan, scale) for how, measure in _MEASURES.items()}
+    except NoJavaError as error:
+        return Report("What-if", _COLUMNS, (), (f"Left out: {error}",))
+    loop, steps = taken[_LOOP]
+    rows = [
+        Row(
+            "",
+            (
+                how,
+                summary([replays / s for s in seconds], unit="/s"),
+                summary([steps / s for s in seconds], unit="/s"),
+                summary([before / s for before, s in zip(loop, seconds, strict=True)]),
+            ),
+        )
+        for how, (seconds, _) in taken.items()
+    ]
+    notes = (
+        f"{scale.groups} groups of 3 members, which 5 times lose one for some seconds;",
+        f"as it was and {scale.grid}, {_SEEDS} seeds: {replays} replays a round.",
+        f"{scale.rounds} rounds in real time, Spark's own work included, its start not.",
+    )
+    return Report("What-if", _COLUMNS, tuple(rows), notes)
+
+
+def _apart(measure: Measure, plan: Plan, scale: _Scale) -> tuple[list[float], int]:
+    """Measure in a process of its own, whose Spark ends with it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_hush) as pool:
+        return pool.submit(measure, plan, scale).result()
+
+
+def _hush() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+
+
+# -- the history -------------------------------------------------------------------------------
+
+
+def _worker(bootstrap: str, name: str) -> Coroutine[Any, Any, None]:
+    async def work(partition: Partition) -> None:
+        while True:
+            await asyncio.sleep(30)
+            await partition.commit(1)
+
+    async def main() -> None:
+        async with Group(
+            bootstrap, _GROUP, topics=["jobs"], client_id=name, session_timeout=10
+        ) as group:
+            await group.run(work)
+
+    return main()
+
+
+def _history() -> list[Line]:
+    with Cluster({"jobs": 6}) as cluster:
+        programs = [cluster.start(name, _worker(cluster.bootstrap, name)) for name in "abc"]
+        for _ in range(_PAUSES):
+            cluster.run(110)
+            programs[0].pause(12)
+        cluster.run(110)
+        return [line for line in cluster.journal if line.event.group]
+
+
+def _texts(lines: Sequence[Line], group: str) -> list[str]:
+    return [
+        write_line(replace(line, node=group, event=replace(line.event, group=group)))
+        for line in lines
+    ]
+
+
+# -- replaying it ------------------------------------------------------------------------------
+
+
+def _outcomes(lines: Sequence[Line], plan: Plan) -> list[int]:
+    """Replay one group's history under all settings; how many steps that took each time."""
+    texts = [text for text in _texts(lines, _GROUP) if json.loads(text)["kind"] != _COMMITTED]
+    steps = []
+    for place, wishes in enumerate(((), *plan.settings), 1):
+        for seed in range(plan.seeds):
+            row = played(
+                Task(
+                    group=_GROUP,
+                    place=place,
+                    setting="",
+                    wishes=dict(wishes),
+                    seed=seed,
+                    lines=texts,
+                    node_lines=[],
+                    left_out=0,
+                    steps_max=Bounds().steps_max,
+                )
+            )
+            assert row["why"] is None, row["why"]
+            steps.append(row["steps"])
+    return steps
+
+
+def _loop(plan: Plan, scale: _Scale) -> tuple[list[float], int]:
+    """Seconds for each round, and the steps in one."""
+    lines = _history()
+
+    def loop() -> None:
+        for _ in range(scale.groups):
+            _outcomes(lines, plan)
+
+    steps = sum(_outcomes(lines, plan)) * scale.groups
+    return [_seconds(loop) for _ in range(scale.rounds)], steps
+
+
+def _spread(processes: int, plan: Plan, scale: _Scale) -> tuple[list[float], int]:
+    settings = {"spark.sql.shuffle.partitions": str(processes)}
+    spark = spark_session(f"local[{processes}]", settings, memory="1g")
+    bronze = _bronze(spark, _history(), scale).cache()
+    steps = 0
+
+    def spread() -> None:
+        nonlocal steps
+        # Asked once more, the same frame would find what it has shuffled already.
+        rows = what_if(spark, bronze, plan).select("place", "failed", "steps").collect()
+        assert len(rows) == scale.groups * (len(plan.settings) + 2), len(rows)
+        assert not any(row["failed"] for row in rows)
+        steps = sum(row["steps"] for row in rows)
+
+    try:
+        spread()  # starts the processes
+        return [_seconds(spread) for _ in range(scale.rounds)], steps
+    finally:
+        spark.stop()
+
+
+def _bronze(spark: SparkSession, lines: Sequence[Line], scale: _Scale) -> DataFrame:
+    raw = [
+        (f"journal-{number}.jsonl", text)
+        for number in range(scale.groups)
+        for text in _texts(lines, f"group-{number:02}")
+    ]
+    return parse(spark.createDataFrame(raw, "segment STRING, value STRING"))
+
+
+def _seconds(what: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    what()
+    return time.perf_counter() - start
+
+
+_LOOP: Final = "a loop, 1 process"
+_MEASURES: Final[dict[str, Measure]] = {
+    _LOOP: _loop,
+    "Spark, 1 process": partial(_spread, 1),
+    "Spark, 2 processes": partial(_spread, 2),
+}

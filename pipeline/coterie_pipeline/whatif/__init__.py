@@ -1,0 +1,18 @@
+"""What would have been with other settings: histories, replayed in the simulator."""
+
+from coterie_pipeline.whatif.answers import HEADINGS, LIMITS, Answer, answers
+from coterie_pipeline.whatif.histories import Bounds
+from coterie_pipeline.whatif.plan import Plan
+from coterie_pipeline.whatif.spreading import what_if
+from coterie_pipeline.whatif.table import WHAT_IF
+
+__all__ = [
+    "HEADINGS",
+    "LIMITS",
+    "WHAT_IF",
+    "Answer",
+    "Bounds",
+    "Plan",
+    "answers",
+    "what_if",
+]

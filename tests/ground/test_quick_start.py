@@ -1,0 +1,12 @@
+"""The quick start works as it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.ground.documented import ROOT, Reader
+
+
+def test_quick_start_works(tmp_path: Path) -> None:
+    """Every command, in the order of the page, prints what is shown."""
+    Reader(tmp_path).read(ROOT / "docs" / "quick-start.md")

@@ -1,0 +1,129 @@
+"""One replay is one row, whatever comes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from coterie_pipeline.whatif.playing import Task, played
+from coterie_pipeline.whatif.table import RUNS
+
+Flapping = Callable[[str, int], list[str]]
+
+
+def task_of(texts: list[str], place: int = 1, **wishes: str) -> Task:
+    """A task as a plan makes it."""
+    return Task(
+        group="billing",
+        place=place,
+        setting="",
+        wishes={key.replace("_", "."): value for key, value in wishes.items()},
+        seed=0,
+        lines=[text for text in texts if json.loads(text)["group"]],
+        node_lines=[text for text in texts if not json.loads(text)["group"]],
+        left_out=0,
+        steps_max=1_000_000,
+    )
+
+
+def test_journal_and_replay_side_by_side(flapping: Flapping) -> None:
+    """Two pauses of 12 s with sessions of 10 s: two expiries, and the return of the process."""
+    texts = flapping("billing", 2)
+    told, was = played(task_of(texts, place=0)), played(task_of(texts))
+    assert list(told) == list(was) == RUNS.names
+    expected = {"member_joined": 4, "session_expired": 2, "revocation_follow_up": 2}
+    assert told["by_cause"] == was["by_cause"] == expected
+    assert (told["why"], was["why"], told["overlap_s"], was["overlap_s"]) == (None, None, None, 0)
+    assert told["slowest_takeover_s"] == pytest.approx(was["slowest_takeover_s"], abs=3.1)
+    assert (told["steps"], told["session_timeout_ms"]) == (0, 10_000)
+
+
+def test_longer_session_timeout(flapping: Flapping) -> None:
+    """Nobody notices the pauses; partitions stand still all the same."""
+    row = played(task_of(flapping("billing", 2), session_timeout_ms="20000"))
+    assert row["by_cause"] == {"member_joined": 2}
+    assert (row["takeover_s"], row["session_timeout_ms"]) == (None, 20_000)
+    assert 2 * 2 * 12 < row["stopped_s"] < 2 * 2 * 15.1
+
+
+def test_other_assignor(flapping: Flapping) -> None:
+    """An eager one stops everybody in each rebalance, and asks nobody to follow up."""
+    texts = flapping("billing", 2)
+    cooperative, eager = played(task_of(texts)), played(task_of(texts, assignor="range"))
+    assert eager["by_cause"] == {"member_joined": 4, "session_expired": 2}
+    assert eager["stopped_s"] > cooperative["stopped_s"]
+    assert eager["moved"] >= cooperative["moved"]
+
+
+def test_same_seed_same_row(flapping: Flapping) -> None:
+    """Wherever it is played."""
+    task = task_of(flapping("billing", 1))
+    assert played(task) == played(task)
+
+
+def test_replay_that_takes_too_long(flapping: Flapping) -> None:
+    """It says so, and what there is to know without it is there."""
+    row = played(replace(task_of(flapping("billing", 1)), steps_max=100, left_out=3))
+    assert row["why"] == "a replay takes more than 100 steps"
+    assert (row["group"], row["left_out"], row["by_cause"]) == ("billing", 3, None)
+
+
+def test_setting_that_clients_refuse(flapping: Flapping) -> None:
+    """In their words."""
+    row = played(task_of(flapping("billing", 1), heartbeat_interval_ms="20000"))
+    assert row["why"].startswith("the heartbeat interval (")
+
+
+def test_nothing_to_replay() -> None:
+    """One sentence says so."""
+    assert played(task_of([]))["why"] == "no line in this time is about the group"
+
+
+def test_lines_that_make_no_sense() -> None:
+    """They are no other group's fault."""
+    text = (
+        '{"v":1,"ts":1,"node":"1","seq":1,"group":"billing","kind":"member_joined","member":1,'
+        '"instance":null,"client_id":2,"host":3,"session_timeout_ms":"a","rebalance_timeout_ms":[],'
+        '"protocols":7,"topics":8}'
+    )
+    why = played(task_of([text]))["why"]
+    assert why.startswith("the replay failed: ")
+
+
+def test_lines_imported_from_kafka() -> None:
+    """They may tell little: neither timeouts nor topics nor what was assigned."""
+
+    def text(seq: int, second: int, kind: str, **fields: object) -> str:
+        envelope = {"v": 1, "ts": 1_000 * second, "node": "1", "seq": seq, "group": "billing"}
+        return json.dumps(envelope | {"kind": kind} | fields)
+
+    def joined(seq: int, second: int, member: str) -> str:
+        unknown = {"session_timeout_ms": 0, "rebalance_timeout_ms": 0, "client_id": ""}
+        return text(
+            seq,
+            second,
+            "member_joined",
+            member=member,
+            instance=None,
+            host="",
+            protocols=["range"],
+            topics=None,
+            **unknown,
+        )
+
+    gone = {"instance": None, "host": "", "silent_ms": 0, "session_timeout_ms": 0}
+    row = played(
+        task_of(
+            [
+                joined(1, 0, "a-1"),
+                joined(2, 60, "b-1"),
+                text(3, 120, "member_gone", member="a-1", how="left", **gone),
+            ]
+        )
+    )
+    assert row["why"] is None
+    assert row["by_cause"] == {"member_joined": 2, "member_left": 1}
+    assert "session timeouts of 45000 ms" in row["assumed"]

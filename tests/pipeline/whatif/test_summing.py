@@ -1,0 +1,85 @@
+"""Replays of one setting are summed up, and what has no outcome is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie_pipeline.whatif.summing import summed
+from coterie_pipeline.whatif.table import RUNS, WHAT_IF
+
+
+def run(seed: int, **values: Any) -> dict[str, Any]:
+    """One replay."""
+    good: dict[str, Any] = {
+        "group": "g",
+        "place": 2,
+        "setting": "assignor=range",
+        "seed": seed,
+        "lines": 7,
+        "left_out": 1,
+        "from_ms": 1_000,
+        "to_ms": 2_000,
+        "assumed": [],
+        "session_timeout_ms": 10_000,
+        "by_cause": {"member_joined": 2},
+        "stopped_s": 4.0,
+        "moved": 3,
+        "overlap_s": 0.0,
+        "steps": 100,
+    }
+    return dict.fromkeys(RUNS.names) | good | values
+
+
+def test_medians_and_what_they_lie_between() -> None:
+    """A cause that a replay does not have counts as none; a time that it does not have is none."""
+    row = summed(
+        [
+            run(2, by_cause={"member_joined": 2, "member_left": 4}, stopped_s=8.0, overlap_s=0.5),
+            run(0, slowest_takeover_s=11.0, takeover_s=10.0),
+            run(1, moved=5),
+        ]
+    )
+    assert row == dict.fromkeys(WHAT_IF.names) | {
+        "group": "g",
+        "place": 2,
+        "setting": "assignor=range",
+        "replays": 3,
+        "failed": 0,
+        "lines": 7,
+        "left_out": 1,
+        "from_ms": 1_000,
+        "to_ms": 2_000,
+        "assumed": [],
+        "session_timeout_ms": 10_000,
+        "rebalances": 2.0,
+        "rebalances_least": 2,
+        "rebalances_most": 6,
+        "by_cause": {"member_joined": 2.0, "member_left": 0.0},
+        "stopped_s": 4.0,
+        "stopped_least_s": 4.0,
+        "stopped_most_s": 8.0,
+        "moved": 3.0,
+        "moved_least": 3,
+        "moved_most": 5,
+        "takeover_s": 10.0,
+        "slowest_takeover_s": 11.0,
+        "slowest_takeover_least_s": 11.0,
+        "slowest_takeover_most_s": 11.0,
+        "overlap_s": 0.5,
+        "steps": 300,
+    }
+
+
+def test_replays_that_failed() -> None:
+    """The others count, and why is said."""
+    failed = {"by_cause": None, "steps": None, "from_ms": None, "why": "too long"}
+    row = summed([run(0, **failed), run(1)])
+    assert (row["replays"], row["failed"], row["why"]) == (2, 1, "too long")
+    assert (row["rebalances"], row["from_ms"], row["steps"]) == (2.0, 1_000, 100)
+    row = summed([run(0, **failed)])
+    assert (row["failed"], row["rebalances"], row["by_cause"]) == (1, None, None)
+
+
+def test_what_the_journal_tells_is_no_replay() -> None:
+    """It is one row at place 0."""
+    assert summed([run(0, place=0)])["replays"] == 0
