@@ -88,7 +88,7 @@ def follow(
     refresh: Annotated[float, typer.Option(min=1, help="Seconds between new tables.")] = 60.0,
     storm: Annotated[
         str, typer.Option(help="Alert at so many rebalances of a group within so many minutes.")
-    ] = "10/5",
+    ] = "5/5",
     *,
     engine: Engine,
     once: Annotated[bool, typer.Option("--once", help="Stop when all is read.")] = False,

@@ -29,6 +29,9 @@ _SETTINGS: Final[Mapping[str, str]] = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.ui.showConsoleProgress": "false",
+    # Spark would note for every expression where it was written, which doubles the time that the
+    # plans take to write down.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 #: Spark tells much at its start that says nothing to who asked for a table.

@@ -123,7 +123,8 @@ members | BIGINT | how many members the generation has
 came | ARRAY<STRING> | the members that were taken in since the generation before
 went | ARRAY<STRING> | the members that went since the generation before
 dropped | ARRAY<STRING> | the members that did not join in time and are out
-awaited | ARRAY<STRING> | the members that had not joined when it began
+awaited | ARRAY<STRING> | the members that had not joined when it began; null if its beginning is
+    in no journal
 late | ARRAY<STRUCT<member: STRING, instance: STRING, host: STRING, after_ms: BIGINT, how:
     STRING>> | those of them who did not join at once, the slowest first: after how long, and
     how that ended (`joined`; `away` for a static member that did not come and keeps its place;
@@ -132,7 +133,7 @@ late | ARRAY<STRUCT<member: STRING, instance: STRING, host: STRING, after_ms: BI
 detection_ms | BIGINT | if members had died: for how long the one that was silent longest had
     not been heard of when it was given up
 prepare_ms | BIGINT | how long the first phase took
-complete_ms | BIGINT | how long the second phase took
+complete_ms | BIGINT | how long the second phase took; null if it did not end with an assignment
 total_ms | BIGINT | how long all of it took
 partitions | BIGINT | how many partitions were assigned; null if the assignment can't be read
 moved | BIGINT | how many partitions have another owner than before
@@ -195,9 +196,9 @@ cause | STRING | of an overlap: `assigned_twice`, `claimed_twice`, `taken_while_
     while it may have been alive (`rebalance_expired`, `removed`, ...); of a gap: the cause of
     the rebalance that it belongs to, or `none`
 began | STRING | how the first owner's interval ended
-rebalance | BIGINT | the number of the rebalance in which it ended, or which goes on; null if
-    there was none
-is_open | BOOLEAN | whether it goes on when the journal ends
+rebalance | BIGINT | of a gap, the number of the rebalance in which it ended, or which goes on;
+    null if there was none
+is_open | BOOLEAN | of a gap, whether it goes on when the journal ends
 holder | STRING | the first owner
 next_holder | STRING | the second owner; of a gap, the next one
 """
@@ -230,7 +231,7 @@ topics | ARRAY<STRING> | the topics it subscribed to as it came
 join_reason | STRING | why it came, if it said so
 leave_reason | STRING | why it left, if it said so
 back_after_ms | BIGINT | after how long a member of the same identity came next; null if none did
-returns | BIGINT | how often its identity had come back within the hour before this membership
+returns | BIGINT | how often members of its identity had gone within the hour before this membership
     began
 is_flapping | BOOLEAN | whether that was three times or more
 """

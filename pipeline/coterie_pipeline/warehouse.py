@@ -85,7 +85,9 @@ class Warehouse:
         """What a runner noted last; raises `WrongLayoutError` if the directory is another's."""
         state = self._files.read_json(_STATE)
         if state is None:
-            if self._files.names(""):
+            # A run that was killed as it began may have left half a note.
+            others = [name for name in self._files.names("") if _STATE not in name]
+            if others:
                 raise WrongLayoutError(
                     f"{self.out} holds something else already: give an empty or a new directory."
                 )

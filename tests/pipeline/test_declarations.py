@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from coterie_pipeline.schema import columns, divided, required
 from coterie_pipeline.steps import make_tables, parse
 from coterie_pipeline.steps.commits import ENDS
+from coterie_pipeline.streaming.alerts import ALERTS
 from coterie_pipeline.tables import TABLES, Table
 from coterie_pipeline.warehouse import bronze_schema
 from coterie_protocol.journal import KINDS
@@ -36,7 +37,7 @@ def shown(table: Table) -> str:
     )
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", [*TABLES, ALERTS], ids=lambda table: table.name)
 def test_page_shows_each_table_as_it_is_declared(page: str, table: Table) -> None:
     """Column by column, with types and meanings."""
     assert shown(table) in page
@@ -55,13 +56,13 @@ def test_every_kind_of_line_has_its_columns() -> None:
 def test_steps_make_what_is_declared_even_of_nothing(spark: SparkSession) -> None:
     """Without a single line, every table is there with its columns and types."""
     raw = spark.createDataFrame([], "segment STRING, value STRING")
-    tables = make_tables(parse(raw), spark.createDataFrame([], ENDS))
+    tables = make_tables(parse(raw).localCheckpoint(), spark.createDataFrame([], ENDS))
     assert set(tables) == {table.name for table in TABLES}
     for table in TABLES:
         declared = spark.createDataFrame([], table.ddl).schema
         made = tables[table.name]
-        assert [(f.name, f.dataType) for f in made.schema] == [
-            (f.name, f.dataType) for f in declared
+        assert [(f.name, f.dataType.simpleString()) for f in made.schema] == [
+            (f.name, f.dataType.simpleString()) for f in declared
         ]
         assert made.count() == 0
 

@@ -55,7 +55,10 @@ def _live(folder: Path, daemon: Daemon) -> tuple[dict[str, list[Run]], dict[int,
         second, victim = team.work("second"), team.work("victim", session_ms=_SESSION_MS)
         team.settle(first, second, victim)
         victim.die()
-        team.settle(first, second)
+        generation = team.settle(first, second).generation
+        # What was not written yet would be lost with the daemon.
+        completed = f'"kind":"rebalance_completed","generation":{generation},'
+        team.wait_for(lambda: completed in _written(daemon), "the last rebalance is written down")
         daemon.restart(signal.SIGKILL)
         back_s = time.monotonic()
         everything = set(range(PARTITIONS))
@@ -66,13 +69,21 @@ def _live(folder: Path, daemon: Daemon) -> tuple[dict[str, list[Run]], dict[int,
         return {worker.name: worker.runs for worker in (first, second, victim)}, team.committed()
 
 
+def _written(daemon: Daemon) -> str:
+    return "".join(path.read_text() for path in _journal(daemon).iterdir())
+
+
+def _journal(daemon: Daemon) -> Path:
+    return daemon.data_dir / "journal"
+
+
 @pytest.fixture(scope="module")
 def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
     """Let it happen, and make the tables of what the daemon wrote down."""
     folder = tmp_path_factory.mktemp("end-to-end")
     with Daemon(folder / "daemon", settings=SETTINGS) as daemon:
         runs, committed = _live(folder, daemon)
-        journal = daemon.data_dir / "journal"
+        journal = _journal(daemon)
     out = str(folder / "out")
     run(spark, [str(journal)], out)
     tables = Warehouse(spark, out).tables()

@@ -24,6 +24,9 @@ __all__ = ["FollowWish", "follow", "report", "run"]
 
 _err: Final = Console(stderr=True, highlight=False)
 
+#: Alerts do not wait until new tables are made.
+_FAIR: Final = {"spark.scheduler.mode": "FAIR"}
+
 #: What an advice's severity looks like.
 _COLOURS: Final = {"wrong": "red", "costly": "yellow", "note": "default"}
 
@@ -81,7 +84,7 @@ def _print_advice(advice: Sequence[Row]) -> None:
 
 def follow(engine: Engine, journals: Sequence[str], out: str, wish: FollowWish) -> int:
     """Follow journals until it is stopped."""
-    with progress() as tell, started(engine, tell) as spark:
+    with progress() as tell, started(engine, tell, _FAIR) as spark:
         from coterie_pipeline.streaming.alerts import Storm  # noqa: PLC0415  # an extra
         from coterie_pipeline.streaming.files import SourceError  # noqa: PLC0415
         from coterie_pipeline.streaming.follow import (  # noqa: PLC0415
@@ -122,7 +125,7 @@ def follow(engine: Engine, journals: Sequence[str], out: str, wish: FollowWish) 
 def _storm(text: str) -> tuple[int, int]:
     rebalances, _, minutes = text.partition("/")
     if not (rebalances.isdecimal() and minutes.isdecimal() and int(rebalances) and int(minutes)):
-        give_up(f"--storm {text}: expected REBALANCES/MINUTES, such as 10/5.", MISUSED)
+        give_up(f"--storm {text}: expected REBALANCES/MINUTES, such as 5/5.", MISUSED)
     return int(rebalances), int(minutes)
 
 

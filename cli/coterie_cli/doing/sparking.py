@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -27,16 +27,19 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def started(engine: Engine, tell: Callable[[str], None]) -> Iterator[SparkSession]:
-    """Start Spark, and stop it in the end."""
+def started(
+    engine: Engine, tell: Callable[[str], None], defaults: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Start Spark, and stop it in the end; the user's settings override `defaults`."""
     try:
         from coterie_pipeline.java import NoJavaError  # noqa: PLC0415  # an extra
         from coterie_pipeline.session import spark_session  # noqa: PLC0415
     except ImportError:
         give_up("Spark is not installed: pip install 'coterie[pipeline]'.", MISUSED)
+    settings = {**(defaults or {}), **_settings(engine)}
     tell("starting Spark")
     try:
-        session = spark_session(engine.master, _settings(engine), memory=engine.memory)
+        session = spark_session(engine.master, settings, memory=engine.memory)
     except NoJavaError as error:
         give_up(str(error), MISUSED)
     try:

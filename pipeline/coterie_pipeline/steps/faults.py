@@ -92,7 +92,8 @@ def gaps(
     """Every time in which a partition that had an owner has none, though there are members.
 
     `deletions` has the times at which each topic was deleted.  The result has, besides the table's
-    columns, the rebalances that a gap lasted over: `first_rebalance` and `last_rebalance`.
+    columns, the rebalances that a gap lasted over, `first_rebalance` and `last_rebalance`, and
+    the position of the line that ended it, if one of the group's did: `end_pos`.
     """
     length_ms = F.col("to_ms") - F.col("from_ms")
     causes = rebalances.select("group", "rebalance", "cause", "outcome")
@@ -116,7 +117,7 @@ def gaps(
             "began",
             F.when(goes_on, F.col("rebalance")).alias("rebalance"),
             *("is_open", "holder", "next_holder"),
-            *("first_rebalance", "last_rebalance", "is_gone"),
+            *("first_rebalance", "last_rebalance", "end_pos"),
         )
     )
 
@@ -195,6 +196,10 @@ def _ended(free: DataFrame) -> DataFrame:
             {
                 "to_ms": F.coalesce("gone_ms", "end_ms"),
                 "is_open": ~is_dismissed & F.col("from_pos").isNull() & ~F.col("is_gone"),
+                "end_pos": F.when(
+                    ~F.col("is_gone"),
+                    F.when(is_dismissed, F.col("dismissal.pos")).otherwise(F.col("from_pos")),
+                ),
                 "next_holder": F.when(~is_dismissed & ~F.col("is_gone"), F.col("next_holder")),
                 "rebalance": F.when(F.col("is_gone"), F.col("first_rebalance")).otherwise(
                     F.col("last_rebalance")
@@ -210,18 +215,17 @@ def costs(gaping: DataFrame, rebalances: DataFrame) -> DataFrame:
     A gap is paid by the rebalances that end while it lasts, each from the end of the one before.
     What went with its topic was gone before the rebalance that this caused.
     """
-    lasts = (F.col("ended_ms") < F.col("to_ms")) | (
-        (F.col("ended_ms") == F.col("to_ms")) & ~F.col("is_gone")
-    )
+    ends_later = F.when(F.col("end_pos").isNotNull(), F.col("ended_pos") <= F.col("end_pos"))
+    lasts = F.col("is_open") | F.coalesce(ends_later, F.col("ended_ms") < F.col("to_ms"))
     by_number = Window.partitionBy("group").orderBy("rebalance")
     ends = rebalances.select(
-        *("group", "rebalance", "ended_ms"),
+        *("group", "rebalance", "ended_ms", "ended_pos"),
         F.lag("ended_ms").over(by_number).alias("paid_until_ms"),
     )
     since_ms = F.greatest("from_ms", "paid_until_ms")
     return (
         gaping.select(
-            *("group", "from_ms", "to_ms", "is_gone"),
+            *("group", "from_ms", "to_ms", "end_pos", "is_open"),
             F.explode(F.sequence("first_rebalance", "last_rebalance")).alias("rebalance"),
         )
         .join(ends, ["group", "rebalance"], how="inner")

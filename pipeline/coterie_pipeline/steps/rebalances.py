@@ -124,6 +124,7 @@ def _gathered() -> list[Column]:
         F.min_by("node", "pos").alias("node"),
         F.min_by("is_known", "pos").alias("knew_owners_at_start"),
         F.max("began_at").alias("started_ms"),
+        F.min("pos").alias("began_pos"),
         _the(
             is_kind(_STARTED),
             "started",
@@ -143,11 +144,11 @@ def _gathered() -> list[Column]:
         _the(
             is_kind(_COMPLETED),
             "completed",
-            *("at", "generation", "cause", "moved", "revoked", "needs_rejoin", "took_ms"),
-            *("total_ms", "is_known"),
+            *("at", "pos", "generation", "cause", "moved", "revoked", "needs_rejoin"),
+            *("took_ms", "total_ms", "is_known"),
         ),
-        _the(is_kind(_EMPTIED), "emptied", "at", "epoch", "generation", "is_known"),
-        _the(is_kind(_RECOVERED) & _ends(), "interrupted", "at"),
+        _the(is_kind(_EMPTIED), "emptied", "at", "pos", "epoch", "generation", "is_known"),
+        _the(is_kind(_RECOVERED) & _ends(), "interrupted", "at", "pos"),
         _all("member_gone", "gone", "pos", "member", "instance", "host", "at", "how"),
         _all("id_unclaimed", "unclaimed", "pos", "member", "at"),
         _all("member_replaced", "replaced", "pos", "member", "former_member"),
@@ -168,6 +169,7 @@ def _all(kind: str, name: str, *fields: str) -> Column:
 def _with_end(found: DataFrame) -> DataFrame:
     """How and when each ended, and which generation it was on the way to."""
     next_ms = F.lead("started_ms").over(_by_number())
+    next_pos = F.lead("began_pos").over(_by_number())
     outcome = (
         F.when(F.col("completed").isNotNull(), "completed")
         .when(F.col("emptied").isNotNull(), "emptied")
@@ -186,6 +188,7 @@ def _with_end(found: DataFrame) -> DataFrame:
         {
             "outcome": outcome,
             "ended_ms": ended,
+            "ended_pos": F.coalesce("completed.pos", "emptied.pos", "interrupted.pos", next_pos),
             "joined_ms": F.coalesce(
                 "joined.at", F.col("completed.at") - F.col("completed.took_ms")
             ),

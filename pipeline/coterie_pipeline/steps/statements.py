@@ -64,12 +64,11 @@ def kept(lines: DataFrame, known: DataFrame) -> DataFrame:
 
     And how many could have stayed at best: of what a holder had it can keep as many as it has now.
     """
+    has_owners = _is_readable() & ~F.col("state").eqNullSafe("Empty")
     counted = lines.withColumns(
         {
             "snapshot": F.sum(F.when(_closes(), 1).otherwise(0)).over(so_far()),
-            "has_former": F.last(F.when(_closes(), _is_readable()), ignorenulls=True).over(
-                before()
-            ),
+            "has_former": F.last(F.when(_closes(), has_owners), ignorenulls=True).over(before()),
         }
     ).where(_is_readable())
     by_holder = (

@@ -157,7 +157,8 @@ class History:
             running = _missed_start(event, ts_ms - event.took_ms)
         came, went = group.came, group.went
         group.came, group.went = Some(), Some()
-        group.standstill.joined(event.members, running.started_ms)
+        # Joins count from where the phase began, or began anew as the node read the group back.
+        group.standstill.joined(event.members, ts_ms - event.took_ms)
         waited_ms = ts_ms - running.started_ms
         group.running = replace(
             running,

@@ -70,11 +70,13 @@ def flapping(sessions: DataFrame) -> DataFrame:
         "flapping",
         "costly",
         F.format_string(
-            "%s came back up to %s within an hour; it was last gone as %s. See why its process "
-            "ends.",
+            "%s came back up to %s within an hour%s. See why its process ends.",
             F.col("about"),
             count_of(F.col("within_hour"), "time", "times"),
-            F.regexp_replace("how", "_", " "),
+            F.coalesce(
+                F.concat(F.lit("; it was last gone as "), F.regexp_replace("how", "_", " ")),
+                F.lit(""),
+            ),
         ),
         {name: F.col(name) for name in ("times", "within_hour", "how")},
     )

@@ -1,0 +1,1 @@
+"""Journals as they grow: tailing them, keeping tables up to date, and alerts."""

@@ -1,0 +1,161 @@
+"""What somebody should hear of at once: partitions with two owners, and groups without rest.
+
+Pure functions of the control lines of the groups that something happened to.  An alert has a key
+that stays the same however often it is found, so that it is given once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from coterie_pipeline.steps import Settle, checkpoint
+from coterie_pipeline.steps.faults import overlaps
+from coterie_pipeline.steps.lines import each_once, in_order
+from coterie_pipeline.steps.ownership import intervals
+from coterie_pipeline.steps.rebalances import numbered
+from coterie_pipeline.steps.statements import identities, statements
+from coterie_pipeline.tables import Column as Declared
+from coterie_pipeline.tables import Table
+
+__all__ = ["ALERTS", "Storm", "alerts", "overlap_alerts", "storm_alerts"]
+
+#: What the steps that lead to alerts look at: the fewer, the sooner Spark has a plan.
+_LOOKED_AT: Final = (
+    *("segment", "digest", "why", "node", "seq", "ts", "group", "kind", "generation"),
+    *("from_state", "cause", "state", "took_ms", "total_ms", "assigned", "phase_joined_members"),
+    *("member", "instance", "host", "former_member", "former_host", "how", "silent_ms"),
+    "session_timeout_ms",
+)
+
+ALERTS: Final = Table(
+    "alerts",
+    "one thing that somebody should hear of at once; only `follow` makes these",
+    (
+        Declared("key", "STRING", "what it is about: there is one alert of a key"),
+        Declared("group", "STRING", "the group"),
+        Declared(
+            "kind",
+            "STRING",
+            "`overlap`: a partition has two owners; `possible_overlap`: it may have, for one that "
+            "had not let go of it may have worked on; `rebalance_storm`: the group rebalances "
+            "again and again",
+        ),
+        Declared("at_ms", "BIGINT", "when it began"),
+        Declared("sentence", "STRING", "what was seen, for a person"),
+        Declared("evidence", "MAP<STRING, STRING>", "the facts behind the sentence"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """When a group that rebalances is said to storm: so often within such a time."""
+
+    rebalances: int = 5
+    within_ms: int = 300_000
+
+
+def alerts(control: DataFrame, storm: Storm, settle: Settle = checkpoint) -> DataFrame:
+    """All alerts that the control lines of some groups give rise to, once they are parsed."""
+    in_turn = (
+        control.select(*_LOOKED_AT).transform(each_once).transform(in_order).transform(numbered)
+    )
+    lines = settle("_control", in_turn)
+    return overlap_alerts(lines, settle).unionByName(storm_alerts(lines, storm))
+
+
+def overlap_alerts(lines: DataFrame, settle: Settle = checkpoint) -> DataFrame:
+    """Partitions with two owners; those that went from one to another at once are one alert."""
+    known = identities(lines)
+    # An overlap that begins with the last line has lasted no time yet, and is one all the same.
+    horizons = lines.groupBy("group").agg((F.max("at") + 1).alias("horizon_ms"))
+    held = settle("_intervals", intervals(lines, statements(lines, known), known, horizons))
+    numbers = F.array_join(F.array_sort(F.collect_set("partition")), ",")
+    by_topic = F.format_string("%s[%s]", "topic", "numbers")
+    pair = ("group", "kind", "from_ms", "holder", "next_holder", "cause", "began")
+    return (
+        overlaps(held)
+        .withColumn("kind", F.when(F.col("sure_ms") > 0, "overlap").otherwise("possible_overlap"))
+        .groupBy(*pair, "topic")
+        .agg(numbers.alias("numbers"))
+        .groupBy(*pair)
+        .agg(F.array_join(F.array_sort(F.collect_list(by_topic)), " ").alias("partitions"))
+        .select(
+            F.concat_ws("|", "kind", "group", "from_ms", "holder", "next_holder").alias("key"),
+            *("group", "kind"),
+            F.col("from_ms").alias("at_ms"),
+            _overlap_sentence().alias("sentence"),
+            _evidence("partitions", "holder", "next_holder", "cause", "began"),
+        )
+    )
+
+
+def _overlap_sentence() -> Column:
+    first, second, cause = F.col("holder"), F.col("next_holder"), F.col("cause")
+    what = (_moment("from_ms"), "group", "partitions")
+    return (
+        F.when(
+            cause == "assigned_twice",
+            F.format_string("%s: %s: %s given to both %s and %s.", *what, first, second),
+        )
+        .when(
+            cause == "claimed_twice",
+            F.format_string("%s: %s: %s claimed by both %s and %s.", *what, first, second),
+        )
+        .when(
+            cause == "taken_while_held",
+            F.format_string("%s: %s: %s given to %s before %s had let go.", *what, second, first),
+        )
+        .otherwise(
+            F.format_string(
+                "%s: %s: %s went to %s, and %s may work on: its membership ended (%s), and it "
+                "need not know that yet.",
+                *(*what, second, first, "began"),
+            )
+        )
+    )
+
+
+def storm_alerts(lines: DataFrame, storm: Storm) -> DataFrame:
+    """Groups that rebalance too often: told when it begins, and again only after it was over.
+
+    It is over when it has not been so bad for as long a time as it is counted in.
+    """
+    by_time = Window.partitionBy("group").orderBy("at_ms")
+    within = by_time.rangeBetween(1 - storm.within_ms, 0)
+    before = by_time.rangeBetween(-storm.within_ms, -1)
+    was_storm = F.coalesce(F.max("is_storm").over(before), F.lit(False))
+    causes = F.array_join(F.array_sort(F.collect_set("cause").over(within)), ", ")
+    return (
+        lines.where("rebalance > 0")
+        .groupBy("group", "rebalance")
+        .agg(F.min("at").alias("at_ms"), F.max("cause").alias("cause"))
+        .withColumns({"count": F.count("rebalance").over(within), "causes": causes})
+        .withColumn("is_storm", F.col("count") >= storm.rebalances)
+        .withColumn("begins", F.col("is_storm") & ~was_storm)
+        .where("begins")
+        .withColumn("kind", F.lit("rebalance_storm"))
+        .select(
+            F.concat_ws("|", "kind", "group", "at_ms").alias("key"),
+            *("group", "kind", "at_ms"),
+            F.format_string(
+                f"%s: %s: rebalanced %d times within {storm.within_ms / 1000:g} s (%s).",
+                *(_moment("at_ms"), "group", "count", "causes"),
+            ).alias("sentence"),
+            _evidence("count", "causes"),
+        )
+        .dropDuplicates(["key"])
+    )
+
+
+def _moment(column: str) -> Column:
+    return F.date_format(F.timestamp_millis(column), "yyyy-MM-dd HH:mm:ss.SSS 'UTC'")
+
+
+def _evidence(*names: str) -> Column:
+    pairs = [each for name in names for each in (F.lit(name), F.col(name).cast("string"))]
+    return F.create_map(*pairs).alias("evidence")

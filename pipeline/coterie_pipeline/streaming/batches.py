@@ -1,0 +1,104 @@
+"""What is done with each micro-batch: it is kept, and looked through for what is alarming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as F
+
+from coterie_pipeline.steps.parsing import CONTROL, parse
+from coterie_pipeline.streaming.alert_log import AlertLog
+from coterie_pipeline.streaming.alerts import Storm, alerts
+from coterie_pipeline.streaming.pieces import Pieces, piece_name
+
+__all__ = ["Batches", "Stopping", "quick_session"]
+
+#: No code is compiled, no plan is changed on the way, and nothing is spread.
+_QUICK: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+#: Naming more groups than this in a query costs more than looking at all.
+_GROUPS_MAX: Final = 500
+
+
+def quick_session(spark: SparkSession) -> SparkSession:
+    """A session for little data: what Spark spends on making much fast is most of the time then."""
+    session = spark.newSession()
+    for key, value in _QUICK.items():
+        session.conf.set(key, value)
+    return session
+
+
+class Stopping(Exception):  # noqa: N818  # it is no error: the batch is done when following goes on
+    """A micro-batch is refused, for it is time to stop."""
+
+
+class Batches:
+    """Takes micro-batches, each called by its number, in a thread of Spark's.
+
+    One that is taken again, for the driver died before Spark noted it, replaces what it left.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        pieces: Pieces,
+        storm: Storm,
+        on_alert: Callable[[Row], None],
+    ) -> None:
+        self._pieces = pieces
+        quick = quick_session(spark)
+        self._quick = Pieces(quick, pieces.out, pieces.still)
+        self._alert_log = AlertLog(quick, pieces.out)
+        self._storm = storm
+        self._on_alert = on_alert
+        self._is_stopping = False
+        self.taken = 0
+        self.lines = 0
+        #: What went wrong here; Spark tells it with much around it.
+        self.failure: Exception | None = None
+
+    def take(self, raw: DataFrame, number: int) -> None:
+        """Do all that has to be done with one."""
+        with self._pieces.still:
+            if self._is_stopping:
+                raise Stopping
+            try:
+                self._take(raw, piece_name(number))
+            except Exception as error:
+                self.failure = error
+                raise
+            self.taken += 1
+
+    def finish(self) -> None:
+        """Wait for the one that is being taken, and take no more."""
+        with self._pieces.still:
+            self._is_stopping = True
+
+    def _take(self, raw: DataFrame, piece: str) -> None:
+        seen = Observation()
+        is_told = (F.col("part") == CONTROL) & (F.col("group") != "")
+        bronze = raw.transform(parse).observe(
+            seen,
+            F.count(F.lit(1)).alias("lines"),
+            F.collect_set(F.when(is_told, F.col("group"))).alias("groups"),
+        )
+        self._pieces.add(piece, bronze)
+        self.lines += seen.get["lines"]
+        groups = seen.get["groups"]
+        if groups:
+            self._look_at(groups, piece)
+
+    def _look_at(self, groups: list[str], piece: str) -> None:
+        control = self._quick.bronze((CONTROL,))
+        if len(groups) <= _GROUPS_MAX:
+            control = control.where(F.col("group").isin(groups))
+        found = alerts(control, self._storm).collect()
+        for alert in self._alert_log.add(piece, found):
+            self._on_alert(alert)

@@ -1,0 +1,287 @@
+"""Following journals: the batch's tables, brought up to date again and again, and alerts at once.
+
+Each micro-batch is parsed and kept as one piece of bronze, which replaces what a killed driver may
+have left of it.  The tables are made of all pieces by the batch's own steps, so they say the same.
+They are published beside the micro-batches, so alerts do not wait for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import coterie_pipeline.streaming
+from coterie_pipeline.files import Files
+from coterie_pipeline.steps import parse
+from coterie_pipeline.streaming.alerts import Storm
+from coterie_pipeline.streaming.batches import Batches, Stopping
+from coterie_pipeline.streaming.files import SourceError, find, name_of, tails
+from coterie_pipeline.streaming.offsets import behind_bytes
+from coterie_pipeline.streaming.pieces import Pieces
+from coterie_pipeline.streaming.source import BATCH_BYTES, FORMAT, JournalSource, source_options
+from coterie_pipeline.warehouse import BRONZE, Warehouse
+
+__all__ = ["CheckpointError", "FollowOptions", "Progress", "follow"]
+
+#: How soon it is noticed that there is something to do besides the micro-batches.
+_LOOK_S: Final = 0.2
+
+_SENTENCE: Final = re.compile(r"\bSourceError: (.+)")
+
+_CHECKPOINT: Final = "checkpoint"
+
+#: The piece that has what follows the last whole line of each node, as of the latest tables.
+_TAILS: Final = "tails"
+
+#: The micro-batches and the tables take turns on executors that are busy.
+_POOL: Final = "spark.scheduler.pool"
+
+
+class CheckpointError(Exception):
+    """What a directory holds can't be gone on with; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowOptions:
+    """How journals are followed."""
+
+    #: How long to wait between looks at the journals.
+    every_s: float = 1.0
+    #: How long to wait between publications of the tables.
+    refresh_s: float = 60.0
+    #: How much text a micro-batch has at most, about.
+    batch_bytes: int = BATCH_BYTES
+    #: Whether to stop when everything is read that is there at the beginning.
+    once: bool = False
+    storm: Storm = field(default_factory=Storm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far it got since it was started."""
+
+    batches: int
+    lines: int
+    #: How much text there is to read yet, about.
+    behind_bytes: int
+    #: How often tables were published.
+    published: int
+
+
+def follow(
+    spark: SparkSession,
+    journals: Iterable[str],
+    out: str,
+    options: FollowOptions | None = None,
+    *,
+    on_alert: Callable[[Row], None] = lambda _: None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> None:
+    """Follow journals until SIGINT or SIGTERM comes, or to their ends if it is done once.
+
+    `on_alert` gets each new row of `alerts`, from another thread.  An alert of the micro-batch in
+    which a driver was killed may be given again by the next one; it is kept once.
+
+    Raises `CheckpointError` if `out` was made by following other journals, `WrongLayoutError` if it
+    holds something else, and `SourceError` if there are no journals or they can't be read any
+    further.  Whatever ends it, following can go on later.
+    """
+    wanted = options or FollowOptions()
+    journals = tuple(_folder(journal) for journal in journals)
+    warehouse = Pieces(spark, out)
+    _claim(warehouse, Files(spark, out), journals)
+    batches = Batches(spark, warehouse, wanted.storm, on_alert)
+    tables = _Tables(spark, warehouse, batches, journals)
+    checkpoint = f"{warehouse.out}/{_CHECKPOINT}"
+    warehouse.mend()
+    with _stop_signals() as stop:
+        query = _start(spark, journals, checkpoint, batches.take, wanted)
+        try:
+            _attend(query, stop, wanted, tables, on_progress)
+        finally:
+            # Spark would cut a micro-batch short; that does no harm, but its work would be lost.
+            batches.finish()
+            query.stop()
+    _complain(query, batches)
+    tables.publish()
+    on_progress(tables.progress(query))
+
+
+def _folder(journal: str) -> str:
+    folder = Path(journal).absolute()
+    if not folder.is_dir():
+        raise SourceError(
+            f"{journal} is no directory: only journals in directories of this machine, or of a "
+            "disk that it shares, can be followed."
+        )
+    return str(folder)
+
+
+def _claim(warehouse: Warehouse, files: Files, journals: Sequence[str]) -> None:
+    """Make sure that what is there goes on, and note what it is about."""
+    state = warehouse.claim("follow")
+    if files.names(BRONZE) and not files.names(_CHECKPOINT):
+        raise CheckpointError(
+            f"{warehouse.out}/{_CHECKPOINT} is gone, so nobody knows how far the journals were "
+            "read: give a new directory."
+        )
+    missing = [journal for journal in state.get("journals", ()) if journal not in journals]
+    if missing:
+        raise CheckpointError(
+            f"{warehouse.out} follows other journals: name {', '.join(missing)} as well, or give "
+            "another directory."
+        )
+    warehouse.note(state | {"journals": sorted(journals)})
+
+
+def _start(
+    spark: SparkSession,
+    journals: Iterable[str],
+    checkpoint: str,
+    take: Callable[[DataFrame, int], None],
+    options: FollowOptions,
+) -> StreamingQuery:
+    # By value, so that executors need nothing of this package.
+    cloudpickle.register_pickle_by_value(coterie_pipeline.streaming)  # type: ignore[no-untyped-call]
+    spark.dataSource.register(JournalSource)
+    writer = (
+        spark.readStream.format(FORMAT)
+        .options(**source_options(journals, options.batch_bytes))
+        .load()
+        .writeStream.foreachBatch(take)
+        .option("checkpointLocation", checkpoint)
+    )
+    if options.once:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{options.every_s} seconds").start()
+
+
+def _attend(
+    query: StreamingQuery,
+    stop: threading.Event,
+    options: FollowOptions,
+    tables: _Tables,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    """Publish tables and tell how far it is, while micro-batches are taken in another thread."""
+    told = None
+    due_s = time.monotonic() + options.refresh_s
+    while query.isActive and not stop.wait(_LOOK_S):
+        # What is only caught up with is published when that is done.
+        if not options.once and time.monotonic() >= due_s:
+            tables.publish()
+            due_s = time.monotonic() + options.refresh_s
+        if tables.steps != told:
+            told = tables.steps
+            on_progress(tables.progress(query))
+
+
+class _Tables:
+    """The tables of all that was kept, published when there is more of it."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        warehouse: Pieces,
+        batches: Batches,
+        journals: tuple[str, ...],
+    ) -> None:
+        self._spark = spark
+        self._warehouse = warehouse
+        self._batches = batches
+        self._journals = journals
+        self._published = 0
+        self._taken: int | None = None
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """How much was done so far."""
+        return self._batches.taken, self._published
+
+    def publish(self) -> None:
+        """Publish them, unless nothing was read since."""
+        taken = self._batches.taken
+        if taken == self._taken:
+            return
+        context = self._spark.sparkContext
+        context.setLocalProperty(_POOL, "tables")
+        try:
+            with self._warehouse.still:
+                self._warehouse.add(_TAILS, self._tails().transform(parse))
+            self._warehouse.merge()
+            self._warehouse.refresh()
+        finally:
+            context.setLocalProperty(_POOL, None)  # type: ignore[arg-type]  # takes it away
+        self._published += 1
+        self._taken = taken
+
+    def _tails(self) -> DataFrame:
+        """What may be torn: a batch reads it, and the stream only when it is certain."""
+        torn = [
+            (name_of(path), text.decode(errors="replace"))
+            for path, text in tails(find(self._journals))
+        ]
+        return self._spark.createDataFrame(torn, "segment STRING, value STRING")
+
+    def progress(self, query: StreamingQuery) -> Progress:
+        """How far it got."""
+        latest = query.lastProgress
+        reached = json.loads(latest.sources[0].endOffset or "null") if latest is not None else None
+        return Progress(
+            batches=self._batches.taken,
+            lines=self._batches.lines,
+            behind_bytes=behind_bytes(reached or {}, find(self._journals)),
+            published=self._published,
+        )
+
+
+def _complain(query: StreamingQuery, batches: Batches) -> None:
+    """Raise what ended the query, if anything did."""
+    if batches.failure is not None:
+        raise batches.failure
+    error = query.exception()
+    if error is None or Stopping.__name__ in str(error):
+        return
+    sentence = _SENTENCE.search(str(error))
+    if sentence is not None:
+        raise SourceError(sentence[1]) from error
+    raise error
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set; those that come then act as they did before."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        restore()
+        stop.set()
+
+    for number in former:
+        signal.signal(number, on_signal)
+    try:
+        yield stop
+    finally:
+        restore()

@@ -1,0 +1,93 @@
+"""The pieces that following leaves: many small ones, merged into fewer and bigger ones.
+
+Each micro-batch is a piece.  A hundred pieces of one level are merged into one of the next level,
+so there are never many.  What counts, the pieces or what they were merged into, is noted in one
+step, so a driver that is killed meanwhile loses nothing and counts nothing twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from coterie_pipeline.files import Files
+from coterie_pipeline.warehouse import BRONZE, Warehouse
+
+__all__ = ["Pieces", "piece_name"]
+
+#: So many pieces become one.
+_MERGED: Final = 100
+
+_LEVELS: Final = range(4)
+
+_PREFIX: Final = "piece="
+
+
+def piece_name(number: int, level: int = 0) -> str:
+    """What a micro-batch's piece is called, or one that ends with that micro-batch."""
+    return f"level{level}-{number:010}"
+
+
+class Pieces(Warehouse):
+    """A warehouse that one thread adds to while others read and merge."""
+
+    def __init__(self, spark: SparkSession, out: str, still: threading.RLock | None = None) -> None:
+        super().__init__(spark, out)
+        self._small_files = Files(spark, out)
+        #: Held while pieces come and go: which there are is looked up at other times.
+        self.still = still or threading.RLock()
+
+    def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
+        """Every line that was added so far, each from one piece."""
+        with self.still:
+            read = super().bronze(parts)
+            void = self._void()
+        return read.where(~F.col("piece").isin(void)) if void else read
+
+    def merge(self, at_least: int = _MERGED) -> None:
+        """Merge the pieces of each level of which there are enough; the newest piece stays."""
+        self.mend()
+        for level in _LEVELS:
+            former = self._of_level(level)
+            if level == 0:
+                # Spark may take the latest micro-batch again.
+                former = former[:-1]
+            if len(former) >= at_least:
+                self._merge(former, piece_name(int(former[-1].rpartition("-")[2]), level + 1))
+
+    def mend(self) -> None:
+        """Finish a merge, or undo it, that was cut off."""
+        with self.still:
+            void = self._void()
+            for piece in void:
+                self._small_files.delete(f"{BRONZE}/{_PREFIX}{piece}")
+            if void:
+                self._note_merge(None)
+
+    def _merge(self, former: list[str], into: str) -> None:
+        self._note_merge({"void": [into]})
+        of_former = F.col("piece").isin(former)
+        self.add(into, super().bronze().where(of_former))
+        with self.still:
+            self._note_merge({"void": former})
+            self.mend()
+
+    def _void(self) -> list[str]:
+        """Pieces that do not count: half of a merge, or what was merged."""
+        state: dict[str, Any] = self._state()
+        return list((state.get("merge") or {}).get("void", ()))
+
+    def _note_merge(self, merge: dict[str, list[str]] | None) -> None:
+        with self.still:
+            self.note(self._state() | {"merge": merge})
+
+    def _state(self) -> dict[str, Any]:
+        return self.claim("follow")
+
+    def _of_level(self, level: int) -> list[str]:
+        prefix = f"{_PREFIX}{piece_name(0, level).partition('-')[0]}-"
+        names = self._small_files.names(BRONZE)
+        return [name.removeprefix(_PREFIX) for name in names if name.startswith(prefix)]

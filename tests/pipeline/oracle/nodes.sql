@@ -1,0 +1,52 @@
+-- What each node wrote, and what is missing of it.
+WITH numbered AS (
+    -- Lines that can't be read are not missing, if at least they have their numbers.
+    SELECT DISTINCT node, seq FROM raw WHERE seq IS NOT NULL
+), numbers AS (
+    SELECT node, count(*) AS numbers, min(seq) AS first_seq, max(seq) AS last_seq
+    FROM numbered GROUP BY node
+), copies AS (
+    SELECT node, seq, count(*) AS all_of_it, count(DISTINCT text) AS texts
+    FROM raw WHERE why IS NULL GROUP BY ALL
+), holes AS (
+    SELECT node, seq FROM numbered AS n
+    WHERE NOT EXISTS (FROM numbered AS m WHERE m.node = n.node AND m.seq = n.seq + 1)
+), runs AS (
+    SELECT node, seq, kind, (
+        SELECT arg_max(p.kind, p.seq) FROM lines AS p
+        WHERE p.node = l.node AND p.seq < l.seq AND p.kind IN ('node_started', 'node_stopped')
+    ) AS before
+    FROM lines AS l WHERE kind = 'node_started'
+), backs AS (
+    SELECT l.node, max(p.ts - l.ts) AS back_ms
+    FROM lines AS l JOIN lines AS p ON p.node = l.node AND p.seq < l.seq AND p.ts > l.ts
+    WHERE 'offsets_committed' NOT IN (l.kind, p.kind)
+    GROUP BY ALL
+), behinds AS (
+    SELECT l.node, max(p.ts - l.ts) AS behind_ms
+    FROM control AS l
+    JOIN control AS p
+        ON p.grp = l.grp AND p.stint < l.stint AND p.node <> l.node AND p.ts > l.ts
+    GROUP BY ALL
+)
+SELECT
+    node,
+    count(*) AS lines,
+    any_value(first_seq) AS first_seq,
+    any_value(last_seq) AS last_seq,
+    min(ts) AS first_ms,
+    max(ts) AS last_ms,
+    any_value(last_seq - first_seq + 1 - numbers) AS missing,
+    (SELECT count(*) - 1 FROM holes WHERE holes.node = lines.node) AS gaps,
+    (SELECT sum(all_of_it - texts) FROM copies WHERE copies.node = lines.node) AS duplicates,
+    (SELECT count(*) FROM copies WHERE copies.node = lines.node AND texts > 1) AS conflicts,
+    (SELECT count(*) FROM runs WHERE runs.node = lines.node) AS starts,
+    (
+        SELECT count(*) FROM runs WHERE runs.node = lines.node AND before = 'node_started'
+    ) AS crashes,
+    coalesce((SELECT back_ms FROM backs WHERE backs.node = lines.node), 0) AS clock_back_ms,
+    coalesce(
+        (SELECT behind_ms FROM behinds WHERE behinds.node = lines.node), 0
+    ) AS clock_behind_ms
+FROM lines JOIN numbers USING (node)
+GROUP BY node

@@ -1,0 +1,168 @@
+"""Reading journal files and putting a group's lines in order, in plain Python."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from coterie_protocol.journal import KINDS, SCHEMA_VERSION
+
+__all__ = ["Placed", "Raw", "placed", "raw_lines", "read_once"]
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """One line as it was found."""
+
+    segment: str
+    text: str
+    #: What is wrong with it, if anything is.
+    why: str | None
+    values: Mapping[str, Any]
+
+    @property
+    def number(self) -> tuple[str, int] | None:
+        """Whose line it is and which, if that can be read."""
+        node, seq = self.values.get("node"), self.values.get("seq")
+        return (node, seq) if isinstance(node, str) and isinstance(seq, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A control line of a group in its place."""
+
+    pos: int
+    at: int
+    stint: int
+    values: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """What happened."""
+        return str(self.values["kind"])
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values.get(name)
+
+
+def raw_lines(folder: Path) -> list[Raw]:
+    """All lines of all files, whatever they are worth."""
+    return [
+        _raw(str(path), text)
+        for path in sorted(folder.rglob("journal-*"))
+        for text in _text(path).split("\n")
+        if text.strip()
+    ]
+
+
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode(errors="replace")
+
+
+def _raw(segment: str, text: str) -> Raw:
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return Raw(segment, text, "torn" if text.startswith('{"v":') else "foreign", {})
+    if not isinstance(values, dict) or not _fit(values, v=int, ts=int, node=str, seq=int):
+        return Raw(segment, text, "foreign", {})
+    return Raw(segment, text, _why(values), values)
+
+
+def _why(values: Mapping[str, Any]) -> str | None:
+    if values["v"] > SCHEMA_VERSION:
+        return "newer"
+    event = KINDS.get(values.get("kind", ""))
+    if event is None:
+        return "unknown_kind"
+    hints = typing.get_type_hints(event)
+    for each in fields(event):
+        has_default = each.default is not MISSING or each.default_factory is not MISSING
+        if each.name in values:
+            if not _is(values[each.name], hints[each.name]):
+                return "misfit"
+        elif not has_default and type(None) not in typing.get_args(hints[each.name]):
+            return "misfit"
+    return None
+
+
+def _fit(values: Mapping[str, Any], **types_: type) -> bool:
+    return all(_is(values.get(name), type_) for name, type_ in types_.items())
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Whether a value of JSON's is what an annotation says."""
+    if hint is Any:
+        return True
+    if hint in (str, int, bool):
+        return type(value) is hint
+    if is_dataclass(hint):
+        hints = typing.get_type_hints(hint)
+        return isinstance(value, dict) and all(
+            _is(value[name], type_) for name, type_ in hints.items() if name in value
+        )
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(value is None if each is type(None) else _is(value, each) for each in arguments)
+    if origin is tuple:
+        return isinstance(value, list) and all(_is(each, arguments[0]) for each in value)
+    return isinstance(value, dict) and all(_is(each, arguments[1]) for each in value.values())
+
+
+# -- order ----------------------------------------------------------------------------------------
+
+
+def read_once(raws: list[Raw]) -> list[Mapping[str, Any]]:
+    """The lines that count: one of each number, by node and number."""
+    chosen: dict[tuple[str, int], Raw] = {}
+    for raw in sorted(raws, key=lambda each: (Path(each.segment).name, each.segment)):
+        if raw.why is None and raw.number is not None:
+            chosen[raw.number] = raw
+    return [raw.values for _, raw in sorted(chosen.items())]
+
+
+def placed(lines: list[Mapping[str, Any]]) -> dict[str, list[Placed]]:
+    """The control lines of each group in their order."""
+    runs: dict[str, list[_Stint]] = {}
+    latest: dict[tuple[str, str], _Stint] = {}
+    clocks: dict[tuple[str, str], int] = {}
+    for line in lines:
+        if not line["group"] or line["kind"] == "offsets_committed":
+            continue
+        whose = (line["group"], line["node"])
+        # A node whose clock was set back has done later what it did later.
+        clocks[whose] = max(clocks.get(whose, 0), line["ts"])
+        if whose not in latest or line["kind"] == "group_recovered":
+            latest[whose] = _Stint(clocks[whose])
+            runs.setdefault(line["group"], []).append(latest[whose])
+        latest[whose].lines.append(line)
+    return {group: list(_in_place(sorted(each, key=_rank))) for group, each in runs.items()}
+
+
+@dataclass(slots=True)
+class _Stint:
+    """What one node writes about a group before another one does, or before it starts anew."""
+
+    since_ms: int
+    lines: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+def _rank(stint: _Stint) -> tuple[int, int, str, int]:
+    named = [line["generation"] for line in stint.lines if line.get("generation") is not None]
+    first = stint.lines[0]
+    return (named[0] if named else -1, stint.since_ms, first["node"], first["seq"])
+
+
+def _in_place(stints: list[_Stint]) -> Iterator[Placed]:
+    pos, at = 0, 0
+    for number, stint in enumerate(stints):
+        for line in stint.lines:
+            pos, at = pos + 1, max(at, line["ts"])
+            yield Placed(pos, at, number, line)

@@ -1,0 +1,19 @@
+"""Follow journals in a process of its own, to be killed: JOURNAL OUT once|on."""
+
+from __future__ import annotations
+
+import sys
+
+from coterie_pipeline.session import spark_session
+from coterie_pipeline.streaming.follow import FollowOptions, follow
+from tests.pipeline.conftest import TUNED
+
+
+def main(journal: str, out: str, how: str) -> None:
+    """Follow, with so little at once that there are many micro-batches."""
+    options = FollowOptions(every_s=0.1, refresh_s=5.0, batch_bytes=15_000, once=how == "once")
+    follow(spark_session("local[2]", TUNED, memory="1g"), [journal], out, options)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
