@@ -9,7 +9,7 @@ from typing import Final
 from coterie_cli.options import Variable
 from coterie_protocol import messages as m
 from tests.interop.kafka_broker import free_port
-from tests.live.daemon import HOST, Daemon
+from tests.live.daemon import HOST, Daemon, eventually
 from tests.live.wire import Wire, run
 
 #: The daemon's.
@@ -41,7 +41,7 @@ def test_variables_stand_in_for_options(tmp_path: Path) -> None:
         assert run(_told(port)) == ("elsewhere", 4711)
         assert daemon.get("/readyz")
         assert store.exists()
-        assert (data / "journal").exists()
+        eventually((data / "journal").exists, "the journal is begun")
 
 
 def test_options_win(tmp_path: Path) -> None:

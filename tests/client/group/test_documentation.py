@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ast
-import asyncio
-import os
 import re
-import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +11,6 @@ import pytest
 import coterie_client
 from coterie_client import events
 from coterie_client.group import Group
-from tests.client.group.world import world
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
@@ -51,28 +46,3 @@ def test_events_on_the_page_exist() -> None:
     named = re.findall(r"`((?:Work|Revocation|Partitions)[A-Z]\w+)`", PAGE)
     assert len(named) > 5
     assert set(named) <= {*events.__all__, *coterie_client.__all__}
-
-
-@pytest.mark.asyncio
-async def test_example_hands_its_shards_over() -> None:
-    """Two processes share the shards; one that is stopped hands over, and ends well."""
-    async with world(1) as here:
-        await _run_example(here.address)
-
-
-async def _run_example(address: str) -> None:
-    command = [sys.executable, str(ROOT / "examples" / "shard_workers.py"), address]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
-    worker = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, env=environment
-    )
-    assert worker.stdout is not None
-    async with asyncio.timeout(60):
-        lines: list[str] = []
-        while not any("begins" in line for line in lines):
-            lines.append((await worker.stdout.readline()).decode())
-            assert lines[-1], "it ended before it began"
-        worker.send_signal(signal.SIGTERM)
-        rest = (await worker.stdout.read()).decode()
-        assert "hands over" in rest
-        assert await worker.wait() == 0
