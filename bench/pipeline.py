@@ -18,10 +18,10 @@ import duckdb
 from bench.support.made_journals import make_journals
 from bench.support.measure import Effort, Figure
 from bench.support.report import Cell, Column, Report, Row
-from coterie_pipeline.batch import read_new
+from coterie_pipeline.batch import run as run_batch
 from coterie_pipeline.java import NoJavaError
 from coterie_pipeline.session import spark_session
-from coterie_pipeline.warehouse import Warehouse
+from coterie_pipeline.steps import STAGES
 
 __all__ = ["run"]
 
@@ -100,11 +100,13 @@ def _spark(folder: Path) -> Taken:
     spark = spark_session(memory=_MEMORY)
     spark.range(1).count()
     moments.append(time.perf_counter())
-    out = str(folder / "out")
-    read_new(spark, [str(folder / "journal")], out)
-    moments.append(time.perf_counter())
-    made = Warehouse(spark, out).refresh()
-    moments.append(time.perf_counter())
+    stages: dict[str, float] = {}
+
+    def tell(stage: str) -> None:
+        stages[stage] = time.perf_counter()
+
+    made = run_batch(spark, [str(folder / "journal")], str(folder / "out"), on_stage=tell).moment
+    moments += [stages[STAGES[0].name], time.perf_counter()]
     spark.stop()
     started, read, tables = (after - before for before, after in pairwise(moments))
     return {"start": started, "read": read, "tables": tables, "rebalances": made.rows["rebalances"]}

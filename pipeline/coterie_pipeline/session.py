@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from coterie_pipeline.java import java_home
 
-__all__ = ["LOCAL", "spark_session"]
+__all__ = ["LOCAL", "is_local", "quick_session", "spark_session"]
 
 #: All processors of this machine, in one process.
 LOCAL: Final = "local[*]"
+_LOCAL_PREFIX: Final = "local"
 
 #: What Spark's own defaults get wrong for journals, wherever it runs.
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -32,6 +33,14 @@ _SETTINGS: Final[Mapping[str, str]] = {
     # Spark would note for every expression where it was written, which doubles the time that the
     # plans take to write down.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+#: No code is compiled, no plan is changed on the way, and nothing is spread.
+_QUICK: Final[Mapping[str, str]] = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
 }
 
 #: Spark tells much at its start that says nothing to who asked for a table.
@@ -63,7 +72,7 @@ def spark_session(
     os.environ["JAVA_HOME"] = str(java_home(cache))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = dict(_SETTINGS)
-    if master.startswith("local"):
+    if master.startswith(_LOCAL_PREFIX):
         chosen |= _LOCAL_SETTINGS
     if memory is not None:
         chosen["spark.driver.memory"] = memory
@@ -74,3 +83,16 @@ def spark_session(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether it runs within this process."""
+    return spark.sparkContext.master.startswith(_LOCAL_PREFIX)
+
+
+def quick_session(spark: SparkSession) -> SparkSession:
+    """A session for little data: what Spark spends on making much fast is most of the time then."""
+    session = spark.newSession()
+    for key, value in _QUICK.items():
+        session.conf.set(key, value)
+    return session

@@ -8,31 +8,16 @@ from typing import Final
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
+from coterie_pipeline.session import quick_session
 from coterie_pipeline.steps.parsing import CONTROL, parse
 from coterie_pipeline.streaming.alert_log import AlertLog
 from coterie_pipeline.streaming.alerts import Storm, alerts
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
 
-__all__ = ["Batches", "Stopping", "quick_session"]
-
-#: No code is compiled, no plan is changed on the way, and nothing is spread.
-_QUICK: Final = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
+__all__ = ["Batches", "Stopping"]
 
 #: Naming more groups than this in a query costs more than looking at all.
 _GROUPS_MAX: Final = 500
-
-
-def quick_session(spark: SparkSession) -> SparkSession:
-    """A session for little data: what Spark spends on making much fast is most of the time then."""
-    session = spark.newSession()
-    for key, value in _QUICK.items():
-        session.conf.set(key, value)
-    return session
 
 
 class Stopping(Exception):  # noqa: N818  # it is no error: the batch is done when following goes on

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from coterie_pipeline.session import quick_session
 from coterie_pipeline.streaming.alerts import Storm, alerts
-from coterie_pipeline.streaming.batches import quick_session
 from tests.pipeline.streaming.scenes import Story, bronze_of
 
 CALM_MS = 60_000
