@@ -87,7 +87,7 @@ def spark_session(
 
 def is_local(spark: SparkSession) -> bool:
     """Whether it runs within this process."""
-    return spark.sparkContext.master.startswith(_LOCAL_PREFIX)
+    return (spark.sparkContext.master or "").startswith(_LOCAL_PREFIX)
 
 
 def quick_session(spark: SparkSession) -> SparkSession:
