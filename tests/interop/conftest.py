@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.kafka_broker import KafkaBroker, toolchain_problem
+from tests.interop.kafka_tale import Tale, live_and_import
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,3 +46,13 @@ def kafka_broker(
     """
     with KafkaBroker(tmp_path_factory.mktemp("kafka") / "broker") as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def tale(
+    kafka_toolchain: None,  # noqa: ARG001 - asked for its skip
+    java_compiler: None,  # noqa: ARG001 - asked for its skip
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Tale:
+    """What groups lived through on a real broker, as they saw it and as its logs tell it."""
+    return live_and_import(tmp_path_factory.mktemp("logs"))

@@ -6,7 +6,7 @@ import sys
 
 from coterie_pipeline.session import spark_session
 from coterie_pipeline.streaming.follow import FollowOptions, follow
-from tests.pipeline.conftest import TUNED
+from tests.support.embedded_spark import TUNED
 
 
 def main(journal: str, out: str, how: str) -> None:

@@ -160,7 +160,7 @@ public final class ConsumerMember {
     private static void sayPartitions(String what, Collection<TopicPartition> partitions) {
         say(partitions.stream()
             .map(partition -> String.valueOf(partition.partition()))
-            .collect(Collectors.joining(",", what + " ", "")));
+            .collect(Collectors.joining(",", what + " ", " at=" + System.nanoTime() / 1e9)));
     }
 
     /** Tells what comes and goes. */
