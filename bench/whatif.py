@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.support.measure import Effort, summary
 from bench.support.report import Column, Report, Row
-from coterie_client import Group, Partition
 from coterie_pipeline.java import NoJavaError
 from coterie_pipeline.session import spark_session
 from coterie_pipeline.steps.parsing import parse
@@ -25,6 +23,7 @@ from coterie_pipeline.whatif import Bounds, Plan, what_if
 from coterie_pipeline.whatif.playing import Task, played
 from coterie_protocol.journal import Line, write_line
 from coterie_testing.kit import Cluster
+from tests.support.flapping import GROUP, TOPICS, flap
 
 __all__ = ["run"]
 
@@ -52,7 +51,6 @@ _QUICK: Final = _Scale(groups=2, rounds=2, grid="session.timeout.ms=20000")
 _SEEDS: Final = 2
 _PAUSES: Final = 5
 
-_GROUP: Final = "g"
 _COMMITTED: Final = "offsets_committed"
 
 
@@ -99,29 +97,9 @@ def _hush() -> None:
 # -- the history -------------------------------------------------------------------------------
 
 
-def _worker(bootstrap: str, name: str) -> Coroutine[Any, Any, None]:
-    async def work(partition: Partition) -> None:
-        while True:
-            await asyncio.sleep(30)
-            await partition.commit(1)
-
-    async def main() -> None:
-        async with Group(
-            bootstrap, _GROUP, topics=["jobs"], client_id=name, session_timeout=10
-        ) as group:
-            await group.run(work)
-
-    return main()
-
-
 def _history() -> list[Line]:
-    with Cluster({"jobs": 6}) as cluster:
-        programs = [cluster.start(name, _worker(cluster.bootstrap, name)) for name in "abc"]
-        for _ in range(_PAUSES):
-            cluster.run(110)
-            programs[0].pause(12)
-        cluster.run(110)
-        return [line for line in cluster.journal if line.event.group]
+    with Cluster(TOPICS) as cluster:
+        return [line for line in flap(cluster, _PAUSES, apart_s=110) if line.event.group]
 
 
 def _texts(lines: Sequence[Line], group: str) -> list[str]:
@@ -136,13 +114,13 @@ def _texts(lines: Sequence[Line], group: str) -> list[str]:
 
 def _outcomes(lines: Sequence[Line], plan: Plan) -> list[int]:
     """Replay one group's history under all settings; how many steps that took each time."""
-    texts = [text for text in _texts(lines, _GROUP) if json.loads(text)["kind"] != _COMMITTED]
+    texts = [text for text in _texts(lines, GROUP) if json.loads(text)["kind"] != _COMMITTED]
     steps = []
     for place, wishes in enumerate(((), *plan.settings), 1):
         for seed in range(plan.seeds):
             row = played(
                 Task(
-                    group=_GROUP,
+                    group=GROUP,
                     place=place,
                     setting="",
                     wishes=dict(wishes),

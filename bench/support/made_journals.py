@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from coterie_protocol.journal_text import segment_name
+
 __all__ = ["make_journals"]
 
 _NODES: Final = 3
@@ -69,7 +71,7 @@ class _Node:
         """End the present file."""
         if self._lines:
             first = self._seq - len(self._lines) + 1
-            path = self._folder / f"journal-{self._name}-{first:016}.jsonl"
+            path = self._folder / segment_name(self._name, first)
             path.write_text("".join(self._lines), encoding="utf-8")
             self._lines.clear()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["TABLES", "Column", "Table", "table"]
+__all__ = ["TABLES", "Column", "Table", "declared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +41,21 @@ class Table:
         return [column.name for column in self.columns]
 
 
-def _columns(text: str) -> tuple[Column, ...]:
+def declared(*texts: str) -> tuple[Column, ...]:
     """Read declarations: `name | type | meaning`, which may go on in indented lines."""
-    rows = text.strip().replace("\n    ", " ").splitlines()
+    rows = "\n".join(text.strip() for text in texts).replace("\n    ", " ").splitlines()
     return tuple(Column(*(part.strip() for part in row.split("|", 2))) for row in rows)
 
 
-_GROUP: Final = "group | STRING | the group\n"
+_GROUP: Final = "group | STRING | the group"
 _PARTITION: Final = """topic | STRING | the topic
 partition | BIGINT | the partition's number
 """
 
-#: The columns of `events` besides are the fields of the journal's lines; see `schema.columns`.
-EVENT_COLUMNS: Final = _columns("""
-segment | STRING | the path of the file that the line was read from
-""")
-
 NODES: Final = Table(
     "nodes",
     "one node, and whether its journal is whole",
-    _columns("""
+    declared("""
 node | STRING | the node
 lines | BIGINT | how many lines it wrote, each counted once
 first_seq | BIGINT | the number of its first line
@@ -83,7 +78,7 @@ clock_behind_ms | BIGINT | by how much its clock is behind another node's at lea
 UNREAD: Final = Table(
     "unread",
     "one line that could not be taken into account",
-    _columns("""
+    declared("""
 segment | STRING | the path of the file
 why | STRING | `torn`: it begins as a line does and is cut off; `foreign`: it is no line of a
     journal; `newer`: its version is newer than this pipeline; `unknown_kind`: it is of a kind
@@ -97,9 +92,10 @@ excerpt | STRING | the beginning of the line
 REBALANCES: Final = Table(
     "rebalances",
     "one rebalance",
-    _columns(
-        _GROUP
-        + """rebalance | BIGINT | the rebalance's number within the group, from 1 on
+    declared(
+        _GROUP,
+        """
+rebalance | BIGINT | the rebalance's number within the group, from 1 on
 node | STRING | the node that coordinated its start
 started_ms | BIGINT | when it began; if its beginning is in no journal, worked out from what it
     took
@@ -145,17 +141,18 @@ keepable | BIGINT | how many could have stayed with their owners at best, given 
 needs_rejoin | BOOLEAN | whether members were asked to join once more
 stopped_partition_ms | BIGINT | for how long partitions stood still, added up over the
     partitions; null if that can't be told. It is what `groups why` tells
-"""
+""",
     ),
 )
 
 OWNERSHIP: Final = Table(
     "ownership",
     "one interval in which a member owned a partition",
-    _columns(
-        _GROUP
-        + _PARTITION
-        + """holder | STRING | who owned it: the `group.instance.id` of a static member, the
+    declared(
+        _GROUP,
+        _PARTITION,
+        """
+holder | STRING | who owned it: the `group.instance.id` of a static member, the
     member id of another one
 member | STRING | the member id
 instance | STRING | the `group.instance.id`, if it is a static member
@@ -175,17 +172,18 @@ ended | STRING | `let_go`: it joined again without it; `taken`: an assignment to
     `replaced`: a static member came back under a new id; `emptied`, `deleted`: the group;
     `lost`: the journal does not tell; `open`: it goes on; else how the member left the group,
     as in `member_gone`
-"""
+""",
     ),
 )
 
 FAULTS: Final = Table(
     "ownership_faults",
     "one time in which a partition had two owners, or none",
-    _columns(
-        _GROUP
-        + _PARTITION
-        + """fault | STRING | `overlap` or `gap`
+    declared(
+        _GROUP,
+        _PARTITION,
+        """
+fault | STRING | `overlap` or `gap`
 from_ms | BIGINT | since when
 to_ms | BIGINT | until when; of an overlap, until when at the latest
 sure_ms | BIGINT | of an overlap, for how long two owners are certain: 0 if it is only possible;
@@ -201,16 +199,17 @@ rebalance | BIGINT | of a gap, the number of the rebalance in which it ended, or
 is_open | BOOLEAN | of a gap, whether it goes on when the journal ends
 holder | STRING | the first owner
 next_holder | STRING | the second owner; of a gap, the next one
-"""
+""",
     ),
 )
 
 SESSIONS: Final = Table(
     "member_sessions",
     "one membership: from when a member was taken in until it went",
-    _columns(
-        _GROUP
-        + """member | STRING | the member id
+    declared(
+        _GROUP,
+        """
+member | STRING | the member id
 instance | STRING | the `group.instance.id`, if it is a static member
 client_id | STRING | what its client calls itself
 host | STRING | the address that it came from
@@ -234,17 +233,18 @@ back_after_ms | BIGINT | after how long a member of the same identity came next;
 returns | BIGINT | how often members of its identity had gone within the hour before this membership
     began
 is_flapping | BOOLEAN | whether that was three times or more
-"""
+""",
     ),
 )
 
 COMMITS: Final = Table(
     "commits",
     "one partition's commits within an hour",
-    _columns(
-        _GROUP
-        + _PARTITION
-        + """hour_ms | BIGINT | when the hour began
+    declared(
+        _GROUP,
+        _PARTITION,
+        """
+hour_ms | BIGINT | when the hour began
 commits | BIGINT | how many commits there were
 per_minute | DOUBLE | how many that is a minute, between the first and the last of them; null if
     there is one only
@@ -260,16 +260,17 @@ members | BIGINT | how many different members committed
 outside | BIGINT | how many commits came from outside of any membership
 end_offset | BIGINT | the partition's end, if it is known
 lag | BIGINT | how far the last offset is behind that
-"""
+""",
     ),
 )
 
 HEALTH: Final = Table(
     "group_health",
     "one group's hour",
-    _columns(
-        _GROUP
-        + """hour_ms | BIGINT | when the hour began
+    declared(
+        _GROUP,
+        """
+hour_ms | BIGINT | when the hour began
 members | BIGINT | how many members the group had at most
 partitions | BIGINT | how many partitions had an owner at some time
 rebalances | BIGINT | how many rebalances began
@@ -288,14 +289,14 @@ possible_overlaps | BIGINT | how many more are possible
 session_timeouts | BIGINT | how many members were given up as silent
 commits | BIGINT | how many offsets were committed
 regressions | BIGINT | how many of them went back
-"""
+""",
     ),
 )
 
 ADVICE: Final = Table(
     "advice",
     "one thing to look into",
-    _columns("""
+    declared("""
 group | STRING | the group; empty if it is about a node
 rule | STRING | which rule found it
 severity | STRING | `wrong`: something happened that must not; `costly`: something cost time;
@@ -323,8 +324,3 @@ TABLES: Final = (
     HEALTH,
     ADVICE,
 )
-
-
-def table(name: str) -> Table:
-    """The table of a name."""
-    return next(each for each in TABLES if each.name == name)

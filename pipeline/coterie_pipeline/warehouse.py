@@ -76,17 +76,17 @@ class Warehouse:
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         self._spark = spark
-        self._files = Files(spark, out)
+        self.files = Files(spark, out)
         self.out = out.rstrip("/")
 
     # -- what was read -------------------------------------------------------------------------
 
     def claim(self, runner: str) -> dict[str, Any]:
         """What a runner noted last; raises `WrongLayoutError` if the directory is another's."""
-        state = self._files.read_json(_STATE)
+        state = self.files.read_json(_STATE)
         if state is None:
             # A run that was killed as it began may have left half a note.
-            others = [name for name in self._files.names("") if _STATE not in name]
+            others = [name for name in self.files.names("") if _STATE not in name]
             if others:
                 raise WrongLayoutError(
                     f"{self.out} holds something else already: give an empty or a new directory."
@@ -107,23 +107,23 @@ class Warehouse:
 
     def note(self, state: Mapping[str, Any]) -> None:
         """Note what was read so far."""
-        self._files.write_json(_STATE, state)
+        self.files.write_json(_STATE, state)
 
     def add(self, piece: str, bronze: DataFrame) -> None:
         """Write a piece of what was read; a piece of the same name is replaced."""
-        path = self._files.path(f"{BRONZE}/piece={piece}")
+        path = self.files.path(f"{BRONZE}/piece={piece}")
         bronze.drop("piece").write.mode("overwrite").option(
             "partitionOverwriteMode", "static"
         ).partitionBy("part").parquet(path)
 
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
         """Every line that was read and has not been read anew since, or only some parts."""
-        if not self._files.names(BRONZE):
+        if not self.files.names(BRONZE):
             return self._spark.createDataFrame([], bronze_schema())
-        read = self._spark.read.schema(bronze_schema()).parquet(self._files.path(BRONZE))
+        read = self._spark.read.schema(bronze_schema()).parquet(self.files.path(BRONZE))
         if parts is not None:
             read = read.where(F.col("part").isin(*parts))
-        stale = (self._files.read_json(_STATE) or {}).get("stale", [])
+        stale = (self.files.read_json(_STATE) or {}).get("stale", [])
         if not stale:
             return read
         outdated = self._spark.createDataFrame(stale, "segment STRING, piece STRING")
@@ -138,12 +138,12 @@ class Warehouse:
         former = self.latest()
         number = 1 if former is None else former.number + 1
         folder = f"tables/{number:06}"
-        self._files.delete(folder)  # what a killed run left
+        self.files.delete(folder)  # what a killed run left
 
         def settle(name: str, rows: DataFrame) -> DataFrame:
             if on_stage is not None:
                 on_stage(name)
-            path = self._files.path(f"{folder}/{name}")
+            path = self.files.path(f"{folder}/{name}")
             rows.write.mode("overwrite").parquet(path)
             return self._spark.read.schema(rows.schema).parquet(path)
 
@@ -153,8 +153,8 @@ class Warehouse:
         moment = Moment(number, {name: rows.count() for name, rows in tables.items()})
         for stage in STAGES:
             if not stage.is_table:
-                self._files.delete(f"{folder}/{stage.name}")
-        self._files.write_json(_LATEST, {"number": number, "rows": dict(moment.rows)})
+                self.files.delete(f"{folder}/{stage.name}")
+        self.files.write_json(_LATEST, {"number": number, "rows": dict(moment.rows)})
         self._forget(number)
         return moment
 
@@ -178,14 +178,14 @@ class Warehouse:
                 f"There are no tables in {self.out}: make them with `coterie pipeline run`."
             )
         folder = f"tables/{latest.number:06}"
-        return {table.name: self._files.path(f"{folder}/{table.name}") for table in TABLES}
+        return {table.name: self.files.path(f"{folder}/{table.name}") for table in TABLES}
 
     def latest(self) -> Moment | None:
         """The latest moment, if there is one."""
-        found = self._files.read_json(_LATEST)
+        found = self.files.read_json(_LATEST)
         return None if found is None else Moment(found["number"], found["rows"])
 
     def _forget(self, number: int) -> None:
-        for name in self._files.names("tables"):
+        for name in self.files.names("tables"):
             if int(name) <= number - _KEPT:
-                self._files.delete(f"tables/{name}")
+                self.files.delete(f"tables/{name}")

@@ -1,4 +1,4 @@
-"""Journals as they are found: lines in the order of a file, some of which may not be readable.
+"""Journals as they are found: files of lines, some of which may not be readable.
 
 A node that is killed leaves half a line behind, a disk that was full leaves a gap, a newer Coterie
 writes kinds that this one does not know.  None of that stops a reader: it goes on, and what it met
@@ -7,19 +7,39 @@ is told.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from coterie_protocol.journal import JournalError, Line, NodeStarted, NodeStopped, read_line
 
-__all__ = ["Audit", "BadLine", "Gap", "JournalReport", "NodeReport", "read_lines"]
+__all__ = [
+    "SEGMENT",
+    "Audit",
+    "BadLine",
+    "Gap",
+    "JournalReport",
+    "NodeReport",
+    "read_lines",
+    "segment_name",
+]
+
+_DIGITS: Final = 16
+
+#: What a journal's files are called, before they are compressed.
+SEGMENT: Final = re.compile(rf"journal-(?P<node>.+)-(?P<seq>[0-9]{{{_DIGITS}}})\.jsonl")
 
 #: How much of a line that can't be read is shown.
 _EXCERPT_CHARACTERS: Final = 120
 
 #: How many gaps and unreadable lines a report names; it counts all of them.
 _EXAMPLES_MAX: Final = 100
+
+
+def segment_name(node: str, first_seq: int) -> str:
+    """The name of the file whose first line has this number; names sort as the numbers do."""
+    return f"journal-{node}-{first_seq:0{_DIGITS}}.jsonl"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from coterie_pipeline.batch import (
 from coterie_pipeline.steps import make_tables
 from coterie_pipeline.warehouse import Moment, NoTablesError, Warehouse, WrongLayoutError
 from coterie_protocol.journal import GroupEmptied, Line, OffsetsCommitted, write_line
-from tests.support.journals import segment_name
+from coterie_protocol.journal_text import segment_name
 
 
 class Place:

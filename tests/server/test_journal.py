@@ -14,8 +14,8 @@ import pytest
 import structlog
 
 from coterie_protocol.journal import GroupEmptied, Line, NodeStopped, OffsetsCommitted
-from coterie_protocol.journal_text import BadLine
-from coterie_server.journal import JournalWriter, read_journal, segment_name, verify
+from coterie_protocol.journal_text import BadLine, segment_name
+from coterie_server.journal import JournalWriter, read_journal, verify
 
 SECOND_MS = 1_000
 #: More than any test takes; what is waited for comes at once unless something is broken.

@@ -16,15 +16,11 @@ from coterie_protocol.journal import (
     NodeStarted,
     write_line,
 )
+from coterie_protocol.journal_text import segment_name
 from coterie_testing.sim.runs import run_of
 from coterie_testing.sim.scene import Scene
 
-__all__ = ["handed_over", "segment_name", "simulated", "write_journal"]
-
-
-def segment_name(node: str, first_seq: int) -> str:
-    """What a node calls the file whose first line has this number."""
-    return f"journal-{node}-{first_seq:016}.jsonl"
+__all__ = ["handed_over", "simulated", "write_journal"]
 
 
 def write_journal(

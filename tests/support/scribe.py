@@ -30,7 +30,7 @@ from coterie_protocol.journal import (
     TopicChanged,
     write_line,
 )
-from tests.support.journals import segment_name
+from coterie_protocol.journal_text import segment_name
 
 __all__ = ["AWAY", "BEGINNING_MS", "Scribe"]
 

@@ -34,6 +34,7 @@ def what_if(engine: Engine, tables: str, wish: Wish) -> int:
     """Play the histories, and print the answers."""
     with progress() as tell, started(engine, tell) as spark:
         # An extra.
+        from coterie_pipeline.steps.parsing import CONTROL  # noqa: PLC0415
         from coterie_pipeline.warehouse import NoTablesError, Warehouse  # noqa: PLC0415
         from coterie_pipeline.whatif import Bounds, Plan  # noqa: PLC0415
         from coterie_pipeline.whatif import what_if as replay  # noqa: PLC0415
@@ -46,7 +47,7 @@ def what_if(engine: Engine, tables: str, wish: Wish) -> int:
             give_up(f"{str(error).rstrip('.')}.", MISUSED)
         tell("playing")
         bounds = Bounds(since_ms=_ms(wish.since), until_ms=_ms(wish.until))
-        found = replay(spark, warehouse.bronze(("control",)), plan, bounds)
+        found = replay(spark, warehouse.bronze((CONTROL,)), plan, bounds)
         rows = [row.asDict(recursive=True) for row in found.collect()]
     unknown = set(wish.groups) - {row["group"] for row in rows}
     if unknown or not rows:

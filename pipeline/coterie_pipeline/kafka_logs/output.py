@@ -11,6 +11,7 @@ from typing import Any, Final, TextIO
 
 from coterie_pipeline.kafka_logs.errors import KafkaLogsError
 from coterie_protocol.journal import Event, Line, write_line
+from coterie_protocol.journal_text import SEGMENT, segment_name
 
 __all__ = ["MARK", "JournalFiles", "folder_in_place"]
 
@@ -56,7 +57,7 @@ def refuse_foreign(out: Path) -> None:
             "choose another folder."
         )
     for name in names:
-        if name != MARK and not (name.startswith("journal-") and name.endswith(".jsonl")):
+        if name != MARK and SEGMENT.fullmatch(name) is None:
             raise KafkaLogsError(f"{out} has {name} in it, which no import wrote; take it away.")
 
 
@@ -99,6 +100,6 @@ class JournalFiles:
     def _begin(self, node: str, seq: int) -> None:
         if node in self._files:
             self._files[node].close()
-        path = self._folder / f"journal-{node}-{seq:016}.jsonl"
+        path = self._folder / segment_name(node, seq)
         self._files[node] = path.open("w", encoding="utf-8", newline="\n")
         self._sizes[node] = 0

@@ -21,7 +21,7 @@ from coterie_pipeline.steps.health import health
 from coterie_pipeline.steps.lines import each_once, in_order, is_kind
 from coterie_pipeline.steps.nodes import nodes, unread
 from coterie_pipeline.steps.ownership import intervals, ownership
-from coterie_pipeline.steps.parsing import parse
+from coterie_pipeline.steps.parsing import COMMITS, CONTROL, parse
 from coterie_pipeline.steps.rebalances import numbered, rebalances, with_costs
 from coterie_pipeline.steps.sessions import sessions
 from coterie_pipeline.steps.statements import identities, kept, statements
@@ -47,7 +47,7 @@ class Stage:
 
 
 def _control(once: DataFrame) -> DataFrame:
-    return once.where("part = 'control'").transform(in_order).transform(numbered)
+    return once.where(F.col("part") == CONTROL).transform(in_order).transform(numbered)
 
 
 def _horizons(once: DataFrame) -> DataFrame:
@@ -69,7 +69,7 @@ def _rebalances(control: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _commits(once: DataFrame, ends: DataFrame) -> DataFrame:
-    return commits(once.where("part = 'commits'"), ends)
+    return commits(once.where(F.col("part") == COMMITS), ends)
 
 
 #: In an order in which each comes after what it is made of.

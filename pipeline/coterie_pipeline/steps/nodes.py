@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie_pipeline.steps.lines import before, is_kind
+from coterie_pipeline.steps.parsing import CONTROL
 from coterie_pipeline.tables import NODES, UNREAD
 
 __all__ = ["nodes", "unread"]
@@ -89,7 +90,7 @@ def _set_back(once: DataFrame) -> DataFrame:
     """How far each node's clock went back."""
     so_far = Window.partitionBy("node").orderBy("seq").rowsBetween(Window.unboundedPreceding, 0)
     return (
-        once.where("part = 'control'")
+        once.where(F.col("part") == CONTROL)
         .withColumn("back_ms", F.max("ts").over(so_far) - F.col("ts"))
         .groupBy("node")
         .agg(F.max("back_ms").alias("clock_back_ms"))

@@ -18,8 +18,7 @@ from coterie_pipeline.steps.lines import each_once, in_order
 from coterie_pipeline.steps.ownership import intervals
 from coterie_pipeline.steps.rebalances import numbered
 from coterie_pipeline.steps.statements import identities, statements
-from coterie_pipeline.tables import Column as Declared
-from coterie_pipeline.tables import Table
+from coterie_pipeline.tables import Table, declared
 
 __all__ = ["ALERTS", "Storm", "alerts", "overlap_alerts", "storm_alerts"]
 
@@ -34,20 +33,15 @@ _LOOKED_AT: Final = (
 ALERTS: Final = Table(
     "alerts",
     "one thing that somebody should hear of at once; only `follow` makes these",
-    (
-        Declared("key", "STRING", "what it is about: there is one alert of a key"),
-        Declared("group", "STRING", "the group"),
-        Declared(
-            "kind",
-            "STRING",
-            "`overlap`: a partition has two owners; `possible_overlap`: it may have, for one that "
-            "had not let go of it may have worked on; `rebalance_storm`: the group rebalances "
-            "again and again",
-        ),
-        Declared("at_ms", "BIGINT", "when it began"),
-        Declared("sentence", "STRING", "what was seen, for a person"),
-        Declared("evidence", "MAP<STRING, STRING>", "the facts behind the sentence"),
-    ),
+    declared("""
+key | STRING | what it is about: there is one alert of a key
+group | STRING | the group
+kind | STRING | `overlap`: a partition has two owners; `possible_overlap`: it may have, for one that
+    had not let go of it may have worked on; `rebalance_storm`: the group rebalances again and again
+at_ms | BIGINT | when it began
+sentence | STRING | what was seen, for a person
+evidence | MAP<STRING, STRING> | the facts behind the sentence
+"""),
 )
 
 

@@ -24,7 +24,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import coterie_pipeline.streaming
-from coterie_pipeline.files import Files
 from coterie_pipeline.steps import parse
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
@@ -102,7 +101,7 @@ def follow(
     wanted = options or FollowOptions()
     journals = tuple(_folder(journal) for journal in journals)
     warehouse = Pieces(spark, out)
-    _claim(warehouse, Files(spark, out), journals)
+    _claim(warehouse, journals)
     batches = Batches(spark, warehouse, wanted.storm, on_alert)
     tables = _Tables(spark, warehouse, batches, journals)
     checkpoint = f"{warehouse.out}/{_CHECKPOINT}"
@@ -130,10 +129,10 @@ def _folder(journal: str) -> str:
     return str(folder)
 
 
-def _claim(warehouse: Warehouse, files: Files, journals: Sequence[str]) -> None:
+def _claim(warehouse: Warehouse, journals: Sequence[str]) -> None:
     """Make sure that what is there goes on, and note what it is about."""
     state = warehouse.claim("follow")
-    if files.names(BRONZE) and not files.names(_CHECKPOINT):
+    if warehouse.files.names(BRONZE) and not warehouse.files.names(_CHECKPOINT):
         raise CheckpointError(
             f"{warehouse.out}/{_CHECKPOINT} is gone, so nobody knows how far the journals were "
             "read: give a new directory."

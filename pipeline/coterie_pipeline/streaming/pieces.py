@@ -13,7 +13,6 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from coterie_pipeline.files import Files
 from coterie_pipeline.warehouse import BRONZE, Warehouse
 
 __all__ = ["Pieces", "piece_name"]
@@ -36,7 +35,6 @@ class Pieces(Warehouse):
 
     def __init__(self, spark: SparkSession, out: str, still: threading.RLock | None = None) -> None:
         super().__init__(spark, out)
-        self._small_files = Files(spark, out)
         #: Held while pieces come and go: which there are is looked up at other times.
         self.still = still or threading.RLock()
 
@@ -63,7 +61,7 @@ class Pieces(Warehouse):
         with self.still:
             void = self._void()
             for piece in void:
-                self._small_files.delete(f"{BRONZE}/{_PREFIX}{piece}")
+                self.files.delete(f"{BRONZE}/{_PREFIX}{piece}")
             if void:
                 self._note_merge(None)
 
@@ -89,5 +87,5 @@ class Pieces(Warehouse):
 
     def _of_level(self, level: int) -> list[str]:
         prefix = f"{_PREFIX}{piece_name(0, level).partition('-')[0]}-"
-        names = self._small_files.names(BRONZE)
+        names = self.files.names(BRONZE)
         return [name.removeprefix(_PREFIX) for name in names if name.startswith(prefix)]

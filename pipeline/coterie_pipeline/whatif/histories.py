@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from coterie_pipeline.steps.lines import each_once
 from coterie_testing.replay import STEPS_MAX
 
 __all__ = ["Bounds", "histories"]
@@ -48,7 +49,7 @@ def histories(
 
     Groups that are named have a row even if no line is about them.
     """
-    readable = bronze.where(F.col("why").isNull() & F.col("line").isNotNull())
+    readable = bronze.where(F.col("line").isNotNull()).transform(each_once)
     about = readable.where(F.col("kind").isin(*_KINDS))
     if groups:
         about = about.where(F.col("group").isin(*groups))
@@ -65,23 +66,12 @@ def histories(
 
 
 def _of_groups(about: DataFrame, bounds: Bounds) -> DataFrame:
-    # A line that was read twice is there once; of different ones with a number, the last counts.
     newest_first = Window.partitionBy("group", "is_inside").orderBy(
-        F.desc("ts"), F.desc("node"), F.desc("seq"), F.desc("file"), F.desc("digest")
+        F.desc("ts"), F.desc("node"), F.desc("seq")
     )
     counted = F.col("is_inside") & (F.col("number") <= bounds.lines_max)
     return (
-        about.select(
-            "group",
-            "ts",
-            "node",
-            "seq",
-            "line",
-            "digest",
-            _file().alias("file"),
-            _is_inside(bounds).alias("is_inside"),
-        )
-        .dropDuplicates(["group", "node", "seq", "digest"])
+        about.withColumn("is_inside", _is_inside(bounds))
         .withColumn("number", F.row_number().over(newest_first))
         .groupBy("group")
         .agg(
@@ -96,18 +86,12 @@ def _of_nodes(readable: DataFrame, bounds: Bounds) -> DataFrame:
     return (
         readable.where(F.col("kind").isin(*_NODE_KINDS))
         .where(F.lit(True) if bounds.until_ms is None else F.col("ts") < bounds.until_ms)
-        .select("node", "seq", "line", "digest", _file().alias("file"))
-        .dropDuplicates(["node", "seq", "digest"])
         .agg(F.sort_array(F.collect_list(_sortable()))["line"].alias("node_lines"))
     )
 
 
-def _file() -> Column:
-    return F.element_at(F.split("segment", "/"), -1)
-
-
 def _sortable() -> Column:
-    return F.struct("file", "digest", "line")
+    return F.struct("node", "seq", "line")
 
 
 def _is_inside(bounds: Bounds) -> Column:

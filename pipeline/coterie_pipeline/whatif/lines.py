@@ -34,8 +34,8 @@ class _Stint:
 def in_order(lines: Iterable[str], node_lines: Iterable[str]) -> list[Line]:
     """Read a group's lines, and those of nodes about themselves, and put them in order.
 
-    Nodes that never had the group are left out.  Of different lines with one number, the one that
-    was given last counts.  Time never runs backwards in the result.
+    The order is that of the tables, see `steps.lines.in_order`.  Nodes that never had the group are
+    left out.  Time never runs backwards in the result.
     """
     by_node: dict[str, dict[int, Line]] = defaultdict(dict)
     for line in _readable(lines):

@@ -1,7 +1,6 @@
 """The journal on disk: written by a thread of its own, read by whoever wants to know."""
 
 from coterie_server.journal.reading import read_journal, verify
-from coterie_server.journal.segments import segment_name
 from coterie_server.journal.writer import JournalStats, JournalWriter
 
-__all__ = ["JournalStats", "JournalWriter", "read_journal", "segment_name", "verify"]
+__all__ = ["JournalStats", "JournalWriter", "read_journal", "verify"]

@@ -17,7 +17,9 @@ from typing import Final
 
 import structlog
 
-__all__ = ["FOR_EVER", "Segments", "find_segments", "last_numbers", "segment_name"]
+from coterie_protocol.journal_text import SEGMENT, segment_name
+
+__all__ = ["FOR_EVER", "Segments", "find_segments", "last_numbers"]
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -26,23 +28,16 @@ FOR_EVER: Final = -1
 
 #: What a node may be called: its name is part of the names of files.
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_DIGITS: Final = 16
-_SEGMENT: Final = re.compile(rf"journal-(?P<node>.+)-(?P<seq>[0-9]{{{_DIGITS}}})\.jsonl")
 
 #: How much of a file's end is read at first to find its last line.
 _TAIL_BYTES: Final = 65_536
-
-
-def segment_name(node: str, first_seq: int) -> str:
-    """The name of the file whose first line has this number; names sort as the numbers do."""
-    return f"journal-{node}-{first_seq:0{_DIGITS}}.jsonl"
 
 
 def find_segments(directory: Path) -> Iterator[tuple[str, int, Path]]:
     """Each file of a journal with its node and first number; in that order."""
     found = []
     for path in directory.iterdir():
-        match = _SEGMENT.fullmatch(path.name)
+        match = SEGMENT.fullmatch(path.name)
         if match is not None:
             found.append((match["node"], int(match["seq"]), path))
     yield from sorted(found)

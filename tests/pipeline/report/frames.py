@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coterie_pipeline.tables import TABLES, table
+from coterie_pipeline.tables import TABLES
 from tests.pipeline.report.scenes import START_MS
 
 Rows = Mapping[str, Iterable[Mapping[str, object]]]
@@ -19,7 +19,7 @@ def frames(spark: SparkSession, rows: Rows) -> dict[str, DataFrame]:
 
 def frame(spark: SparkSession, name: str, rows: Iterable[Mapping[str, object]]) -> DataFrame:
     """One table."""
-    declared = table(name)
+    declared = next(each for each in TABLES if each.name == name)
     values = [tuple(row.get(column) for column in declared.names) for row in rows]
     return spark.createDataFrame(values, declared.ddl)
 

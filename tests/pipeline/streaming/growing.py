@@ -8,7 +8,8 @@ from pathlib import Path
 
 from coterie_pipeline.warehouse import Warehouse
 from coterie_protocol.journal import Line, write_line
-from tests.support.journals import handed_over, segment_name, simulated
+from coterie_protocol.journal_text import segment_name
+from tests.support.journals import handed_over, simulated
 
 __all__ = ["Write", "growth", "lines_of_nodes", "rows_of"]
 

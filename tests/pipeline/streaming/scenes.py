@@ -18,7 +18,7 @@ from coterie_protocol.journal import (
     RebalanceStarted,
     write_line,
 )
-from tests.support.journals import segment_name
+from coterie_protocol.journal_text import segment_name
 
 __all__ = ["Story", "bronze_of"]
 

@@ -13,9 +13,9 @@ from coterie_pipeline.streaming.files import SourceError
 from coterie_pipeline.streaming.follow import FollowOptions, Progress, follow
 from coterie_pipeline.warehouse import Warehouse
 from coterie_protocol.journal import write_line
+from coterie_protocol.journal_text import segment_name
 from tests.pipeline.streaming.growing import growth, lines_of_nodes, rows_of
 from tests.pipeline.streaming.scenes import Story
-from tests.support.journals import segment_name
 
 pytestmark = pytest.mark.spark_slow
 

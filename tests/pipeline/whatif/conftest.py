@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from coterie_client import Group, Partition
 from coterie_protocol.journal import write_line
 from coterie_testing.kit import Cluster
-
-
-def _worker(bootstrap: str, name: str) -> Coroutine[Any, Any, None]:
-    async def work(partition: Partition) -> None:
-        while True:
-            await asyncio.sleep(30)
-            await partition.commit(1)
-
-    async def main() -> None:
-        async with Group(
-            bootstrap, "g", topics=["jobs"], client_id=name, session_timeout=10
-        ) as group:
-            await group.run(work)
-
-    return main()
+from tests.support.flapping import TOPICS, flap
 
 
 @pytest.fixture
@@ -37,13 +20,8 @@ def flapping(coterie_cluster: Callable[..., Cluster]) -> Callable[[str, int], li
     """
 
     def make(name: str, pauses: int) -> list[str]:
-        cluster = coterie_cluster({"jobs": 6})
-        programs = [cluster.start(each, _worker(cluster.bootstrap, each)) for each in "abc"]
-        cluster.run(60)
-        for _ in range(pauses):
-            programs[0].pause(12)
-            cluster.run(60)
-        events = [(line, line.event) for line in cluster.journal]
+        lines = flap(coterie_cluster(TOPICS), pauses, apart_s=60)
+        events = [(line, line.event) for line in lines]
         return [
             write_line(
                 replace(line, node=name, event=replace(event, group=name) if event.group else event)
