@@ -23,6 +23,7 @@ class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
         return "spark" if needs_spark else file
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
     """Say who runs what."""
     return _ByFile(config, log)

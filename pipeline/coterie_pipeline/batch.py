@@ -11,7 +11,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import parse
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.warehouse import Moment, Warehouse
@@ -20,10 +19,6 @@ __all__ = ["NoJournalsError", "Reading", "Report", "read_ends", "read_new", "run
 
 #: What a node calls its files, and what they are called when they are packed.
 _SEGMENTS: Final = "journal-*.jsonl{,.gz,.zst}"
-
-
-#: With fewer lines, compiling code would take longer than it saves.
-_LITTLE: Final = 200_000
 
 
 class NoJournalsError(Exception):
@@ -63,10 +58,7 @@ def run(
     warehouse = Warehouse(spark, out)
     latest = warehouse.latest()
     if reading.fresh or latest is None or ends is not None:
-        # On a cluster, whoever set it up decides how work is spread.
-        is_little = is_local(spark) and warehouse.bronze().count() < _LITTLE
-        maker = Warehouse(quick_session(spark), out) if is_little else warehouse
-        latest = maker.refresh(ends, on_stage)
+        latest = warehouse.refresh(ends, on_stage)
     return Report(reading, latest)
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from coterie_pipeline.java import java_home
 
-__all__ = ["LOCAL", "is_local", "quick_session", "spark_session"]
+__all__ = ["LOCAL", "is_local", "is_quick", "quick_session", "spark_session"]
 
 #: All processors of this machine, in one process.
 LOCAL: Final = "local[*]"
@@ -35,12 +35,14 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
-#: No code is compiled, no plan is changed on the way, and nothing is spread.
+#: No code is compiled, no plan is changed on the way, and nothing is spread: with all rows in one
+#: place, a join of sorted rows needs no preparation either.
 _QUICK: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 
 #: Spark tells much at its start that says nothing to who asked for a table.
@@ -88,6 +90,11 @@ def spark_session(
 def is_local(spark: SparkSession) -> bool:
     """Whether it runs within this process."""
     return (spark.sparkContext.master or "").startswith(_LOCAL_PREFIX)
+
+
+def is_quick(spark: SparkSession) -> bool:
+    """Whether it spreads nothing: any shuffle would bring all rows to one place."""
+    return spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
 def quick_session(spark: SparkSession) -> SparkSession:

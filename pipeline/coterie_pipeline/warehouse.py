@@ -23,7 +23,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from coterie_pipeline.files import Files
 from coterie_pipeline.schema import columns
-from coterie_pipeline.steps import STAGES, make_tables
+from coterie_pipeline.session import is_local, is_quick, quick_session
+from coterie_pipeline.steps import checkpoint, make_tables
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.tables import TABLES
 
@@ -36,6 +37,11 @@ BRONZE: Final = "events"
 
 #: How many moments are kept, so that who reads the tables can finish.
 _KEPT: Final = 2
+
+#: With fewer lines, compiling code would take longer than it saves.
+_LITTLE: Final = 200_000
+
+_NAMES: Final = frozenset(table.name for table in TABLES)
 
 _LATEST: Final = "latest.json"
 _STATE: Final = "state.json"
@@ -131,18 +137,34 @@ class Warehouse:
 
     # -- the tables ----------------------------------------------------------------------------
 
+    def quick(self) -> Warehouse:
+        """The same directory, by a session for little data."""
+        return Warehouse(quick_session(self._spark), self.out)
+
     def refresh(
-        self, ends: DataFrame | None = None, on_stage: Callable[[str], None] | None = None
+        self,
+        ends: DataFrame | None = None,
+        on_stage: Callable[[str], None] = lambda _stage: None,
     ) -> Moment:
         """Make all tables anew of what was read, and show them in one step."""
+        # On a cluster, whoever set it up decides how work is spread.
+        is_little = is_local(self._spark) and self.bronze().count() < _LITTLE
+        maker = self.quick() if is_little else self
+        return maker._make(ends, on_stage)
+
+    def _make(self, ends: DataFrame | None, on_stage: Callable[[str], None]) -> Moment:
         former = self.latest()
         number = 1 if former is None else former.number + 1
         folder = f"tables/{number:06}"
         self.files.delete(folder)  # what a killed run left
+        aside: list[str] = []
 
         def settle(name: str, rows: DataFrame) -> DataFrame:
-            if on_stage is not None:
-                on_stage(name)
+            on_stage(name)
+            if name not in _NAMES:
+                if is_quick(self._spark):
+                    return checkpoint(name, rows)
+                aside.append(name)
             path = self.files.path(f"{folder}/{name}")
             rows.write.mode("overwrite").parquet(path)
             return self._spark.read.schema(rows.schema).parquet(path)
@@ -151,9 +173,8 @@ class Warehouse:
             ends = self._spark.createDataFrame([], ENDS)
         tables = make_tables(self.bronze(), ends, settle)
         moment = Moment(number, {name: rows.count() for name, rows in tables.items()})
-        for stage in STAGES:
-            if not stage.is_table:
-                self.files.delete(f"{folder}/{stage.name}")
+        for name in aside:
+            self.files.delete(f"{folder}/{name}")
         self.files.write_json(_LATEST, {"number": number, "rows": dict(moment.rows)})
         self._forget(number)
         return moment

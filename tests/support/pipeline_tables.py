@@ -15,7 +15,7 @@ from coterie_pipeline.steps import make_tables, parse
 from coterie_pipeline.steps.commits import ENDS
 from tests.support.scribe import BEGINNING_MS
 
-__all__ = ["Told", "differences", "plain", "spark_tables"]
+__all__ = ["KEYS", "Tables", "Told", "differences", "plain", "spark_tables"]
 
 #: Tables by name, as rows.
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -33,6 +33,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "member_sessions": ("group", "member", "joined_ms", "ended_ms", "began", "ended"),
     "commits": ("group", "topic", "partition", "hour_ms"),
     "group_health": ("group", "hour_ms"),
+    "advice": ("group", "rule", "about"),
 }
 
 #: How many differences are shown of each column.
@@ -57,7 +58,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Row):
         return plain(value.asDict())
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in sorted(value.items())}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     if isinstance(value, Decimal):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -59,6 +59,13 @@ class Scribe:
     instances: dict[str, str] = field(default_factory=dict)
     generation: int = 0
     seq: int = 0
+    #: Where members come from that have no address of their own.
+    hosts: dict[str, str] = field(default_factory=dict)
+    protocol: str = "range"
+    session_timeout_ms: int = 10_000
+    rebalance_timeout_ms: int = 60_000
+    #: Files that are there once more, packed.
+    packed: set[str] = field(default_factory=set)
     _file: str = ""
 
     def __post_init__(self) -> None:
@@ -71,7 +78,14 @@ class Scribe:
 
     def on(self, node: str) -> Scribe:
         """Another node that writes about the same group."""
-        return Scribe(self.group, node, self.files, self.instances, self.generation)
+        return Scribe(
+            *(self.group, node, self.files, self.instances, self.generation),
+            hosts=self.hosts,
+            protocol=self.protocol,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            packed=self.packed,
+        )
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -99,15 +113,15 @@ class Scribe:
         self.files[self._file].append(write_line(line)[:characters])
         self.begin_file()
 
-    def write(self, folder: Path, *, packed: Iterable[str] = ()) -> list[Path]:
-        """Write the files into a folder; those that are named are also there packed."""
+    def write(self, folder: Path) -> list[Path]:
+        """Write the files into a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = []
         for name, texts in self.files.items():
             data = "".join(texts).encode()
             paths.append(folder / name)
             paths[-1].write_bytes(data)
-            if name in packed:
+            if name in self.packed:
                 paths.append(folder / f"{name}.gz")
                 paths[-1].write_bytes(gzip.compress(data, mtime=0))
         return paths
@@ -152,7 +166,7 @@ class Scribe:
     # -- members -------------------------------------------------------------------------------
 
     def joined(self, at: int, member: str, instance: str | None = None) -> None:
-        """A member was taken in; it comes from an address of its own."""
+        """A member was taken in."""
         if instance is not None:
             self.instances[member] = instance
         event = MemberJoined(
@@ -160,10 +174,10 @@ class Scribe:
             member=member,
             instance=instance,
             client_id="c",
-            host=f"/{member}",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=60_000,
-            protocols=("range",),
+            host=self._host(member),
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            protocols=(self.protocol,),
             topics=(self.topic,),
             reason="it is new",
         )
@@ -175,10 +189,10 @@ class Scribe:
             group=self.group,
             member=member,
             instance=self.instances.get(member),
-            host=f"/{member}",
+            host=self._host(member),
             how=how,
             silent_ms=silent_ms,
-            session_timeout_ms=10_000,
+            session_timeout_ms=self.session_timeout_ms,
             reason="",
         )
         self.line(at, event)
@@ -190,9 +204,9 @@ class Scribe:
             group=self.group,
             instance=instance,
             member=member,
-            host=f"/{member}",
+            host=self._host(member),
             former_member=former,
-            former_host=f"/{former}",
+            former_host=self._host(former),
             silent_ms=7,
         )
         self.line(at, event)
@@ -203,9 +217,9 @@ class Scribe:
             group=self.group,
             instance=self.instances[member],
             member=member,
-            host=f"/{member}",
+            host=self._host(member),
             holder=holder,
-            holder_host=f"/{holder}",
+            holder_host=self._host(holder),
             request="Heartbeat",
         )
         self.line(at, event)
@@ -247,7 +261,7 @@ class Scribe:
             group=self.group,
             generation=self.generation,
             protocol_type="consumer",
-            protocol="range",
+            protocol=self.protocol,
             leader=next(iter(members)),
             members=tuple(self._phase(member, word) for member, word in members.items()),
             dropped=tuple(dropped),
@@ -312,6 +326,9 @@ class Scribe:
 
     # -- parts of lines ------------------------------------------------------------------------
 
+    def _host(self, member: str) -> str:
+        return self.hosts.get(member, f"/{member}")
+
     def _owned(self, numbers: Sequence[int]) -> Partitions:
         return {self.topic: tuple(numbers)} if numbers else {}
 
@@ -323,7 +340,7 @@ class Scribe:
         return MemberPhase(
             member=member,
             instance=self.instances.get(member),
-            host=f"/{member}",
+            host=self._host(member),
             joined_after_ms=joined_after_ms,
             topics=(self.topic,),
             owned=self._owned(owned),

@@ -14,11 +14,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from coterie_pipeline.session import is_quick
 from coterie_pipeline.steps.advice import advice
 from coterie_pipeline.steps.commits import commits
 from coterie_pipeline.steps.faults import costs, faults, gaps, overlaps
 from coterie_pipeline.steps.health import health
-from coterie_pipeline.steps.lines import each_once, in_order, is_kind
+from coterie_pipeline.steps.lines import each_once, in_order, is_kind, segments
 from coterie_pipeline.steps.nodes import nodes, unread
 from coterie_pipeline.steps.ownership import intervals, ownership
 from coterie_pipeline.steps.parsing import COMMITS, CONTROL, parse
@@ -26,7 +27,16 @@ from coterie_pipeline.steps.rebalances import numbered, rebalances, with_costs
 from coterie_pipeline.steps.sessions import sessions
 from coterie_pipeline.steps.statements import identities, kept, statements
 
-__all__ = ["STAGES", "Settle", "Stage", "checkpoint", "make_tables", "parse", "stages_for"]
+__all__ = [
+    "STAGES",
+    "Settle",
+    "Stage",
+    "checkpoint",
+    "gathered",
+    "make_tables",
+    "parse",
+    "stages_for",
+]
 
 #: Puts the result of a stage down, and answers with a DataFrame that has no past.
 Settle = Callable[[str, DataFrame], DataFrame]
@@ -39,6 +49,8 @@ class Stage:
     name: str
     sources: tuple[str, ...]
     step: Callable[..., DataFrame]
+    #: What is made easily is made anew for each stage that needs it.
+    is_settled: bool = True
 
     @property
     def is_table(self) -> bool:
@@ -74,7 +86,8 @@ def _commits(once: DataFrame, ends: DataFrame) -> DataFrame:
 
 #: In an order in which each comes after what it is made of.
 STAGES: Final = (
-    Stage("_once", ("bronze",), each_once),
+    Stage("_segments", ("bronze",), segments),
+    Stage("_once", ("bronze", "_segments"), each_once, is_settled=False),
     Stage("_control", ("_once",), _control),
     Stage("_horizons", ("_once",), _horizons),
     Stage("_deletions", ("_once",), _deletions),
@@ -85,7 +98,7 @@ STAGES: Final = (
     Stage("_gaps", ("_control", "_intervals", "_rebalances", "_deletions", "_horizons"), gaps),
     Stage("_costs", ("_gaps", "_rebalances"), costs),
     Stage("_overlaps", ("_intervals",), overlaps),
-    Stage("nodes", ("bronze", "_once", "_control"), nodes),
+    Stage("nodes", ("bronze", "_segments", "_once", "_control"), nodes),
     Stage("unread", ("bronze",), unread),
     Stage("rebalances", ("_rebalances", "_costs"), with_costs),
     Stage("ownership", ("_intervals",), ownership),
@@ -125,6 +138,11 @@ def checkpoint(_name: str, rows: DataFrame) -> DataFrame:
     return rows.localCheckpoint()
 
 
+def gathered(rows: DataFrame) -> DataFrame:
+    """All rows in one place, if any shuffle would bring them there: so no step has to shuffle."""
+    return rows.coalesce(1) if is_quick(rows.sparkSession) else rows
+
+
 def make_tables(
     bronze: DataFrame,
     ends: DataFrame,
@@ -136,9 +154,9 @@ def make_tables(
     `ends` says where partitions end, if anything is known of that; see `commits.ENDS`.
     """
     wanted = STAGES if names is None else stages_for(names)
-    results: dict[str, DataFrame] = {"bronze": bronze, "ends": ends}
+    results = {"bronze": gathered(bronze), "ends": gathered(ends)}
     for stage in wanted:
         made = stage.step(*(results[source] for source in stage.sources))
-        results[stage.name] = settle(stage.name, made)
+        results[stage.name] = gathered(settle(stage.name, made)) if stage.is_settled else made
     tables = {stage.name for stage in wanted if stage.is_table}
     return {name: result for name, result in results.items() if name in tables}

@@ -7,9 +7,21 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-__all__ = ["after", "before", "each_once", "in_order", "is_kind", "so_far"]
+__all__ = [
+    "after",
+    "before",
+    "each_once",
+    "in_order",
+    "is_kind",
+    "of_entangled",
+    "segments",
+    "so_far",
+]
 
 _BEFORE_ALL: Final = -1
+
+#: For products of numbers that fit into 64 bits.
+_WIDE: Final = "decimal(38,0)"
 
 
 def is_kind(*kinds: str) -> Column:
@@ -36,53 +48,64 @@ def _group_order() -> WindowSpec:
     return Window.partitionBy("group").orderBy("pos")
 
 
-def each_once(bronze: DataFrame) -> DataFrame:
-    """The lines that can be taken into account, each number of a node once.
+def segments(bronze: DataFrame) -> DataFrame:
+    """Each file of each node: its numbers from `low` to `high`, and whether it is entangled.
 
-    A file may be given twice, as it is and compressed, and a number may be used twice, if the line
-    that had it was torn: then the one in the later file counts.  Files whose numbers keep to
-    themselves, as nearly all do, need no looking into.
+    It is if some of its numbers may be there twice, within it or in another file, or if some
+    between its first and last one are missing.  Nearly all files keep to themselves.
     """
-    good = bronze.where(F.col("why").isNull())
-    marked = good.join(F.broadcast(_entangled(good)), ["node", "segment"], how="left").withColumn(
-        "is_entangled", F.coalesce("is_entangled", F.lit(False))
-    )
-    latest_first = Window.partitionBy("node", "seq").orderBy(
-        F.desc(_file_name()), F.desc("digest"), F.desc("segment")
-    )
-    once = (
-        marked.where("is_entangled")
-        .withColumn("copy", F.row_number().over(latest_first))
-        .where("copy = 1")
-        .drop("copy")
-    )
-    return marked.where("not is_entangled").unionByName(once).drop("is_entangled")
-
-
-def _entangled(good: DataFrame) -> DataFrame:
-    """Files some of whose numbers may be there twice, within them or in another one."""
     by_range = Window.partitionBy("node").orderBy("low", "high", "segment")
     lower = by_range.rowsBetween(Window.unboundedPreceding, -1)
     count = F.col("high") - F.col("low") + 1
     # As many numbers as fit between the lowest and the highest, and their sum is right.
-    is_regular = (F.col("lines") == count) & (
-        F.col("sum") * 2 == (F.col("low") + F.col("high")) * count
-    )
+    right_sum = (F.col("low") + F.col("high")).cast(_WIDE) * count / 2
+    is_regular = (F.col("lines") == count) & (F.col("sum") == right_sum)
     overlaps = (F.max("high").over(lower) >= F.col("low")) | (
         F.lead("low").over(by_range) <= F.col("high")
     )
     return (
-        good.groupBy("node", "segment")
+        bronze.where("why is null")
+        .groupBy("node", "segment")
         .agg(
             F.min("seq").alias("low"),
             F.max("seq").alias("high"),
             F.count("seq").alias("lines"),
-            F.sum(F.col("seq").cast("decimal(38,0)")).alias("sum"),
+            F.try_sum("seq").alias("sum"),
         )
-        .withColumn("is_entangled", ~is_regular | F.coalesce(overlaps, F.lit(False)))
-        .where("is_entangled")
-        .select("node", "segment", "is_entangled")
+        .withColumn(
+            "is_entangled",
+            ~F.coalesce(is_regular, F.lit(False)) | F.coalesce(overlaps, F.lit(False)),
+        )
+        .select("node", "segment", "low", "high", "is_entangled")
     )
+
+
+def of_entangled(good: DataFrame, segments: DataFrame) -> DataFrame:
+    """The lines of entangled files."""
+    entangled = segments.where("is_entangled")
+    return good.join(F.broadcast(entangled), ["node", "segment"], how="left_semi")
+
+
+def each_once(bronze: DataFrame, segments: DataFrame) -> DataFrame:
+    """The lines that can be taken into account, each number of a node once.
+
+    A file may be given twice, as it is and compressed, and a number may be used twice, if the line
+    that had it was torn: then the one in the later file counts.  Only entangled files need to be
+    looked into.
+    """
+    good = bronze.where("why is null")
+    latest_first = Window.partitionBy("node", "seq").orderBy(
+        F.desc(_file_name()), F.desc("digest"), F.desc("segment")
+    )
+    once = (
+        of_entangled(good, segments)
+        .withColumn("copy", F.row_number().over(latest_first))
+        .where("copy = 1")
+        .drop("copy")
+    )
+    entangled = segments.where("is_entangled")
+    others = good.join(F.broadcast(entangled), ["node", "segment"], how="left_anti")
+    return others.unionByName(once)
 
 
 def _file_name() -> Column:

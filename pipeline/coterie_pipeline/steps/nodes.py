@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie_pipeline.steps.lines import before, is_kind
+from coterie_pipeline.steps.lines import before, is_kind, of_entangled
 from coterie_pipeline.steps.parsing import CONTROL
 from coterie_pipeline.tables import NODES, UNREAD
 
@@ -17,9 +17,9 @@ __all__ = ["nodes", "unread"]
 _EXCERPT_CHARACTERS: Final = 120
 
 
-def nodes(bronze: DataFrame, once: DataFrame, ordered: DataFrame) -> DataFrame:
-    """The table: of all that was read, of the lines that count, and of the groups' lines."""
-    is_good = F.col("why").isNull()
+def nodes(bronze: DataFrame, segments: DataFrame, once: DataFrame, ordered: DataFrame) -> DataFrame:
+    """The table: of all that was read and its files, of the lines that count, and of groups."""
+    entangled = of_entangled(bronze.where("why is null"), segments)
     return (
         once.groupBy("node")
         .agg(
@@ -27,8 +27,8 @@ def nodes(bronze: DataFrame, once: DataFrame, ordered: DataFrame) -> DataFrame:
             F.min("ts").alias("first_ms"),
             F.max("ts").alias("last_ms"),
         )
-        .join(_copies(bronze.where(is_good)), "node", how="left")
-        .join(_numbers(bronze), "node", how="left")
+        .join(_copies(entangled), "node", how="left")
+        .join(_numbers(_ranges(bronze, segments, entangled)), "node", how="left")
         .join(_starts(once), "node", how="left")
         .join(_set_back(once), "node", how="left")
         .join(_behind(ordered), "node", how="left")
@@ -40,10 +40,10 @@ def _or_zero(name: str, type_: str) -> Column:
     return F.coalesce(name, F.lit(0).cast(type_)).alias(name) if type_ == "BIGINT" else F.col(name)
 
 
-def _copies(good: DataFrame) -> DataFrame:
+def _copies(entangled: DataFrame) -> DataFrame:
     """How many lines were there more than once, and how many numbers had different lines."""
     return (
-        good.groupBy("node", "seq")
+        entangled.groupBy("node", "seq")
         .agg(F.count("digest").alias("copies"), F.count_distinct("digest").alias("texts"))
         .groupBy("node")
         .agg(
@@ -53,19 +53,31 @@ def _copies(good: DataFrame) -> DataFrame:
     )
 
 
-def _numbers(bronze: DataFrame) -> DataFrame:
-    """Which numbers are missing; a line that can't be read is there all the same."""
-    step = F.col("seq") - F.lag("seq").over(Window.partitionBy("node").orderBy("seq"))
+def _ranges(bronze: DataFrame, segments: DataFrame, entangled: DataFrame) -> DataFrame:
+    """Which numbers are there, from `low` to `high`: files as a whole, and single lines.
+
+    A line that can't be read is there all the same.
+    """
+    unread = bronze.where("why is not null and node is not null and seq is not null")
+    lines = entangled.select("node", "seq").unionByName(unread.select("node", "seq"))
+    files = segments.where("not is_entangled").select("node", "low", "high")
+    return files.unionByName(
+        lines.select("node", F.col("seq").alias("low"), F.col("seq").alias("high"))
+    )
+
+
+def _numbers(ranges: DataFrame) -> DataFrame:
+    """Which numbers are missing."""
+    before = (
+        Window.partitionBy("node").orderBy("low", "high").rowsBetween(Window.unboundedPreceding, -1)
+    )
     return (
-        bronze.where("node is not null and seq is not null")
-        .select("node", "seq")
-        .distinct()
-        .withColumn("lost", step - 1)
+        ranges.withColumn("lost", F.col("low") - F.max("high").over(before) - 1)
         .groupBy("node")
         .agg(
-            F.min("seq").alias("first_seq"),
-            F.max("seq").alias("last_seq"),
-            F.sum("lost").alias("missing"),
+            F.min("low").alias("first_seq"),
+            F.max("high").alias("last_seq"),
+            F.sum(F.greatest("lost", F.lit(0))).alias("missing"),
             F.sum(F.when(F.col("lost") > 0, 1).otherwise(0)).alias("gaps"),
         )
     )

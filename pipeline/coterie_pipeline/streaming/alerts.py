@@ -12,9 +12,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie_pipeline.steps import Settle, checkpoint
+from coterie_pipeline.steps import Settle, checkpoint, gathered
 from coterie_pipeline.steps.faults import overlaps
-from coterie_pipeline.steps.lines import each_once, in_order
+from coterie_pipeline.steps.lines import each_once, in_order, segments
 from coterie_pipeline.steps.ownership import intervals
 from coterie_pipeline.steps.rebalances import numbered
 from coterie_pipeline.steps.statements import identities, statements
@@ -55,10 +55,9 @@ class Storm:
 
 def alerts(control: DataFrame, storm: Storm, settle: Settle = checkpoint) -> DataFrame:
     """All alerts that the control lines of some groups give rise to, once they are parsed."""
-    in_turn = (
-        control.select(*_LOOKED_AT).transform(each_once).transform(in_order).transform(numbered)
-    )
-    lines = settle("_control", in_turn)
+    looked_at = gathered(control).select(*_LOOKED_AT)
+    once = each_once(looked_at, segments(looked_at))
+    lines = settle("_control", once.transform(in_order).transform(numbered))
     return overlap_alerts(lines, settle).unionByName(storm_alerts(lines, storm))
 
 

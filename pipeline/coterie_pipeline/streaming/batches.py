@@ -38,9 +38,8 @@ class Batches:
         on_alert: Callable[[Row], None],
     ) -> None:
         self._pieces = pieces
-        quick = quick_session(spark)
-        self._quick = Pieces(quick, pieces.out, pieces.still)
-        self._alert_log = AlertLog(quick, pieces.out)
+        self._quick = pieces.quick()
+        self._alert_log = AlertLog(quick_session(spark), pieces.out)
         self._storm = storm
         self._on_alert = on_alert
         self._is_stopping = False

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from coterie_pipeline.session import quick_session
 from coterie_pipeline.warehouse import BRONZE, Warehouse
 
 __all__ = ["Pieces", "piece_name"]
@@ -37,6 +38,10 @@ class Pieces(Warehouse):
         super().__init__(spark, out)
         #: Held while pieces come and go: which there are is looked up at other times.
         self.still = still or threading.RLock()
+
+    def quick(self) -> Pieces:
+        """The same directory, by a session for little data."""
+        return Pieces(quick_session(self._spark), self.out, self.still)
 
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
         """Every line that was added so far, each from one piece."""

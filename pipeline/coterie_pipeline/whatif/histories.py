@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from coterie_pipeline.steps.lines import each_once
+from coterie_pipeline.steps.lines import each_once, segments
 from coterie_testing.replay import STEPS_MAX
 
 __all__ = ["Bounds", "histories"]
@@ -49,7 +49,8 @@ def histories(
 
     Groups that are named have a row even if no line is about them.
     """
-    readable = bronze.where(F.col("line").isNotNull()).transform(each_once)
+    bronze = bronze.where(F.col("line").isNotNull())
+    readable = each_once(bronze, segments(bronze))
     about = readable.where(F.col("kind").isin(*_KINDS))
     if groups:
         about = about.where(F.col("group").isin(*groups))

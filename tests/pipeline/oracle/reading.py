@@ -54,7 +54,7 @@ class Placed:
 def raw_lines(folder: Path) -> list[Raw]:
     """All lines of all files, whatever they are worth."""
     return [
-        _raw(str(path), text)
+        _raw(path.absolute().as_uri(), text)
         for path in sorted(folder.rglob("journal-*"))
         for text in _text(path).split("\n")
         if text.strip()

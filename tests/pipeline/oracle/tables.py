@@ -51,6 +51,7 @@ CREATE TABLE horizons AS
 CREATE TABLE deletions AS
     SELECT body ->> 'topic' AS topic, ts FROM lines
     WHERE kind = 'topic_changed' AND (body ->> 'change') = 'deleted';
+CREATE MACRO said(value) AS coalesce(CAST(value AS VARCHAR), 'unknown');
 """
 
 #: The tables in an order in which each is made of what is there.
@@ -64,11 +65,12 @@ _TABLES: Final = (
     "member_sessions",
     "commits",
     "group_health",
+    "advice",
 )
 
 
 def oracle_tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The tables of a journal's folder, but for `advice`."""
+    """The tables of a journal's folder; `advice` without its sentences."""
     raws = raw_lines(folder)
     lines = read_once(raws)
     inputs: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _INPUTS}

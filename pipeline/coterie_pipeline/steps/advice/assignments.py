@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from coterie_pipeline.steps.advice.saying import (
     advise,
     count_of,
+    found,
     partition_name,
     partition_seconds,
     seconds,
@@ -50,123 +50,108 @@ def possible_overlaps(faults: DataFrame) -> DataFrame:
 
 
 def _doubly(faults: DataFrame, rule: str, severity: str, sentence: str) -> DataFrame:
-    why = F.regexp_replace("cause", "_", " ")
-    example = F.format_string(
-        "%s had %s and %s (%s)", partition_name(), F.col("holder"), F.col("next_holder"), why
+    example = (
+        f"format_string('%s had %s and %s (%s)', {partition_name()}, holder, next_holder,"
+        " replace(cause, '_', ' '))"
     )
-    order = F.struct("most_ms", "from_ms", "topic", "partition", "holder", "next_holder")
-    found = (
-        faults.where("fault = 'overlap'")
-        .groupBy("group")
-        .agg(
-            F.count("fault").alias("times"),
-            F.count_distinct("topic", "partition").alias("partitions"),
-            F.max("most_ms").alias("longest_ms"),
-            F.array_join(F.array_sort(F.collect_set("cause")), ", ").alias("causes"),
-            F.max_by(example, order).alias("example"),
-            F.min("from_ms").alias("from_ms"),
-            F.max("to_ms").alias("to_ms"),
-        )
+    order = "struct(most_ms, from_ms, topic, partition, holder, next_holder)"
+    doubly = found(
+        faults.where("fault = 'overlap'"),
+        ["group"],
+        times="count(*)",
+        partitions="count(DISTINCT topic, partition)",
+        longest_ms="max(most_ms)",
+        causes="array_join(array_sort(collect_set(cause)), ', ')",
+        example=f"max_by({example}, {order})",
+        from_ms="min(from_ms)",
+        to_ms="max(to_ms)",
     )
-    said = F.format_string(
+    return advise(
+        doubly,
+        rule,
+        severity,
         sentence,
-        count_of(F.col("times"), "time", "times"),
-        seconds(F.col("longest_ms")),
-        F.col("example"),
+        [count_of("times", "time", "times"), seconds("longest_ms"), "example"],
+        ["times", "partitions", "longest_ms", "causes"],
     )
-    evidence = {name: F.col(name) for name in ("times", "partitions", "longest_ms", "causes")}
-    return advise(found, rule, severity, said, evidence)
 
 
 def eager(rebalances: DataFrame, faults: DataFrame) -> DataFrame:
     """Partitions that stood still and went back to where they came from."""
-    protocols = (
-        rebalances.where(F.col("protocol").isin(*_EAGER))
-        .groupBy("group")
-        .agg(F.max_by("protocol", "rebalance").alias("protocol"))
+    protocols = found(
+        rebalances.where(f"protocol IN {_EAGER}"),
+        ["group"],
+        protocol="max_by(protocol, rebalance)",
     )
-    came_back = (F.col("began") == "let_go") & (F.col("holder") == F.col("next_holder"))
-    stopped = (
-        faults.where("fault = 'gap'")
-        .groupBy("group")
-        .agg(
-            F.sum("sure_ms").alias("stopped_ms"),
-            F.sum(F.when(came_back, F.col("sure_ms"))).alias("saves_partition_ms"),
-            F.sum(came_back.cast("bigint")).alias("times"),
-            F.min("from_ms").alias("from_ms"),
-            F.max("to_ms").alias("to_ms"),
-        )
-        .where(F.col("saves_partition_ms") >= _WORTHWHILE * F.col("stopped_ms"))
-        .where(F.col("saves_partition_ms") >= _WORTHWHILE_MS)
+    came_back = "began = 'let_go' AND holder = next_holder"
+    stopped = found(
+        faults.where("fault = 'gap'"),
+        ["group"],
+        stopped_ms="sum(sure_ms)",
+        saves_partition_ms=f"sum(if({came_back}, sure_ms, NULL))",
+        times=f"count_if({came_back})",
+        from_ms=f"min(if({came_back}, from_ms, NULL))",
+        to_ms=f"max(if({came_back}, to_ms, NULL))",
+    ).where(
+        f"saves_partition_ms >= {_WORTHWHILE} * stopped_ms AND "
+        f"saves_partition_ms >= {_WORTHWHILE_MS}"
     )
     return advise(
         stopped.join(protocols, "group", how="inner"),
         "eager",
         "costly",
-        F.format_string(
-            "Of %s that stood still, %s were of partitions that went back to the member that had "
-            "let go of them: %s makes everybody stop. With cooperative-sticky they would have "
-            "gone on.",
-            partition_seconds(F.col("stopped_ms")),
-            partition_seconds(F.col("saves_partition_ms")),
-            F.col("protocol"),
-        ),
-        {name: F.col(name) for name in ("protocol", "stopped_ms", "times")},
+        "Of %s that stood still, %s were of partitions that went back to the member that had let "
+        "go of them: %s makes everybody stop. With cooperative-sticky they would have gone on.",
+        [partition_seconds("stopped_ms"), partition_seconds("saves_partition_ms"), "protocol"],
+        ["protocol", "stopped_ms", "times"],
     )
 
 
 def without_owner(faults: DataFrame) -> DataFrame:
     """Partitions that nobody works on as the journal ends."""
-    open_ = (
-        faults.where("fault = 'gap' and is_open")
-        .groupBy("group")
-        .agg(
-            F.count("fault").alias("partitions"),
-            F.min_by(partition_name(), F.struct("from_ms", "topic", "partition")).alias("example"),
-            F.sum("sure_ms").alias("stopped_ms"),
-            F.min("from_ms").alias("from_ms"),
-            F.max("to_ms").alias("to_ms"),
-        )
-        .where(F.col("to_ms") - F.col("from_ms") >= _PATIENCE_MS)
+    open_ = found(
+        faults.where("fault = 'gap' AND is_open"),
+        ["group"],
+        partitions="count(*)",
+        example=f"min_by({partition_name()}, struct(from_ms, topic, partition))",
+        stopped_ms="sum(sure_ms)",
+        from_ms="min(from_ms)",
+        to_ms="max(to_ms)",
     )
     return advise(
-        open_,
+        open_.where(f"to_ms - from_ms >= {_PATIENCE_MS}"),
         "without_owner",
         "wrong",
-        F.format_string(
-            "%s no owner as the journal ends, such as %s for %s: see whether a rebalance hangs, "
-            "or nobody subscribes to the topic any more.",
-            count_of(F.col("partitions"), "partition has", "partitions have"),
-            F.col("example"),
-            seconds(F.col("to_ms") - F.col("from_ms")),
-        ),
-        {name: F.col(name) for name in ("partitions", "stopped_ms")},
+        "%s no owner as the journal ends, such as %s for %s: see whether a rebalance hangs, or "
+        "nobody subscribes to the topic any more.",
+        [
+            count_of("partitions", "partition has", "partitions have"),
+            "example",
+            seconds("to_ms - from_ms"),
+        ],
+        ["partitions", "stopped_ms"],
     )
 
 
 def idle(rebalances: DataFrame) -> DataFrame:
     """Members that have nothing to do."""
-    latest = (
-        rebalances.where("outcome = 'completed' and partitions is not null")
-        .groupBy("group")
-        .agg(F.max_by(F.struct("members", "partitions", "ended_ms"), "rebalance").alias("last"))
-        .select(
-            "group",
-            *(F.col(f"last.{name}") for name in ("members", "partitions")),
-            F.col("last.ended_ms").alias("from_ms"),
-            F.col("last.ended_ms").alias("to_ms"),
-        )
-        .where("members > partitions and partitions > 0")
+    latest = found(
+        rebalances.where("outcome = 'completed' AND partitions IS NOT NULL"),
+        ["group"],
+        members="max_by(members, rebalance)",
+        partitions="max_by(partitions, rebalance)",
+        from_ms="max_by(ended_ms, rebalance)",
+        to_ms="max_by(ended_ms, rebalance)",
     )
     return advise(
-        latest,
+        latest.where("members > partitions AND partitions > 0"),
         "idle_members",
         "note",
-        F.format_string(
-            "%s %s: %s nothing to do. Fewer members, or more partitions, would do.",
-            count_of(F.col("members"), "member shares", "members share"),
-            count_of(F.col("partitions"), "partition", "partitions"),
-            count_of(F.col("members") - F.col("partitions"), "has", "have"),
-        ),
-        {name: F.col(name) for name in ("members", "partitions")},
+        "%s %s: %s nothing to do. Fewer members, or more partitions, would do.",
+        [
+            count_of("members", "member shares", "members share"),
+            count_of("partitions", "partition", "partitions"),
+            count_of("members - partitions", "has", "have"),
+        ],
+        ["members", "partitions"],
     )

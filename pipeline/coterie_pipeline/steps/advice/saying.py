@@ -1,71 +1,90 @@
-"""How advice is put into words and rows."""
+"""How advice is put into words and rows.
+
+Expressions are given in the words of Spark's SQL: each word that Python says to Spark takes a
+round trip, and there are many rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from coterie_pipeline.tables import ADVICE
 
-__all__ = ["advise", "count_of", "partition_name", "partition_seconds", "seconds"]
+__all__ = ["advise", "count_of", "found", "partition_name", "partition_seconds", "seconds"]
+
+#: Columns that not every rule has.
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "group": "''",
+    "about": "''",
+    "saves_partition_ms": "NULL",
+    "from_ms": "NULL",
+    "to_ms": "NULL",
+}
+
+
+def found(rows: DataFrame, by: Sequence[str], **columns: str) -> DataFrame:
+    """Rows by what they have in common, with columns that sum them up."""
+    return rows.groupBy(*(F.expr(each) for each in by)).agg(
+        *(F.expr(f"{sql} AS {name}") for name, sql in columns.items())
+    )
 
 
 def advise(
     rows: DataFrame,
     rule: str,
     severity: str,
-    sentence: Column,
-    evidence: Mapping[str, Column],
+    sentence: str,
+    words: Sequence[str],
+    evidence: Sequence[str] | Mapping[str, str],
 ) -> DataFrame:
-    """Rows of the table, of rows that have at least from_ms and to_ms.
+    """Rows of the table: `words` go into the sentence; evidence is columns, or named expressions.
 
-    `group` and `about` are empty, and `saves_partition_ms` is null, if the rows do not have them.
+    `group`, `about`, `saves_partition_ms` and the times are taken from the rows if they have them.
     """
-    defaults = {
-        "group": F.lit(""),
-        "about": F.lit(""),
-        "saves_partition_ms": F.lit(None).cast("bigint"),
+    facts = evidence if isinstance(evidence, Mapping) else {name: name for name in evidence}
+    entries = ", ".join(
+        f"'{name}', ifnull(string({sql}), 'unknown')" for name, sql in facts.items()
+    )
+    own = set(rows.columns)
+    values = {name: f"`{name}`" if name in own else sql for name, sql in _DEFAULTS.items()} | {
+        "rule": _quoted(rule),
+        "severity": _quoted(severity),
+        "sentence": f"format_string({', '.join((_quoted(sentence), *words))})",
+        "evidence": f"map({entries})",
     }
-    missing = {name: value for name, value in defaults.items() if name not in rows.columns}
-    entries = [part for name, value in evidence.items() for part in (F.lit(name), _text(value))]
-    return rows.withColumns(
-        {
-            **missing,
-            "rule": F.lit(rule),
-            "severity": F.lit(severity),
-            "sentence": sentence,
-            "evidence": F.create_map(*entries),
-        }
-    ).select(*(F.col(column.name).cast(column.type) for column in ADVICE.columns))
-
-
-def seconds(ms: Column) -> Column:
-    """A time as people read it: `0.025 s`, `3.1 s`, `180 s`."""
-    value = ms / 1000
-    return (
-        F.when(value < 1, F.format_string("%.3f s", value))
-        .when(value < 100, F.format_string("%.1f s", value))
-        .otherwise(F.format_string("%,.0f s", value))
+    return rows.selectExpr(
+        *(f"CAST({values[each.name]} AS {each.type}) AS `{each.name}`" for each in ADVICE.columns)
     )
 
 
-def partition_seconds(ms: Column) -> Column:
+def seconds(ms: str) -> str:
+    """A time as people read it: `0.025 s`, `3.1 s`, `180 s`."""
+    return (
+        f"CASE WHEN {ms} < 1000 THEN format_string('%.3f s', ({ms}) / 1000)"
+        f" WHEN {ms} < 100000 THEN format_string('%.1f s', ({ms}) / 1000)"
+        f" ELSE format_string('%,.0f s', ({ms}) / 1000) END"
+    )
+
+
+def partition_seconds(ms: str) -> str:
     """A time that is added up over partitions."""
-    return F.format_string("%,.1f partition-seconds", ms / 1000)
+    return f"format_string('%,.1f partition-seconds', ({ms}) / 1000)"
 
 
-def count_of(number: Column, one: str, many: str) -> Column:
+def count_of(number: str, one: str, many: str) -> str:
     """A number with its noun: `1 member`, `2 members`."""
-    noun = F.when(number == 1, one).otherwise(many)
-    return F.format_string("%,d %s", number.cast("bigint"), noun)
+    return f"format_string('%,d %s', bigint({number}), if({number} = 1, '{one}', '{many}'))"
 
 
-def partition_name(of: str = "") -> Column:
+def partition_name() -> str:
     """A partition as logs write it: `orders[3]`."""
-    return F.format_string("%s[%d]", F.col(f"{of}topic"), F.col(f"{of}partition"))
+    return "format_string('%s[%d]', topic, partition)"
 
 
-def _text(value: Column) -> Column:
-    return F.coalesce(value.cast("string"), F.lit("unknown"))
+def _quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
