@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import parse
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.warehouse import Moment, Warehouse
@@ -19,6 +20,10 @@ __all__ = ["NoJournalsError", "Reading", "Report", "read_ends", "read_new", "run
 
 #: What a node calls its files, and what they are called when they are packed.
 _SEGMENTS: Final = "journal-*.jsonl{,.gz,.zst}"
+
+
+#: So much text is read before code for it would be compiled.
+_LITTLE_BYTES: Final = 16 * 1024 * 1024
 
 
 class NoJournalsError(Exception):
@@ -81,7 +86,9 @@ def read_new(
         on_stage(f"reading {len(fresh)} files")
         runs = state.get("runs", 0) + 1
         piece = f"run-{runs:06}"
-        warehouse.add(piece, parse(_lines(spark, fresh)))
+        is_little = is_local(spark) and sum(found[path][0] for path in fresh) < _LITTLE_BYTES
+        reader = quick_session(spark) if is_little else spark
+        warehouse.add(piece, parse(_lines(reader, fresh)))
         # A file that has grown was read as a whole: what was read of it before is out of date.
         stale = [[path, known[path][2]] for path in fresh if path in known]
         state["segments"] = known | {path: [*found[path], piece] for path in fresh}

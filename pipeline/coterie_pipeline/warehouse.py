@@ -141,16 +141,19 @@ class Warehouse:
         """The same directory, by a session for little data."""
         return Warehouse(quick_session(self._spark), self.out)
 
+    def fitting(self) -> Warehouse:
+        """The same directory, by a session that fits what there is."""
+        # On a cluster, whoever set it up decides how work is spread.
+        is_little = is_local(self._spark) and self.bronze().count() < _LITTLE
+        return self.quick() if is_little else self
+
     def refresh(
         self,
         ends: DataFrame | None = None,
         on_stage: Callable[[str], None] = lambda _stage: None,
     ) -> Moment:
         """Make all tables anew of what was read, and show them in one step."""
-        # On a cluster, whoever set it up decides how work is spread.
-        is_little = is_local(self._spark) and self.bronze().count() < _LITTLE
-        maker = self.quick() if is_little else self
-        return maker._make(ends, on_stage)
+        return self.fitting()._make(ends, on_stage)
 
     def _make(self, ends: DataFrame | None, on_stage: Callable[[str], None]) -> Moment:
         former = self.latest()

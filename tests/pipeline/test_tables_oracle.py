@@ -1,73 +1,27 @@
-"""Spark's tables equal the oracle's, and the server's own history, on journals of simulated runs.
-
-Each seed is a group of its own with a node of its own, so that many of them make one journal.
-"""
+"""Spark's tables equal the oracle's and the server's own history, on stories and simulated runs."""
 
 from __future__ import annotations
 
-import os
-import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from pyspark.sql import SparkSession
 
 from coterie_protocol.journal import Line
 from coterie_server.history import History, Rebalance
 from coterie_server.journal import verify
 from tests.pipeline.oracle.tables import oracle_tables
-from tests.support.journals import handed_over, simulated, write_journal
-from tests.support.pipeline_tables import KEYS, Tables, Told, differences, spark_tables
-
-_PROFILES: Final = ("brief", "swarm", "rough", "hostile")
-
-#: How many runs are looked at: few each time, and as many as one likes if somebody asks for it.
-_SEEDS: Final = range(int(os.environ.get("PIPELINE_SEEDS", "40")))
-
-#: By how much the clock of every other node is behind, in turn.
-_BEHIND_MS: Final = (0, 700, 20_000)
-
-#: How many lines are lost, where lines are lost.
-_LOST: Final = 0.04
+from tests.pipeline.stories.runs import PROFILES
+from tests.support.journals import simulated, write_journal
+from tests.support.pipeline_tables import KEYS, Told, differences
 
 _FOR_EVER: Final = 1_000_000
 
 
-def _journal(seeds: Iterable[int]) -> Iterator[Line]:
-    """Lines of a run for each seed.
-
-    Of every third one, nodes take the group over from each other whose clocks disagree; of some,
-    lines are lost here and there, or the beginning or the end is missing.
-    """
-    for seed in seeds:
-        lines = list(simulated(seed, _PROFILES[seed % 4]))
-        if seed % 3 == 2:
-            nodes = (f"n{seed}a", f"n{seed}b")
-            lines = handed_over(lines, nodes, {nodes[1]: _BEHIND_MS[seed // 3 % 3]})
-        if seed % 5 == 1:
-            chance = random.Random(seed)
-            lines = [line for line in lines if chance.random() > _LOST]
-        if seed % 5 == 4:
-            lines = lines[len(lines) * (seed % 7) // 14 :]
-        if seed % 7 == 6:
-            lines = lines[: len(lines) * (seed % 5 + 1) // 6]
-        yield from lines
-
-
-def test_spark_and_the_oracle_agree(spark: SparkSession, tmp_path: Path) -> None:
-    """Every row of every table, over all kinds of runs."""
-    paths = write_journal(_journal(_SEEDS), tmp_path)
-    _assert_same(spark_tables(spark, paths), oracle_tables(tmp_path))
-
-
-def test_spark_and_the_oracle_agree_on_stories(makers: dict[str, Told]) -> None:
-    """Every row of every table, over what simulated runs hardly ever come to."""
-    _assert_same(makers["spark"].tables, makers["oracle"].tables)
-
-
-def _assert_same(found: Tables, wanted: Tables) -> None:
+def test_spark_and_the_oracle_agree(makers: dict[str, Told]) -> None:
+    """Every row of every table, over all kinds of runs, and what they hardly ever come to."""
+    found, wanted = makers["spark"].tables, makers["oracle"].tables
     told = [text for name in KEYS for text in differences(name, found[name], wanted[name])]
     assert not told, "\n".join(("Spark has", *told))
 
@@ -80,7 +34,7 @@ def test_a_written_journal_is_whole(tmp_path: Path) -> None:
     assert report.lines == len(simulated(3, "hostile"))
 
 
-@pytest.mark.parametrize("profile", _PROFILES)
+@pytest.mark.parametrize("profile", PROFILES)
 def test_the_oracle_and_the_history_agree(profile: str, tmp_path: Path) -> None:
     """What the server keeps of its last rebalances is what its journal tells."""
     lines = [line for seed in range(12) for line in simulated(seed, profile)]
@@ -112,7 +66,7 @@ def _of_history(rebalance: Rebalance) -> tuple[Any, ...]:
 
 def test_the_oracle_and_the_history_agree_on_costs(tmp_path: Path) -> None:
     """To the millisecond."""
-    runs = [simulated(seed, _PROFILES[seed % 4]) for seed in range(60)]
+    runs = [simulated(seed, PROFILES[seed % 4]) for seed in range(60)]
     lines = [line for run in runs for line in run]
     write_journal(lines, tmp_path)
     told = {

@@ -55,7 +55,7 @@ def run(engine: Engine, journals: Sequence[str], out: str, ends: str | None, *, 
         except (NoJournalsError, WrongLayoutError) as error:
             give_up(str(error), MISUSED)
         tell("reading the advice")
-        warehouse = Warehouse(spark, out)
+        warehouse = Warehouse(spark, out).fitting()
         advice = warehouse.table("advice").collect()
         paths = warehouse.paths()
     if json:
@@ -144,7 +144,7 @@ def report(engine: Engine, tables: str, output: Path, *, json: bool) -> int:
         from coterie_pipeline.warehouse import NoTablesError, Warehouse  # noqa: PLC0415
 
         try:
-            found = Warehouse(spark, tables).tables()
+            found = Warehouse(spark, tables).fitting().tables()
         except NoTablesError as error:
             give_up(str(error), MISUSED)
         tell("drawing")

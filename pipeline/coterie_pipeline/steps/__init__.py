@@ -86,9 +86,11 @@ def _commits(once: DataFrame, ends: DataFrame) -> DataFrame:
 
 #: In an order in which each comes after what it is made of.
 STAGES: Final = (
+    Stage("unread", ("bronze",), unread),
     Stage("_segments", ("bronze",), segments),
     Stage("_once", ("bronze", "_segments"), each_once, is_settled=False),
     Stage("_control", ("_once",), _control),
+    Stage("nodes", ("bronze", "_segments", "_once", "_control"), nodes),
     Stage("_horizons", ("_once",), _horizons),
     Stage("_deletions", ("_once",), _deletions),
     Stage("_identities", ("_control",), identities),
@@ -98,8 +100,6 @@ STAGES: Final = (
     Stage("_gaps", ("_control", "_intervals", "_rebalances", "_deletions", "_horizons"), gaps),
     Stage("_costs", ("_gaps", "_rebalances"), costs),
     Stage("_overlaps", ("_intervals",), overlaps),
-    Stage("nodes", ("bronze", "_segments", "_once", "_control"), nodes),
-    Stage("unread", ("bronze",), unread),
     Stage("rebalances", ("_rebalances", "_costs"), with_costs),
     Stage("ownership", ("_intervals",), ownership),
     Stage("ownership_faults", ("_overlaps", "_gaps"), faults),
