@@ -132,7 +132,8 @@ prepare_ms | BIGINT | how long the first phase took
 complete_ms | BIGINT | how long the second phase took; null if it did not end with an assignment
 total_ms | BIGINT | how long all of it took
 partitions | BIGINT | how many partitions were assigned; null if the assignment can't be read
-moved | BIGINT | how many partitions have another owner than before
+moved | BIGINT | how many partitions have another owner than the one before, who may have gone,
+    or given them up in the round before
 revoked | BIGINT | how many partitions were taken from their owners
 kept | BIGINT | how many partitions stayed with their owner, of those that had one before and
     after

@@ -29,10 +29,12 @@ class Conflict:
 class Holdings:
     """The holder of each partition; None if nobody can tell."""
 
-    __slots__ = ("_holders",)
+    __slots__ = ("_former", "_holders")
 
     def __init__(self, given: Mapping[str, Iterable[Partition]] | None) -> None:
         self._holders = None if given is None else _by_partition(given)
+        #: Who had a partition last that is on its way.
+        self._former: dict[Partition, str] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -55,22 +57,34 @@ class Holdings:
             return None
         owned = [partition for partition, holder in self._holders.items() if holder == member]
         for partition in owned:
-            del self._holders[partition]
+            self._former[partition] = self._holders.pop(partition)
         return by_topic(owned)
 
     def rename(self, former: str, member: str) -> None:
         """Hand the holdings of a static member on to its new member id."""
-        for partition, holder in (self._holders or {}).items():
-            if holder == former and self._holders is not None:
-                self._holders[partition] = member
+        for holders in (self._holders or {}, self._former):
+            for partition, holder in holders.items():
+                if holder == former:
+                    holders[partition] = member
 
     def changes(self, given: Mapping[str, Iterable[Partition]] | None) -> tuple[int, int]:
         """How many partitions an assignment moves and revokes; none if that can't be known."""
         if self._holders is None or given is None:
             return 0, 0
         owner = _by_partition(given)
-        changed = [owner.get(p) for p, holder in self._holders.items() if owner.get(p) != holder]
-        return sum(now is not None for now in changed), len(changed)
+        last = self._former | self._holders
+        moved = sum(last.get(partition, name) != name for partition, name in owner.items())
+        return moved, sum(owner.get(p) != holder for p, holder in self._holders.items())
+
+    def followed_by(
+        self, given: Mapping[str, Iterable[Partition]] | None, *, is_whole: bool
+    ) -> Holdings:
+        """What an assignment makes of them; if it is not whole, the next one has the rest."""
+        fresh = Holdings(given)
+        if not is_whole and self._holders is not None and fresh._holders is not None:
+            last = self._former | self._holders
+            fresh._former = {p: name for p, name in last.items() if p not in fresh._holders}
+        return fresh
 
 
 def by_topic(partitions: Iterable[Partition]) -> Partitions:

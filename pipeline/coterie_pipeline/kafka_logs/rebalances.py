@@ -221,8 +221,8 @@ def assigned(scene: Scene, line: said.Assigned) -> None:
             total_ms=scene.now_ms - running.started_ms,
         )
     )
-    group.holdings = Holdings(given)
     group.follow_up = follow_up(running.stored) if running.stored else frozenset()
+    group.holdings = group.holdings.followed_by(given, is_whole=not group.follow_up)
 
 
 def _given(stored: Generation | None) -> Mapping[str, frozenset[Partition]] | None:

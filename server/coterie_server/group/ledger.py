@@ -70,10 +70,12 @@ class Review:
 class Ledger:
     """The holdings of one group."""
 
-    __slots__ = ("_rivals", "holdings")
+    __slots__ = ("_former", "_rivals", "holdings")
 
     def __init__(self) -> None:
         self.holdings: dict[Partition, Holding] = {}
+        #: Who had a partition last that is on its way: its owner went, or was to give it up first.
+        self._former: dict[Partition, str] = {}
         #: Who else was given a partition at the same time, which no sound leader does.
         self._rivals: dict[Partition, list[Holding]] = {}
 
@@ -91,6 +93,9 @@ class Ledger:
 
     def rename(self, old_id: str, new_id: str) -> None:
         """Hand the holdings of a static member on to its new member id."""
+        for partition, member_id in self._former.items():
+            if member_id == old_id:
+                self._former[partition] = new_id
         for partition, holding in self.holdings.items():
             if holding.member_id == old_id:
                 self.holdings[partition] = replace(holding, member_id=new_id)
@@ -109,11 +114,13 @@ class Ledger:
                 self.holdings[partition] = rivals.pop()
         for partition in owned & self.owned_by(member_id):
             del self.holdings[partition]
+            self._former[partition] = member_id
         return owned
 
     def clear(self) -> None:
         """Forget everything."""
         self.holdings.clear()
+        self._former.clear()
         self._rivals.clear()
 
     def recover(self, members: Iterable[Member], generation: int, now_ms: int) -> None:
@@ -155,7 +162,17 @@ class Ledger:
     ) -> None:
         """Enter a reviewed assignment."""
         given = review.given or {}
+        last = self._last_owners()
         self._place([(members[m], parts) for m, parts in given.items()], generation, now_ms)
+        # What is left out for good is not on its way.
+        self._former = {
+            partition: member_id
+            for partition, member_id in (last.items() if review.follow_up else ())
+            if partition not in self.holdings
+        }
+
+    def _last_owners(self) -> dict[Partition, str]:
+        return self._former | {p: holding.member_id for p, holding in self.holdings.items()}
 
     def _place(
         self,
@@ -200,10 +217,9 @@ class Ledger:
 
     def _compare(self, review: Review) -> None:
         owner = {p: m for m, partitions in (review.given or {}).items() for p in partitions}
-        for partition, holding in self.holdings.items():
-            now = owner.get(partition)
-            review.moved += now is not None and now != holding.member_id
-            review.revoked += now != holding.member_id
+        last = self._last_owners()
+        review.moved = sum(last.get(p, member_id) != member_id for p, member_id in owner.items())
+        review.revoked = sum(owner.get(p) != h.member_id for p, h in self.holdings.items())
 
 
 def by_topic(partitions: Iterable[Partition]) -> Partitions:

@@ -88,6 +88,17 @@ def test_assignment_is_told_with_what_moved(tmp_path: Path) -> None:
     assert (second.moved, second.revoked) == (1, 1)
 
 
+def test_partitions_of_a_member_that_went_have_moved(tmp_path: Path) -> None:
+    """Whoever gets them is another owner than the one before."""
+    log, stored = _two_generations()
+    log.preparing(9, 2, f"removing member {B} on LeaveGroup")
+    log.stabilized(9.1, 3, 1)
+    log.assigned(9.1, 3, A)
+    stored.generation(9.1, 3, stored_member(A, [T0, T1]))
+    third = events(imported(tmp_path, log, stored=stored), RebalanceCompleted)[-1]
+    assert (third.generation, third.moved, third.revoked) == (3, 1, 0)
+
+
 def test_members_are_told_with_all_that_is_stored(tmp_path: Path) -> None:
     """From when they come, though it is stored only later."""
     log, stored = _two_generations()

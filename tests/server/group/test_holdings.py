@@ -23,6 +23,53 @@ def test_moved_and_revoked() -> None:
     assert [(d.moved, d.revoked) for d in done] == [(0, 0), (1, 3)]
 
 
+def test_partitions_of_a_member_that_went_have_moved() -> None:
+    """Whoever gets them is another owner than the one before."""
+    world = World()
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    second.leave()
+    first.join()
+    bring(first, {first: (0, 1, 2, 3)})
+    done = world.seen(RebalanceCompleted)[-1]
+    assert (done.moved, done.revoked) == (2, 0)
+
+
+def test_partitions_that_are_handed_over_in_two_rounds_move_in_the_second() -> None:
+    """In the first one they are taken from their owner."""
+    world, owner, newcomer = cooperative("report")
+    bring(owner, {owner: (0, 1), newcomer: ()})
+    claims(owner, 0, 1)
+    owner.join()
+    newcomer.join()
+    bring(owner, {owner: (0, 1), newcomer: (2, 3)})
+    done = world.seen(RebalanceCompleted)[1:]
+    assert [(d.moved, d.revoked) for d in done] == [(0, 2), (2, 0)]
+
+
+def test_partitions_that_come_back_to_their_owner_have_not_moved() -> None:
+    """The leader thought better of it in the second round."""
+    world, owner, newcomer = cooperative("report")
+    bring(owner, {owner: (0, 1), newcomer: ()})
+    claims(owner, 0, 1)
+    owner.join()
+    newcomer.join()
+    bring(owner, {owner: (0, 1, 2, 3), newcomer: ()})
+    assert world.seen(RebalanceCompleted)[-1].moved == 0
+
+
+def test_partitions_that_nobody_had_for_a_while_have_not_moved() -> None:
+    """An assignment that leaves them out for good is not the first half of a move."""
+    world = World()
+    first, second = world.member("a"), world.member("b")
+    world.form(first, second)
+    for plan in ((0,), (2,)), ((0, 1), (2, 3)):
+        first.join()
+        second.join()
+        bring(first, dict(zip((first, second), plan, strict=True)))
+    assert world.seen(RebalanceCompleted)[-1].moved == 0
+
+
 def test_holdings_know_since_when() -> None:
     """A partition that stays where it is keeps its generation and time."""
     world = World()
