@@ -93,8 +93,8 @@ def is_local(spark: SparkSession) -> bool:
 
 
 def is_quick(spark: SparkSession) -> bool:
-    """Whether it spreads nothing: any shuffle would bring all rows to one place."""
-    return spark.conf.get("spark.sql.shuffle.partitions") == "1"
+    """Whether it spreads nothing: any shuffle would bring all rows to one place of this process."""
+    return is_local(spark) and spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
 def quick_session(spark: SparkSession) -> SparkSession:
