@@ -11,6 +11,15 @@ settings.register_profile("coterie", deadline=None, print_blob=True)
 settings.load_profile("coterie")
 
 
+def _needs_spark(nodeid: str) -> bool:
+    return nodeid.startswith("tests/pipeline/") and "/kafka_logs/" not in nodeid
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what keeps one process busy for longest, so that others do not wait for it."""
+    items.sort(key=lambda item: not _needs_spark(item.nodeid))
+
+
 class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """The tests of a file go to one process, and so do all files of the pipeline: they share Spark.
 
@@ -18,9 +27,7 @@ class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        needs_spark = file.startswith("tests/pipeline/") and "/kafka_logs/" not in file
-        return "spark" if needs_spark else file
+        return "spark" if _needs_spark(nodeid) else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
