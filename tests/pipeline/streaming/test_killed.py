@@ -95,7 +95,7 @@ def test_a_driver_that_is_killed_twice(
     driver.kill()
 
     driver = start(journals, out, "on")
-    driver.wait_for(out / "tables" / "000001" / "_once", second)
+    driver.wait_for(out / "tables" / "000001" / "nodes", second)
     driver.kill()
 
     driver = start(journals, out, "on")
