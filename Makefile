@@ -63,8 +63,8 @@ bench: $(DEV) ## Run the benchmarks
 interop: $(DEV) ## Run the tests that need Java and a real Kafka
 	$(BIN)/python -m pytest -ra -m interop tests/interop $(ARGS)
 
-pipeline: $(DEV) ## Run the tests of the pipeline that take Spark minutes: a cluster, kill -9, many seeds
-	$(BIN)/python -m pytest -ra -m spark_slow -o faulthandler_timeout=600 tests/pipeline tests/cli $(ARGS)
+pipeline: $(DEV) ## Run the tests of the pipeline that take Spark minutes: a cluster, kill -9, its benchmarks
+	$(BIN)/python -m pytest -ra -m spark_slow -o faulthandler_timeout=600 tests/pipeline tests/bench $(ARGS)
 
 KILL9_ROUNDS ?= 30
 

@@ -38,7 +38,17 @@ def figures_of(report: Report) -> list[Figure]:
     return [cell for row in report.rows for cell in row.cells if isinstance(cell, Figure)]
 
 
-@pytest.mark.parametrize("name", bench_run.suites())
+#: Suites that start Spark, again and again.
+_OF_SPARK = ("pipeline", "whatif")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.spark_slow if name in _OF_SPARK else ())
+        for name in bench_run.suites()
+    ],
+)
 def test_suite_fills_its_table(name: str) -> None:
     """Each suite runs in quick mode and gives rows with a cell for every column."""
     report = report_of(name)
