@@ -10,10 +10,12 @@ stands for is up to you.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError
 
 TOPIC = "shards"
 
@@ -38,7 +40,10 @@ class Shards(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     async def commit(self) -> None:
         """Store how far we are."""
         if self.done:
-            await self._consumer.commit(self.done)
+            # It fails if the group has rebalanced without us. Whoever has these shards now does
+            # again what was done since the last commit.
+            with contextlib.suppress(CommitFailedError):
+                await self._consumer.commit(self.done)
 
 
 async def main(bootstrap: str) -> None:

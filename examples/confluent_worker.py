@@ -12,9 +12,16 @@ from __future__ import annotations
 import signal
 import sys
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 TOPIC = "shards"
+
+#: What a commit fails with when the group has rebalanced, or is about to.
+MOVED_ON = (
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+)
 
 
 class Shards:
@@ -48,7 +55,13 @@ class Shards:
         """Store how far we are."""
         offsets = [TopicPartition(TOPIC, number, self.done[number]) for number in numbers]
         if offsets:
-            consumer.commit(offsets=offsets, asynchronous=False)
+            try:
+                consumer.commit(offsets=offsets, asynchronous=False)
+            except KafkaException as error:
+                # The group has moved on. Whoever has these shards then does again what was done
+                # since the last commit.
+                if error.args[0].code() not in MOVED_ON:
+                    raise
 
 
 def main(bootstrap: str) -> None:

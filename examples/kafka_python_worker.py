@@ -9,10 +9,12 @@ stay in the group, and what a partition stands for is up to you.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka.errors import CommitFailedError, RebalanceInProgressError
 
 TOPIC = "shards"
 
@@ -42,7 +44,7 @@ def main(bootstrap: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: stopped.append(number))
     while not stopped:
-        # Shards come and go in here only, so all that is done with them is committed by then.
+        # Shards come and go in here only.
         consumer.poll(timeout_ms=500)
         if new := consumer.assignment() - shards.done.keys():
             shards.done |= {shard: consumer.committed(shard) or 0 for shard in new}
@@ -50,7 +52,11 @@ def main(bootstrap: str) -> None:
         for shard in shards.done:
             shards.done[shard] += 1  # in place of something useful
         if shards.done:
-            consumer.commit({s: OffsetAndMetadata(n, "", -1) for s, n in shards.done.items()})
+            offsets = {s: OffsetAndMetadata(n, "", -1) for s, n in shards.done.items()}
+            # It fails while the group rebalances, in which `poll` takes part. Whoever has these
+            # shards then does again what was done since the last commit.
+            with contextlib.suppress(CommitFailedError, RebalanceInProgressError):
+                consumer.commit(offsets)
     consumer.close()
 
 

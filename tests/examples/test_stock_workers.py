@@ -43,10 +43,12 @@ def shards(program: Program) -> set[int]:
 def test_one_takes_over_from_the_other(daemon: Daemon, pairs: dict[str, Pair], kind: str) -> None:
     """They share the shards; when one stops, the other has all, and goes on where it was."""
     first, second = pairs[kind]
-    eventually(lambda: len(shards(first)) == len(shards(second)) == 3, f"halves\n{first.log}")
+    eventually(
+        lambda: len(shards(first)) == len(shards(second)) == 3, lambda: f"halves\n{first.log}"
+    )
     assert shards(first) | shards(second) == SHARDS
     first.stop()
-    eventually(lambda: shards(second) == SHARDS, f"all\n{second.log}")
+    eventually(lambda: shards(second) == SHARDS, lambda: f"all\n{second.log}")
     second.stop()
     words = ("offsets", "show", KINDS[kind], "--json", "--bootstrap", daemon.address)
     shown = json.loads(CliRunner().invoke(app, words).stdout)

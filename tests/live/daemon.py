@@ -51,13 +51,17 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def eventually(
-    true: Callable[[], object], what: str, timeout_s: float = 60.0, every_s: float = 0.05
+    true: Callable[[], object],
+    what: str | Callable[[], str],
+    timeout_s: float = 60.0,
+    every_s: float = 0.05,
 ) -> None:
     """Wait until something is so; the limit is generous, for it only bounds a failure."""
     deadline = time.monotonic() + timeout_s
     while not true():
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout_s:g} s: {what}")
+            told = what if isinstance(what, str) else what()
+            raise AssertionError(f"not within {timeout_s:g} s: {told}")
         time.sleep(every_s)
 
 
