@@ -3,79 +3,32 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from coterie_cli.main import app
 from coterie_cli.options import PASSWORD
 from tests.interop.kafka_broker import free_port
 from tests.live.daemon import Daemon, eventually
-
-_MEMBER: Final = """
-import asyncio, sys
-from coterie_client import Group
-
-async def work(partition):
-    await partition.commit(7, "half done")
-    await asyncio.sleep(600)
-
-async def main():
-    async with Group(sys.argv[1], "static", topics=["orders"], instance="i1") as group:
-        await group.run(work)
-
-asyncio.run(main())
-"""
-
-
-class Desk:
-    """Somebody at a terminal, with a daemon."""
-
-    def __init__(self, daemon: Daemon) -> None:
-        self.daemon = daemon
-        self._runner = CliRunner()
-
-    def run(self, *words: str, code: int = 0) -> Result:
-        """Run a command, and see how it ends."""
-        environ = {
-            "COTERIE_BOOTSTRAP": self.daemon.address,
-            "COTERIE_HTTP": f"127.0.0.1:{self.daemon.http_port}",
-            "COLUMNS": "200",
-        }
-        result = self._runner.invoke(app, words, env=environ)
-        assert result.exit_code == code, result.output
-        return result
-
-    def told(self, *words: str) -> str:
-        """What a command prints."""
-        return self.run(*words).stdout
-
-    def json(self, *words: str) -> Any:
-        """What a command prints for programs."""
-        return json.loads(self.told(*words, "--json"))
-
-    def refused(self, *words: str, code: int = 1) -> str:
-        """What a command that can't do it says."""
-        return self.run(*words, code=code).stderr
+from tests.live.desk import Desk
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A daemon with a topic and a group of one static member that has committed."""
+def own_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon with a topic."""
     folder = tmp_path_factory.mktemp("desk")
     settings = {"group.initial.rebalance.delay.ms": 0}
     with Daemon(folder, topics={"orders": 3}, settings=settings) as daemon:
-        command = [sys.executable, "-c", _MEMBER, daemon.address]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as member:
-            desk = Desk(daemon)
-            eventually(lambda: len(desk.json("offsets", "show", "static")) == 3, "commits")
-            yield desk
-            member.kill()
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def desk(own_daemon: Daemon) -> Iterator[Desk]:
+    """Somebody who looks after it, and a group of one static member that has committed."""
+    desk = Desk(own_daemon.address, own_daemon.http_port)
+    with desk.static_member():
+        yield desk
 
 
 def test_topics_come_grow_and_go(desk: Desk) -> None:
@@ -199,6 +152,18 @@ def test_offsets_are_reset(desk: Desk, tmp_path: Path) -> None:
     assert "Deleted idle" in desk.told("groups", "delete", "idle")
 
 
+def test_offsets_are_set_before_a_group_works(desk: Desk) -> None:
+    """Of topics that are named, though it has committed nothing."""
+    desk.run("offsets", "reset", "fresh", "--to", "4", "--topic", "orders:0-1")
+    shown = desk.json("offsets", "show", "fresh")
+    assert {name: each["offset"] for name, each in shown.items()} == {
+        "orders[0]": 4,
+        "orders[1]": 4,
+    }
+    assert "nothing to reset" in desk.told("offsets", "reset", "fresh2", "--to", "4")
+    assert "nowhere" in desk.refused("offsets", "reset", "fresh", "--to", "4", "--topic", "nowhere")
+
+
 @pytest.mark.parametrize("line", ["orders,1", "orders,one,2", "orders,1,-2"])
 def test_damaged_file_is_named(desk: Desk, tmp_path: Path, line: str) -> None:
     """With the line."""
@@ -208,9 +173,9 @@ def test_damaged_file_is_named(desk: Desk, tmp_path: Path, line: str) -> None:
     assert "line 2" in said
 
 
-def test_journal_is_read(desk: Desk) -> None:
+def test_journal_is_read(desk: Desk, own_daemon: Daemon) -> None:
     """By people and by programs; commits only if they are wanted."""
-    folder = str(desk.daemon.data_dir)
+    folder = str(own_daemon.data_dir)
     eventually(lambda: "rebalance completed" in desk.told("journal", "tail", folder), "the flush")
     told = desk.told("journal", "tail", folder, "--group", "static")
     assert "static: rebalance completed" in told
@@ -221,10 +186,10 @@ def test_journal_is_read(desk: Desk) -> None:
     assert "Whole" in desk.told("journal", "verify", folder)
 
 
-def test_damaged_journal_is_reported(desk: Desk, tmp_path: Path) -> None:
+def test_damaged_journal_is_reported(desk: Desk, own_daemon: Daemon, tmp_path: Path) -> None:
     """And so is a folder without any."""
     assert "no journal" in desk.refused("journal", "verify", str(tmp_path), code=2)
-    (source,) = sorted((desk.daemon.data_dir / "journal").glob("*.jsonl"))[:1]
+    (source,) = sorted((own_daemon.data_dir / "journal").glob("*.jsonl"))[:1]
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / source.name).write_text(lines[0] + lines[2], encoding="utf-8")
     assert "1 lines missing" in desk.refused("journal", "verify", str(tmp_path))

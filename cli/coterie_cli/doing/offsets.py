@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from coterie_cli.doing.connecting import MISUSED, administer, give_up
+from coterie_cli.doing.connecting import FAILED, MISUSED, administer, give_up
 from coterie_cli.doing.output import print_json, print_table, say
 from coterie_cli.options import Target
 from coterie_client.admin import Admin
@@ -91,9 +91,12 @@ async def _planned(
     before = await admin.offsets.fetch(group)
     if wish.file is not None:
         return before, dict(read_csv(wish.file))
-    chosen = _choose(before, wish.chosen)
     if wish.shift is not None:
+        chosen = _choose(before, wish.chosen)
         return before, {each: max(0, before[each].offset + wish.shift) for each in chosen}
+    # A group can be given its offsets before it has committed any, in topics that are named.
+    named = await _partitions(admin, _wanted(wish.chosen))
+    chosen = _choose({*before, *named}, wish.chosen)
     if wish.to in _PLACES:
         place = cast(Literal["earliest", "latest"], wish.to)
         find = admin.offsets.earliest if place == "earliest" else admin.offsets.latest
@@ -102,10 +105,30 @@ async def _planned(
     return before, dict.fromkeys(chosen, int(wish.to))
 
 
+async def _partitions(admin: Admin, topics: Iterable[str]) -> list[TopicPartition]:
+    """All partitions of some topics."""
+    wanted = sorted(topics)
+    sizes = {topic.name: topic.partitions for topic in await admin.topics.list()} if wanted else {}
+    for topic in wanted:
+        if topic not in sizes:
+            give_up(f"There is no topic {topic}.", FAILED)
+    return [(topic, number) for topic in wanted for number in range(sizes[topic])]
+
+
 def _choose(known: Iterable[TopicPartition], chosen: Sequence[str]) -> list[TopicPartition]:
-    """The partitions that are meant, of those that there are offsets for."""
+    """The partitions that are meant, of those that are known; all if none is named."""
     if not chosen:
         return sorted(known)
+    wanted = _wanted(chosen)
+    return sorted(
+        (topic, number)
+        for topic, number in known
+        if topic in wanted and ((only := wanted[topic]) is None or number in only)
+    )
+
+
+def _wanted(chosen: Sequence[str]) -> dict[str, set[int] | None]:
+    """The topics that are named, each with the numbers of its partitions; None for all."""
     wanted: dict[str, set[int] | None] = {}
     for text in chosen:
         found = _CHOICE.fullmatch(text)
@@ -113,11 +136,7 @@ def _choose(known: Iterable[TopicPartition], chosen: Sequence[str]) -> list[Topi
             give_up(f"--topic {text} makes no sense: say TOPIC, or TOPIC:0,3-5.", MISUSED)
         numbers = found["numbers"]
         wanted[found["topic"]] = None if numbers is None else set(_numbers(numbers))
-    return sorted(
-        (topic, number)
-        for topic, number in known
-        if topic in wanted and ((only := wanted[topic]) is None or number in only)
-    )
+    return wanted
 
 
 def _numbers(text: str) -> Iterator[int]:

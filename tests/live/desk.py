@@ -1,0 +1,70 @@
+"""Somebody at a terminal, who looks after a coordinator, be it Coterie's or a Kafka broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from typer.testing import CliRunner, Result
+
+from coterie_cli.main import app
+from tests.live.daemon import eventually
+
+__all__ = ["Desk"]
+
+_MEMBER: Final = """
+import asyncio, sys
+from coterie_client import Group
+
+async def work(partition):
+    await partition.commit(7, "half done")
+    await asyncio.sleep(600)
+
+async def main():
+    async with Group(sys.argv[1], "static", topics=["orders"], instance="i1") as group:
+        await group.run(work)
+
+asyncio.run(main())
+"""
+
+
+class Desk:
+    """Runs commands in this process."""
+
+    def __init__(self, address: str, http_port: int | None = None) -> None:
+        self._address = address
+        self._environ = {"COTERIE_BOOTSTRAP": address, "COLUMNS": "200"}
+        if http_port is not None:
+            self._environ["COTERIE_HTTP"] = f"127.0.0.1:{http_port}"
+        self._runner = CliRunner()
+
+    @contextmanager
+    def static_member(self) -> Iterator[None]:
+        """A member of the group `static`, called i1, which has `orders` and has committed."""
+        command = [sys.executable, "-c", _MEMBER, self._address]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as member:
+            eventually(lambda: len(self.json("offsets", "show", "static")) == 3, "commits")
+            yield
+            member.kill()
+
+    def run(self, *words: str, code: int = 0) -> Result:
+        """Run a command, and see how it ends."""
+        result = self._runner.invoke(app, words, env=self._environ)
+        assert result.exit_code == code, result.output
+        return result
+
+    def told(self, *words: str) -> str:
+        """What a command prints."""
+        return self.run(*words).stdout
+
+    def json(self, *words: str) -> Any:
+        """What a command prints for programs."""
+        return json.loads(self.told(*words, "--json"))
+
+    def refused(self, *words: str, code: int = 1) -> str:
+        """What a command that can't do it says."""
+        return self.run(*words, code=code).stderr
