@@ -16,26 +16,32 @@ _OFF_MS: Final = 100
 
 def missing(nodes: DataFrame) -> DataFrame:
     """Lines that are missing, and numbers that two lines have."""
-    lost = [count_of("missing", "line", "lines"), count_of("gaps", "place", "places")]
-    lacks = f"if(missing > 0, format_string(' lacks %s in %s', {', '.join(lost)}), NULL)"
-    numbers = count_of("conflicts", "number", "numbers")
-    has_twice = f"if(conflicts > 0, format_string(' has %s twice', {numbers}), NULL)"
+    lacks = _clause(
+        "missing > 0",
+        " lacks %s in %s",
+        count_of("missing", "line", "lines"),
+        count_of("gaps", "place", "places"),
+    )
+    twice = _clause("conflicts > 0", " has %s twice", count_of("conflicts", "number", "numbers"))
     return advise(
         _of_nodes(nodes, "missing > 0 OR conflicts > 0"),
         "journal_gap",
         "wrong",
         "The journal of node %s%s: what is told of that time may be wrong.",
-        ["about", f"concat_ws(' and', {lacks}, {has_twice})"],
+        ["about", f"concat_ws(' and', {lacks}, {twice})"],
         ["missing", "gaps", "conflicts"],
     )
 
 
 def clocks(nodes: DataFrame) -> DataFrame:
     """Clocks that are off."""
-    back = _clause("clock_back_ms", " was set back by up to %s")
-    behind = _clause("clock_behind_ms", " is at least %s behind another node\\'s")
+    is_back, is_behind = f"clock_back_ms > {_OFF_MS}", f"clock_behind_ms > {_OFF_MS}"
+    back = _clause(is_back, " was set back by up to %s", seconds("clock_back_ms"))
+    behind = _clause(
+        is_behind, " is at least %s behind another node\\'s", seconds("clock_behind_ms")
+    )
     return advise(
-        _of_nodes(nodes, f"clock_back_ms > {_OFF_MS} OR clock_behind_ms > {_OFF_MS}"),
+        _of_nodes(nodes, f"{is_back} OR {is_behind}"),
         "clock",
         "note",
         "The clock of node %s%s: times that span that are off by as much.",
@@ -50,9 +56,9 @@ def _of_nodes(nodes: DataFrame, condition: str) -> DataFrame:
     )
 
 
-def _clause(name: str, words: str) -> str:
-    """What is wrong with a clock, if that is."""
-    return f"if({name} > {_OFF_MS}, format_string('{words}', {seconds(name)}), NULL)"
+def _clause(condition: str, words: str, *values: str) -> str:
+    """What is wrong with a node, if it is."""
+    return f"if({condition}, format_string('{words}', {', '.join(values)}), NULL)"
 
 
 def unreadable(unread: DataFrame) -> DataFrame:
