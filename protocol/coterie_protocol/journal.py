@@ -93,6 +93,8 @@ class NodeStarted(Event):
     offsets: int
     load_ms: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether it was told to go on though its store had lost something that was acknowledged.
+    accepted_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,3 +22,8 @@ class Clock:
     def now_ms(self) -> int:
         """The present moment."""
         return (self._started_at_ns + time.monotonic_ns()) // 1_000_000
+
+    def elapsed_s(self) -> float:
+        """Time that passes also while the machine is suspended, where the system tells it."""
+        clock = getattr(time, "CLOCK_BOOTTIME", None)
+        return time.monotonic() if clock is None else time.clock_gettime(clock)

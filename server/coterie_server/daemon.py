@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from coterie_server.log import configure
-from coterie_server.node import ShardsTakenError
 from coterie_server.process import (
     DirectoryInUseError,
     DirectoryUnusableError,
@@ -23,6 +22,7 @@ from coterie_server.process import (
     room_for_connections,
 )
 from coterie_server.server import Server, ServerError, ServerOptions
+from coterie_server.serving import ShardsTakenError
 from coterie_server.store import StoreError
 from coterie_server.topics import TopicRefusal
 

@@ -18,7 +18,7 @@ from coterie_server.assembly import catalogue_maker, connection_limits, group_co
 from coterie_server.clock import Clock
 from coterie_server.history import History
 from coterie_server.http import HttpServer, create_app
-from coterie_server.journal import JournalWriter
+from coterie_server.journal import JournalWriter, recall
 from coterie_server.log import RebalanceLog
 from coterie_server.metrics import Metrics, error_of
 from coterie_server.net import Listener
@@ -87,6 +87,8 @@ class ServerOptions:
     data_dir: Path | None = None
     #: Topics to be there, with so many partitions, before anybody is served.
     topics: Mapping[str, int] = field(default_factory=dict)
+    #: Go on with a store that has lost something that was acknowledged.
+    accept_data_loss: bool = False
 
 
 class Observer(Protocol):
@@ -228,6 +230,7 @@ class Server:
         self._parts.callback(listener.stop_accepting)
         self._parts.callback(show.close)
         await node.start(dict(self.options.topics))
+        await self._compare_with_journal(node, store)
         door.open(node)
         show.open(node)
         self._note_started(node, int((time.monotonic() - began) * 1000))
@@ -236,7 +239,8 @@ class Server:
         options = self.options
         if options.data_dir is not None:
             self._parts.enter_context(hold_directory(options.data_dir))
-        return open_store(options.store or str(options.data_dir or "memory:"))
+        where = options.store or str(options.data_dir or "memory:")
+        return open_store(where, accept_loss=options.accept_data_loss)
 
     def _start_journal(self) -> JournalWriter | None:
         if self.options.data_dir is None:
@@ -288,7 +292,24 @@ class Server:
             port=advertise.port or self._address.port,
             shards=settings.shards,
             lease_ms=settings.shard_lease_ms,
+            accept_loss=options.accept_data_loss,
         )
+
+    async def _compare_with_journal(self, node: Node, store: Store) -> None:
+        """Refuse to serve a store that knows less than this node has written down."""
+        options = self.options
+        if options.data_dir is None or options.accept_data_loss or not store.is_lasting:
+            return
+        name = str(options.settings.node_id)
+        journal = await asyncio.to_thread(recall, options.data_dir / "journal", name)
+        loss = node.find_loss(journal)
+        if loss is not None:
+            raise ServerError(
+                f"{store.url} has lost what was acknowledged: by the journal, {loss}. It may be an"
+                " older copy, or another store: restore the right one; or, if what is missing may"
+                " be lost, start once with --accept-data-loss. The documentation says more under"
+                ' "Recover a store".'
+            )
 
     def _note_started(self, node: Node, load_ms: int) -> None:
         groups = node.groups()
@@ -298,6 +319,7 @@ class Server:
             offsets=sum(len(group.offsets) for group in groups),
             load_ms=load_ms,
             settings={setting.key: self.options.settings[setting.key] for setting in SETTINGS},
+            accepted_loss=self.options.accept_data_loss,
         )
         self.observe(self.clock.now_ms(), event)
 

@@ -43,10 +43,7 @@ class Show:
         """Why the node does not serve, in a sentence; None if it does."""
         if self._node is None or self._why_not:
             return self._why_not
-        unserved = self._node.unserved_shards
-        if unserved:
-            return f"{len(unserved)} shards can't be served; the log says why."
-        return None
+        return self._node.trouble or None
 
     def groups(self) -> Iterable[GroupSummary]:
         """The groups of this node."""

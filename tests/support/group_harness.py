@@ -32,6 +32,7 @@ from coterie_protocol.messages import (
 )
 from coterie_server.bounds import LimitHit
 from coterie_server.group import (
+    END_OF_TIME_MS,
     Call,
     Config,
     Coordinator,
@@ -269,7 +270,7 @@ class World:
             self.topics.pop(topic, None)
         else:
             self.topics[topic] = partitions
-        self._take(self.coordinator.topic_changed(topic, change, self.now_ms))
+        self._take(self.coordinator.topic_changed(topic, change, END_OF_TIME_MS, self.now_ms))
 
     # -- time ----------------------------------------------------------------------------------
 

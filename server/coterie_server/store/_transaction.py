@@ -10,22 +10,26 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from coterie_server.store.abc import FencedError, KeptRecord, Lease, Record, StoreError
+from coterie_server.store.damage import check_record, checksum
+from coterie_server.store.mark import Reached
 
 __all__ = ["Transaction", "read_leases", "read_records"]
 
 _LEASE = "SELECT shard, epoch, owner, address, expires_ms FROM leases"
+_READ: Final = "SELECT key, value, checksum FROM records WHERE shard = ?"
 _SET_LEASE = (
     "INSERT OR REPLACE INTO leases (shard, epoch, owner, address, expires_ms)"
     " VALUES (?, ?, ?, ?, ?)"
 )
 _KEEP: Final = (
-    "INSERT INTO records (shard, key, value) VALUES {}"
-    " ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value"
+    "INSERT INTO records (shard, key, value, checksum) VALUES {}"
+    " ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value, checksum = excluded.checksum"
 )
+_COUNT: Final = "UPDATE progress SET commits = commits + 1 RETURNING store, commits"
 _DROP: Final = "DELETE FROM records WHERE shard = ?1 AND key IN ({})"
 #: How many records a statement writes.  Every statement lets go of Python's lock and has to get it
 #: back, for which a busy event loop makes it wait up to 5 ms: a statement for each record would be
-#: the end of all speed.  SQLite took 999 parameters at all times; a record needs two.
+#: the end of all speed.  SQLite took 999 parameters at all times; a record needs three.
 _ROWS: Final = (256, 64, 16, 4, 1)
 
 T = TypeVar("T")
@@ -47,17 +51,23 @@ class Transaction:
         # Takes the right to write at once, so that the epochs read here hold until the end.
         connection.execute("BEGIN IMMEDIATE")
 
-    def end(self) -> None:
-        """Write what was gathered and make all of it durable."""
+    def end(self) -> Reached:
+        """Write what was gathered, make all of it durable, and return how far the store is then."""
         for shard, changes in self._changes.items():
             # In key order, neighbours are written while their page is at hand.
-            kept = sorted((key, value) for key, value in changes.items() if value is not None)
+            kept = sorted(
+                (key, value, checksum(shard, key, value))
+                for key, value in changes.items()
+                if value is not None
+            )
             for rows in _parts(kept):
                 self._connection.execute(_keep(len(rows)), (shard, *chain.from_iterable(rows)))
             dropped = sorted(key for key, value in changes.items() if value is None)
             for keys in _parts(dropped):
                 self._connection.execute(_drop(len(keys)), (shard, *keys))
+        (reached,) = self._connection.execute(_COUNT)
         self._connection.execute("COMMIT")
+        return Reached(*reached)
 
     def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
         """Gather the records of one append, or refuse all of them."""
@@ -128,7 +138,9 @@ def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 @cache
 def _keep(rows: int) -> str:
-    places = ", ".join(f"(?1, ?{2 * row + 2}, ?{2 * row + 3})" for row in range(rows))
+    places = ", ".join(
+        f"(?1, ?{3 * row + 2}, ?{3 * row + 3}, ?{3 * row + 4})" for row in range(rows)
+    )
     return _KEEP.format(places)
 
 
@@ -145,12 +157,16 @@ def read_leases(connection: sqlite3.Connection) -> list[Lease]:
 def read_records(
     connection: sqlite3.Connection, shard: int, after: bytes | None, limit: int
 ) -> list[KeptRecord]:
-    """Return the next records of a shard in key order, after a key or from the first one on."""
+    """Return the next records of a shard in key order, after a key or from the first one on.
+
+    Raises `Damage` if one of them is not what was written.
+    """
     if after is None:
-        return connection.execute(
-            "SELECT key, value FROM records WHERE shard = ? ORDER BY key LIMIT ?", (shard, limit)
+        rows = connection.execute(f"{_READ} ORDER BY key LIMIT ?", (shard, limit)).fetchall()
+    else:
+        rows = connection.execute(
+            f"{_READ} AND key > ? ORDER BY key LIMIT ?", (shard, after, limit)
         ).fetchall()
-    return connection.execute(
-        "SELECT key, value FROM records WHERE shard = ? AND key > ? ORDER BY key LIMIT ?",
-        (shard, after, limit),
-    ).fetchall()
+    for key, value, check in rows:
+        check_record(shard, key, value, check)
+    return [(key, value) for key, value, _ in rows]

@@ -44,6 +44,10 @@ class _Clock(Clock):
         process = self._process
         return process.world.now_ms + round(self._set_by_s * 1000)
 
+    def elapsed_s(self) -> float:
+        """Time that passes whatever is done to the process."""
+        return self._process.world.now_s
+
 
 class _Ids:
     """Names that the seed decides, and that nobody had before."""

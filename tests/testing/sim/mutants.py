@@ -28,7 +28,7 @@ from coterie_server.group.group import Group
 from coterie_server.group.records import GroupRow, MemberRow
 from coterie_server.group.states import GroupState
 from coterie_server.group.turn import Turn
-from coterie_server.pump import Pump
+from coterie_server.serving import DurableQueue
 
 __all__ = ["MUTANTS", "Mutant"]
 
@@ -89,17 +89,19 @@ def generation_not_stored(finish: Any, turn: Turn) -> Any:
     return outcome
 
 
-@_mutant(Pump, "when_durable", "slow disks")
-def answer_before_durable(_: Any, pump: Pump, action: Callable[..., None], *rest: object) -> None:
+@_mutant(DurableQueue, "when_durable", "slow disks")
+def answer_before_durable(
+    _: Any, queue: DurableQueue, action: Callable[..., None], *rest: object
+) -> None:
     """Replies leave while what they promise is still on its way to the disk."""
-    if not pump._failed:
+    if not queue._has_ended:
         action(*rest)
 
 
-@_mutant(Pump, "put", "slow disks")
-def busy_disk_loses(put: Any, pump: Pump, records: Iterable[Any]) -> None:
+@_mutant(DurableQueue, "put", "slow disks")
+def busy_disk_loses(put: Any, queue: DurableQueue, records: Iterable[Any]) -> None:
     """What comes while the disk is busy is answered and never stored."""
-    put(pump, records if pump._writer is None else ())
+    put(queue, records if queue._writer is None else ())
 
 
 @_mutant(packing, "_read", "restarts")
