@@ -79,10 +79,12 @@ class Daemon:
         topics: Mapping[str, int] | None = None,
         environ: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
+        arguments: Sequence[str] = (),
     ) -> None:
         """Choose a port; nothing is started yet.
 
-        `prefix` is what runs the command, such as a shell that sets limits first.
+        `prefix` is what runs the command, such as a shell that sets limits first; `arguments` are
+        more of its own.
         """
         self.port = free_port()
         self.http_port = 0
@@ -90,6 +92,7 @@ class Daemon:
         self.settings = dict(settings or {})
         self.topics = dict(topics or {})
         self._prefix = tuple(prefix)
+        self._arguments = tuple(arguments)
         self._environ = dict(environ or {})
         self._log_path = folder / "daemon.log"
         self._log_start = 0
@@ -121,6 +124,7 @@ class Daemon:
             *("--data-dir", str(self.data_dir)),
             *(f"--topic={name}:{partitions}" for name, partitions in self.topics.items()),
             *(f"--set={key}={_text(value)}" for key, value in self.settings.items()),
+            *self._arguments,
         ]
         with self._log_path.open("ab") as log:
             self._log_start = log.tell()

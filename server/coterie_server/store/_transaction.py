@@ -25,7 +25,11 @@ _KEEP: Final = (
     "INSERT INTO records (shard, key, value, checksum) VALUES {}"
     " ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value, checksum = excluded.checksum"
 )
-_COUNT: Final = "UPDATE progress SET commits = commits + 1 RETURNING store, commits"
+#: Counts, and reads the epochs of all held shards, in one statement.
+_COUNT: Final = (
+    "UPDATE progress SET commits = commits + 1 RETURNING store, commits,"
+    " (SELECT group_concat(shard || ':' || epoch) FROM leases WHERE owner <> '')"
+)
 _DROP: Final = "DELETE FROM records WHERE shard = ?1 AND key IN ({})"
 #: How many records a statement writes.  Every statement lets go of Python's lock and has to get it
 #: back, for which a busy event loop makes it wait up to 5 ms: a statement for each record would be
@@ -46,10 +50,12 @@ class Transaction:
     def __init__(self, connection: sqlite3.Connection, broken: Mapping[int, str]) -> None:
         self._connection = connection
         self._broken = broken
-        self._held_epochs: dict[int, int | None] = {}
         self._changes: dict[int, dict[bytes, bytes | None]] = {}
         # Takes the right to write at once, so that the epochs read here hold until the end.
         connection.execute("BEGIN IMMEDIATE")
+        store, commits, epochs = connection.execute(_COUNT).fetchone()
+        self._reached = Reached(store, commits)
+        self._held_epochs = _epochs(epochs or "")
 
     def end(self) -> Reached:
         """Write what was gathered, make all of it durable, and return how far the store is then."""
@@ -65,9 +71,8 @@ class Transaction:
             dropped = sorted(key for key, value in changes.items() if value is None)
             for keys in _parts(dropped):
                 self._connection.execute(_drop(len(keys)), (shard, *keys))
-        (reached,) = self._connection.execute(_COUNT)
         self._connection.execute("COMMIT")
-        return Reached(*reached)
+        return self._reached
 
     def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
         """Gather the records of one append, or refuse all of them."""
@@ -76,7 +81,7 @@ class Transaction:
                 f"shard {shard} takes no appends until it is loaded again, because an earlier one "
                 f"failed: {self._broken[shard]}"
             )
-        if self._held_epoch(shard) != epoch:
+        if self._held_epochs.get(shard) != epoch:
             latest = self._latest(shard)
             raise FencedError(shard, epoch, latest if latest and latest.owner else None)
         self._changes.setdefault(shard, {}).update(records)
@@ -94,12 +99,12 @@ class Transaction:
         return [
             self._set(replace(lease, expires_ms=now_ms + ttl_ms))
             for lease in leases
-            if self._held_epoch(lease.shard) == lease.epoch
+            if self._held_epochs.get(lease.shard) == lease.epoch
         ]
 
     def release(self, lease: Lease) -> None:
         """Take the owner from a shard, if the lease is still held."""
-        if self._held_epoch(lease.shard) == lease.epoch:
+        if self._held_epochs.get(lease.shard) == lease.epoch:
             self._set(replace(lease, owner=""))
 
     def agree(self, name: str, value: str) -> str:
@@ -110,12 +115,6 @@ class Transaction:
         assert isinstance(agreed, str)
         return agreed
 
-    def _held_epoch(self, shard: int) -> int | None:
-        if shard not in self._held_epochs:
-            latest = self._latest(shard)
-            self._held_epochs[shard] = latest.epoch if latest and latest.owner else None
-        return self._held_epochs[shard]
-
     def _latest(self, shard: int) -> Lease | None:
         row = self._connection.execute(f"{_LEASE} WHERE shard = ?", (shard,)).fetchone()
         return Lease(*row) if row else None
@@ -123,8 +122,17 @@ class Transaction:
     def _set(self, lease: Lease) -> Lease:
         row = (lease.shard, lease.epoch, lease.owner, lease.address, lease.expires_ms)
         self._connection.execute(_SET_LEASE, row)
-        self._held_epochs[lease.shard] = lease.epoch if lease.owner else None
+        if lease.owner:
+            self._held_epochs[lease.shard] = lease.epoch
+        else:
+            self._held_epochs.pop(lease.shard, None)
         return lease
+
+
+def _epochs(text: str) -> dict[int, int]:
+    """The epoch of each shard that is held."""
+    pairs = (entry.split(":") for entry in text.split(",") if entry)
+    return {int(shard): int(epoch) for shard, epoch in pairs}
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -7,13 +7,14 @@ as if nothing had happened, and everything is gone with the process.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import structlog
 
@@ -27,9 +28,11 @@ _log = structlog.stdlib.get_logger(__name__)
 
 _SUFFIXES: Final = ("", "-wal")
 
+#: How often the files are looked at before a write; behind each write they are looked at anyway.
+_LOOK_EVERY_S: Final = 0.25
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+
+class _Seen(NamedTuple):
     """What the file system says of a file: which one it is, and when it was last written to."""
 
     device: int
@@ -37,31 +40,33 @@ class _Seen:
     size: int
     written_ns: int
 
-    @property
-    def identity(self) -> tuple[int, int]:
-        return self.device, self.inode
-
 
 class Guard:
     """Watches the files of a store that is open; it belongs to the thread that writes to them."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
-        self._files = tuple(path.with_name(f"{path.name}{suffix}") for suffix in _SUFFIXES)
+        self._files = tuple(f"{path}{suffix}" for suffix in _SUFFIXES)
         self._connection = connection
         self._opened = self._look()
         self._seen = self._opened
         self._version = self._data_version()
         self._verdict: StoreError | None = None
+        self._looked_at = time.monotonic()
 
     def check(self, reached: Reached) -> None:
         """Raise `StoreError` if the files are not as this process left them, now and ever after."""
         if self._verdict is not None:
             raise StoreError(str(self._verdict))
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_EVERY_S:
+            return
+        self._looked_at = now
         seen = self._look()
         if seen == self._seen:
             return
-        self._check_identity(seen)
+        for path, before, found in zip(self._files, self._opened, seen, strict=True):
+            self._check_identity(path, before, found)
         version = self._data_version()
         if version == self._version:  # No other user of the database has written it.
             self._inspect(reached)
@@ -69,9 +74,9 @@ class Guard:
 
     def wrote(self) -> None:
         """Note a write of this process; raise `StoreError` if it went to a file that is gone."""
-        seen = self._look()
-        self._check_identity(seen)
-        self._seen = seen
+        self._seen = self._look()
+        for path, before, found in zip(self._files, self._opened, self._seen, strict=True):
+            self._check_identity(path, before, found)
 
     def _look(self) -> tuple[_Seen | None, ...]:
         return tuple(_stat(path) for path in self._files)
@@ -81,16 +86,15 @@ class Guard:
         assert isinstance(version, int)
         return version
 
-    def _check_identity(self, seen: tuple[_Seen | None, ...]) -> None:
-        for path, before, now in zip(self._files, self._opened, seen, strict=True):
-            if before is None or (now is not None and now.identity == before.identity):
-                continue
-            what = "was replaced" if now is not None else "is gone"
-            self._condemn(
-                f"{path} {what}, though this node has it in use: what is"
-                " acknowledged from now on would be lost with this process. Stop it, and see how to"
-                " recover a store in the documentation"
-            )
+    def _check_identity(self, path: str, before: _Seen | None, found: _Seen | None) -> None:
+        if before is None or (found is not None and found[:2] == before[:2]):
+            return
+        what = "was replaced" if found is not None else "is gone"
+        self._condemn(
+            f"{path} {what}, though this node has it in use: what is acknowledged from now on would"
+            " be lost with this process. Stop it, and see how to recover a store in the"
+            " documentation"
+        )
 
     def _inspect(self, reached: Reached) -> None:
         """Have a fresh look at files that somebody wrote to past SQLite."""
@@ -122,7 +126,7 @@ class Guard:
         """How far the store has come by what is in its files, and not by what SQLite remembers."""
         with tempfile.TemporaryDirectory(prefix="coterie-") as folder:
             for path in self._files:
-                shutil.copyfile(path, Path(folder) / path.name)
+                shutil.copyfile(path, Path(folder) / Path(path).name)
             return _inspected(Path(folder) / self._path.name)
 
     def _condemn(self, why: str) -> NoReturn:
@@ -131,9 +135,9 @@ class Guard:
         raise self._verdict
 
 
-def _stat(path: Path) -> _Seen | None:
+def _stat(path: str) -> _Seen | None:
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116  # twice for each transaction: it has to be quick
     except OSError:
         return None
     return _Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)

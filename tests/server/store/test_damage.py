@@ -10,12 +10,18 @@ from typing import Final
 
 import pytest
 
-from coterie_server.store import Lease, SqliteStore, StoreError
+from coterie_server.store import Lease, SqliteStore, StoreError, guard
 from coterie_server.store.mark import mark_path
 
 pytestmark = pytest.mark.asyncio
 
 RECORDS: Final = 60
+
+
+@pytest.fixture(autouse=True)
+def look_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the files looked at before each write, however soon it comes."""
+    monkeypatch.setattr(guard, "_LOOK_EVERY_S", 0.0)
 
 
 async def filled(store: SqliteStore) -> Lease:

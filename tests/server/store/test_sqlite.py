@@ -158,7 +158,7 @@ async def test_each_commit_reaches_the_disk(store: SqliteStore, disk: Disk) -> N
 # A failing disk
 
 
-@pytest.mark.parametrize("statement", ["BEGIN", "SELECT", "COMMIT"])
+@pytest.mark.parametrize("statement", ["BEGIN", "UPDATE", "COMMIT"])
 async def test_failed_append_says_why(store: SqliteStore, disk: Disk, statement: str) -> None:
     """An append that the disk refuses raises an error with its cause, and keeps nothing."""
     lease = await claimed(store)
