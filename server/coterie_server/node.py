@@ -31,7 +31,7 @@ from coterie_server.serving import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from coterie_protocol.journal import Event
     from coterie_server.clock import Clock
@@ -361,6 +361,11 @@ class Node:
         """All groups, to be shown and not to be changed."""
         coordinators = (shard.coordinator for shard in self._groups)
         return [group for c in coordinators if c for group in c.groups.values()]
+
+    @property
+    def shards(self) -> Sequence[GroupShard]:
+        """The shards of groups, by number; not to be changed."""
+        return self._groups
 
     def count_groups(self) -> int:
         """How many groups there are."""
