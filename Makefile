@@ -78,6 +78,7 @@ sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults, and check what must
 
 sim-mutants: $(DEV) ## Plant bugs, one at a time, and see how soon the simulator finds each
 	$(BIN)/python tools/sim_mutants.py $(ARGS)
+	$(BIN)/python tools/planted_bugs.py
 
 FUZZ_SECONDS ?= 60
 

@@ -1,5 +1,8 @@
 """What every test runs under."""
 
+import os
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer
@@ -9,6 +12,19 @@ from xdist.scheduler import LoadFileScheduling
 # A failure prints the blob that replays it, so a report from CI is enough to work with.
 settings.register_profile("coterie", deadline=None, print_blob=True)
 settings.load_profile("coterie")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def planted_bug() -> Iterator[None]:
+    """Plant the bug that COTERIE_PLANTED names, for the tests to find; mostly there is none."""
+    name = os.environ.get("COTERIE_PLANTED")
+    if name is None:
+        yield
+        return
+    from tests.planted.bugs import BUGS  # noqa: PLC0415  # it imports all that is tested
+
+    with next(bug for bug in BUGS if bug.name == name).plant():
+        yield
 
 
 def _needs_spark(nodeid: str) -> bool:

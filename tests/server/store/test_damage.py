@@ -198,6 +198,19 @@ async def test_a_file_that_is_deleted_is_noticed_at_the_next_write(
             await store.renew([lease], 0, 10_000)
 
 
+async def test_a_file_that_is_deleted_during_a_write_is_noticed_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What went to a file that is gone is not acknowledged."""
+    monkeypatch.setattr(guard, "_LOOK_EVERY_S", 3600.0)
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        path.unlink()
+        with pytest.raises(StoreError, match="is gone, though this node has it in use"):
+            await store.append(0, lease.epoch, [(b"a", b"1")])
+
+
 async def test_a_file_that_is_replaced_is_noticed(tmp_path: Path) -> None:
     """Even by one that is the same."""
     path = tmp_path / "coterie.db"
