@@ -11,14 +11,13 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from coterie_protocol import messages as m
 from coterie_protocol.journal import TopicChanged
 from coterie_server import discovery
 from coterie_server.gathering import Gathering, split
 from coterie_server.group import Call, Coordinator
 from coterie_server.limit_log import LimitLog
+from coterie_server.logger import get_logger
 from coterie_server.runner import ShardRunner
 from coterie_server.topic_runner import CATALOGUE_SHARD, TopicCounts, TopicRunner
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Node", "NodeOptions", "ShardsTakenError"]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: A lease is renewed this many times before it would run out.
 _RENEWALS_PER_LEASE = 3

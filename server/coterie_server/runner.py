@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import structlog
-
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.failures import failure
 from coterie_server.group import Call, Coordinator, Refusal
 from coterie_server.limit_log import LimitLog
+from coterie_server.logger import get_logger
 from coterie_server.packing import Packing
 from coterie_server.pump import Pump
 from coterie_server.store import FencedError
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ShardRunner"]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: How long to wait before a shard that could not be read is tried again, at first and at most.
 _RETRY_FIRST_S = 0.2

@@ -8,12 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
-import structlog
-
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import FetchResponse
 from coterie_server.failures import failure
 from coterie_server.limit_log import LimitLog
+from coterie_server.logger import get_logger
 from coterie_server.pump import Pump
 from coterie_server.store import StoreError
 from coterie_server.topics import from_stored, outdated, to_stored
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CATALOGUE_SHARD", "TopicCounts", "TopicRunner"]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: Where the store keeps the topics, apart from all groups.
 CATALOGUE_SHARD: Final = -1
