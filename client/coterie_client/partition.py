@@ -26,6 +26,10 @@ class Keeper(Protocol):
         """Have the committed offset told."""
         ...
 
+    def loss(self, partition: TopicPartition) -> PartitionLostError:
+        """The error that says why the partition is not owned."""
+        ...
+
     def owns(self, partition: TopicPartition, token: int) -> bool:
         """Whether this very ownership still stands."""
         ...
@@ -64,7 +68,7 @@ class Partition:
         Raises `PartitionLostError` when the partition is not ours any more.
         """
         if not self.is_owned:
-            raise PartitionLostError(str(self))
+            raise self._keeper.loss(self.key)
         return await self._keeper.fetch(self.key)
 
     async def commit(self, offset: int, metadata: str | None = None) -> None:
