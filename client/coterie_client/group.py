@@ -171,6 +171,7 @@ class Group:
 
     def rejoin(self, reason: str = "the user asked for it") -> None:
         """Have the group share out its partitions anew."""
+        checks.text("reason", reason)
         self._require_open()
         self._driver.rejoin(reason)
 

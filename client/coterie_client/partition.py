@@ -102,9 +102,13 @@ class Partition:
 
 def _position(offset: int, metadata: str | None) -> Position:
     """Refuse here what would not fit a request: it would take other partitions' commits along."""
+    if isinstance(offset, bool):
+        raise TypeError(f"offset must be a whole number, got {offset}")
     number = operator.index(offset)
     if not 0 <= number <= _OFFSET_MAX:
         raise ValueError(f"offset {number} is not a number from 0 to {_OFFSET_MAX}")
+    if not isinstance(metadata, str | None):
+        raise TypeError(f"metadata must be a string or None, got {metadata!r:.60}")
     text = metadata or ""
     if len(text.encode()) > _METADATA_BYTES_MAX:
         raise ValueError(f"the metadata of an offset has {_METADATA_BYTES_MAX} bytes at most")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias
 from coterie_client.counters import GroupCounters
 from coterie_client.log import ROOT, Log, in_a_line
 from coterie_client.membership import TopicPartition
-from coterie_client.membership.events import Event
+from coterie_client.membership.events import CoordinatorFound, Event, RetryPlanned, Severity
 
 __all__ = ["OnEvent", "Reporter", "brief"]
 
@@ -23,12 +24,15 @@ class Reporter:
         self._log = Log(f"{ROOT}.group", group=group)
         self._counters = counters
         self._hook = hook
+        #: How often what was attempted has failed, since a coordinator was found last.
+        self._retries: Counter[str] = Counter()
 
     def __call__(self, event: Event) -> None:
         """Tell of an event."""
         self._counters.count(event)
         details = _readable(event.details())
-        self._log.write(event.severity, event.text, details, event.untold)
+        severity = event.severity if self._is_news(event) else Severity.DEBUG
+        self._log.write(severity, event.text, details, event.untold)
         if self._hook is None:
             return
         try:
@@ -36,6 +40,15 @@ class Reporter:
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._counters.hook_failures += 1
             self.unraised("the on_event hook failed", error, of=type(event).__name__)
+
+    def _is_news(self, event: Event) -> bool:
+        """Whether it is not the same again: of attempts, the 1st, 10th, 100th and so on are."""
+        if isinstance(event, CoordinatorFound):
+            self._retries.clear()
+        if not isinstance(event, RetryPlanned):
+            return True
+        self._retries[event.what] += 1
+        return str(self._retries[event.what]).rstrip("0") == "1"
 
     def crash(self, error: BaseException) -> None:
         """Tell of an error that should not have been possible, and that will be raised."""

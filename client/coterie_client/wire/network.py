@@ -219,7 +219,8 @@ class Network:
             )
         except Exception as error:
             node.backoff.failed(loop.time())
-            _log.warning("connection failed", node=str(node.address), error=str(error))
+            # Whoever wanted the connection is told, and knows whether that is worth a warning.
+            _log.info("connection failed", node=str(node.address), error=str(error))
             raise
         finally:
             slot.attempt = None

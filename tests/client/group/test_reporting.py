@@ -7,11 +7,13 @@ import pytest
 from coterie_client.counters import GroupCounters
 from coterie_client.events import (
     Assigned,
+    CoordinatorFound,
     Event,
     GroupFailed,
     LeaderDecided,
     PartitionsLost,
     PartitionsReleased,
+    RetryPlanned,
     RevocationOverran,
     WorkFailedEnding,
     WorkStarted,
@@ -140,3 +142,27 @@ def test_hook_that_raises_is_logged_and_counted(log: LogLines) -> None:
     assert [line["event"] for line in log if line["log_level"] == "error"] == [
         "the on_event hook failed"
     ] * 2
+
+
+def test_attempts_are_told_more_and_more_rarely(log: LogLines) -> None:
+    """Or an hour without a coordinator would be thousands of warnings; the hook hears of all."""
+    told: list[Event] = []
+    report = Reporter("billing", GroupCounters(), told.append)
+    for number in range(1_000):
+        report(RetryPlanned(what="join", reason=str(number), delay_ms=1))
+        report(RetryPlanned(what="look for the coordinator", reason="x", delay_ms=1))
+    heard = [line["reason"] for line in log if line["log_level"] == "warning"]
+    assert heard == ["0", "x", "9", "x", "99", "x", "999", "x"]
+    assert {line["log_level"] for line in log} == {"warning", "debug"}
+    assert (len(log), len(told)) == (2_000, 2_000)
+
+
+def test_attempts_are_news_again_after_a_coordinator_was_found(log: LogLines) -> None:
+    """It is another trouble then."""
+    report = Reporter("billing", GroupCounters())
+    for _ in range(2):
+        report(RetryPlanned(what="join", reason="x", delay_ms=1))
+        report(RetryPlanned(what="join", reason="x", delay_ms=1))
+        report(CoordinatorFound(node="n:1"))
+    levels = [line["log_level"] for line in log if "reason" in line]
+    assert levels == ["warning", "debug"] * 2
