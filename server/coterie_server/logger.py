@@ -1,13 +1,17 @@
 """The server's loggers.
 
 The daemon configures structlog, and so may an application that runs a coordinator inside of it, as
-tests do; then lines go there.  Where nobody has, they go to the standard library's loggers
-`coterie_server...`: structlog would print all of them, with what every variable holds.
+tests do; then lines go there, with tracebacks as text.  Where nobody has, they go to the standard
+library's loggers `coterie_server...`: structlog would print all of them, with what every variable
+holds.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
+import traceback
+from functools import partial
 from typing import Any, Final, cast
 
 import structlog
@@ -35,8 +39,24 @@ class _Logger:
         )
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # any method of a logger
-        is_configured = structlog.is_configured()
-        return getattr(structlog.get_logger(self._name) if is_configured else self._plain, name)
+        if structlog.is_configured():
+            return partial(_to_structlog, structlog.get_logger(self._name), name)
+        return getattr(self._plain, name)
+
+
+def _to_structlog(
+    logger: Any,  # noqa: ANN401  # whatever the application makes of it
+    severity: str,
+    event: str,
+    **details: Any,  # noqa: ANN401
+) -> None:
+    """Write a line; a traceback goes along as text, lest a formatter show what variables hold."""
+    error = details.pop("exc_info", None)
+    if severity == "exception":
+        severity, error = "error", sys.exception()
+    if error is not None:
+        details["exception"] = "".join(traceback.format_exception(error)).rstrip()
+    getattr(logger, severity)(event, **details)
 
 
 def _for_logging(

@@ -55,3 +55,18 @@ def test_structlog_gets_lines_if_it_is_configured(caplog: pytest.LogCaptureFixtu
         logger.warning("connection lost", port=1)
     assert lines == [{"event": "connection lost", "log_level": "warning", "port": 1}]
     assert not caplog.records
+
+
+def test_structlogs_own_formatter_gets_no_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would show all of them, and is what structlog begins with."""
+    structlog.configure(cache_logger_on_first_use=False)
+    password = "hunter" + str(2)
+    logger = get_logger(NAME)
+    try:
+        raise ValueError(len(password))  # noqa: TRY301  # it is what is logged
+    except ValueError as error:
+        logger.exception("failed")
+        logger.error("failed", exc_info=error)  # noqa: TRY400  # both ways are in use
+    printed = capsys.readouterr().out
+    assert (printed.count("Traceback"), printed.count("ValueError: 7")) == (2, 2)
+    assert "hunter2" not in printed
