@@ -23,6 +23,7 @@ __all__ = [
     "number",
     "plain_callable",
     "seconds",
+    "secret",
     "text",
     "whole",
 ]
@@ -94,6 +95,13 @@ def instance_of(name: str, kind: type[T], what: str, value: object) -> T:
     return value
 
 
+def secret(name: str, kind: type[T], what: str, value: object) -> T:
+    """An object of a class, that may be or hold a password: it is not shown."""
+    if not isinstance(value, kind):
+        raise ConfigurationError(f"{name} must be {what}, got {_kind_of(value)}")
+    return value
+
+
 def names(name: str, value: object) -> frozenset[str]:
     """Several names, at least one."""
     what = "a collection of names, at least one"
@@ -120,9 +128,13 @@ def _utf8_bytes(value: str) -> int:
         return 0
 
 
+def _kind_of(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
 def _shown(value: object) -> str:
     try:
         shown = repr(value)
     except Exception:  # noqa: BLE001  # a class of the user's, or a number of 5,000 digits
-        return f"a value of type {type(value).__name__}"
+        return _kind_of(value)
     return shown if len(shown) <= _SHOWN_CHARS else f"{shown[: _SHOWN_CHARS - 3]}..."

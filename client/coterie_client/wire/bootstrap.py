@@ -49,6 +49,11 @@ def _split(text: str) -> tuple[NodeAddress, ...]:
 
 
 def _address(text: str) -> NodeAddress:
+    if "@" in text:  # a URL with a password, which is not to be shown
+        raise ConfigurationError(
+            "bootstrap must be HOST:PORT, or several of that, and a user belongs into Sasl, got"
+            f" ...@{text.rpartition('@')[2]!r}"
+        )
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

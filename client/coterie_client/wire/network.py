@@ -83,7 +83,7 @@ class Network:
         random: Callable[[], float] = _random.random,
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
-        checks.instance_of("security", Security, "a Security(tls=..., sasl=...)", security)
+        checks.secret("security", Security, "a Security(tls=..., sasl=...)", security)
         if client_id is not None:
             checks.text("client_id", client_id)
         if limits is not None:

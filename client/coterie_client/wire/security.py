@@ -44,9 +44,13 @@ class Tls:
         _check_tls(self)
         files = (self.cafile, self.certfile, self.keyfile, self.key_password)
         if self.context is not None and (any(files) or not self.verify_hostname):
-            raise ConfigurationError("Tls takes either a context or files and options, not both.")
+            raise ConfigurationError(
+                "context must be given alone: it is used as it is, without files and options"
+            )
         if self.certfile is None and (self.keyfile or self.key_password):
-            raise ConfigurationError("Tls has a keyfile but no certfile; give both or none.")
+            raise ConfigurationError(
+                "certfile must be given along with a keyfile or a key_password, got None"
+            )
 
     @cached_property
     def ready_context(self) -> ssl.SSLContext:
@@ -57,7 +61,8 @@ class Tls:
             context = ssl.create_default_context(cafile=self.cafile)
             if self.certfile is not None:
                 context.load_cert_chain(self.certfile, self.keyfile, self._key_password)
-        except OSError as error:  # ssl.SSLError is one as well
+        # ssl.SSLError is an OSError as well; the other is for what can be no path.
+        except (OSError, ValueError) as error:
             files = ", ".join(str(f) for f in (self.cafile, self.certfile, self.keyfile) if f)
             raise ConfigurationError(
                 f"The TLS files ({files}) can't be used: {error}. Give PEM files that can be read."
@@ -81,7 +86,7 @@ class Sasl:
 
     def __post_init__(self) -> None:
         checks.text("username", self.username)
-        _check_secret("password", self.password)
+        checks.secret("password", str, "a string", self.password)
         if self.mechanism not in tuple(SaslMechanism):
             checks.must_be("mechanism", f"one of {', '.join(SaslMechanism)}", self.mechanism)
         object.__setattr__(self, "mechanism", SaslMechanism(self.mechanism))
@@ -100,15 +105,8 @@ def _check_tls(tls: Tls) -> None:
         if path is not None and (not isinstance(path, str | PathLike) or path == ""):
             checks.must_be(name, "the path of a PEM file", path)
     if tls.key_password is not None:
-        _check_secret("key_password", tls.key_password)
+        checks.secret("key_password", str, "a string", tls.key_password)
     checks.flag("verify_hostname", tls.verify_hostname)
-
-
-def _check_secret(name: str, secret: object) -> None:
-    """What it is must not be shown."""
-    if not isinstance(secret, str):
-        kind = type(secret).__name__
-        raise ConfigurationError(f"{name} must be a string, got a value of type {kind}")
 
 
 def _is_sendable(text: str) -> bool:
@@ -127,9 +125,9 @@ class Security:
 
     def __post_init__(self) -> None:
         if self.tls is not None:
-            checks.instance_of("tls", Tls, "a Tls(...)", self.tls)
+            checks.secret("tls", Tls, "a Tls(...)", self.tls)
         if self.sasl is not None:
-            checks.instance_of("sasl", Sasl, "a Sasl(...)", self.sasl)
+            checks.secret("sasl", Sasl, "a Sasl(...)", self.sasl)
 
     def tls_context(self) -> ssl.SSLContext | None:
         """The context to connect with; None without TLS."""

@@ -212,9 +212,10 @@ class Crew:
         working = self._work(worker.partition)
         if not inspect.isawaitable(working):
             worker.is_unfit = True
+            kind = "None" if working is None else f"a value of type {type(working).__name__}"
             raise ConfigurationError(
-                f"work must be an async function, and this one returned {working!r:.60}, which"
-                " can't be awaited"
+                f"work must be an async function, and this one returned {kind}, which can't be"
+                " awaited"
             )
         return await working
 

@@ -664,7 +664,8 @@ def test_work_that_can_not_be_awaited_is_not_tried_again(
             assert [each.policy for each in here.events_of_failed_work()] == ["stop"]
             assert isinstance(here.crew.failure, ConfigurationError)
             assert str(here.crew.failure) == (
-                "work must be an async function, and this one returned 7, which can't be awaited"
+                "work must be an async function, and this one returned a value of type int, which"
+                " can't be awaited"
             )
             assert here.crew.failure.__notes__ == ["It was raised by the work on orders[0]."]
 
