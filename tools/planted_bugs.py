@@ -17,7 +17,7 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(_ROOT))
 
-from tests.planted.bugs import BUGS, Bug
+from tests.planted.bugs import BUGS, Bug  # noqa: E402  # found by the line above
 
 __all__ = ["main"]
 

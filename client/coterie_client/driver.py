@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from coterie_client.counters import GroupCounters
 from coterie_client.errors import AnswerTimedOutError
+from coterie_client.log import in_a_line
 from coterie_client.membership import (
     Abandon,
     Action,
@@ -95,7 +96,11 @@ class Teller(Protocol):
         ...
 
     def crash(self, error: BaseException) -> None:
-        """Tell of an error that should not have been possible."""
+        """Tell of an error that should not have been possible, and that will be raised."""
+        ...
+
+    def unraised(self, text: str, error: BaseException) -> None:
+        """Tell of an error that is raised nowhere."""
         ...
 
 
@@ -160,11 +165,20 @@ class Driver:
         """Whether this very ownership still stands."""
         return not self.over.is_set() and self._membership.owned.get(partition) == token
 
+    def loss(self, partition: TopicPartition) -> PartitionLostError:
+        """The error that says why the partition is not owned."""
+        reason = None
+        if self.over.is_set():
+            reason = "the group has been left"
+            if self.error is not None:
+                reason = f"the group has ended ({in_a_line(self.error)})"
+        return PartitionLostError(f"{partition[0]}[{partition[1]}]", reason)
+
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
         """Have an offset committed, along with what others commit in this turn of the loop."""
         promise: asyncio.Future[None] = self._promise()
         if self.over.is_set():
-            _fail(promise, PartitionLostError(f"{partition[0]}[{partition[1]}]"))
+            _fail(promise, self.loss(partition))
         else:
             self._membership.commit(promise, partition, token, position)
             self._batch()
@@ -341,7 +355,7 @@ class Driver:
         self.over.set()
         self._disarm()
         if error is not None:
-            self._report(GroupFailed(exception=error))
+            self._report(GroupFailed(exception=error, is_raised=True))
         for promise in list(self._promises):
             _fail(promise, ClosedError("the group has been left"))
         if self._sink is not None:
@@ -358,7 +372,7 @@ class Driver:
                 self._sink.lose(list(self._membership.owned), f"the client has a fault: {error!r}")
             self._end(error)
         except Exception as another:  # noqa: BLE001  # the first one is what ended it
-            self._report.crash(another)
+            self._report.unraised("the client has another fault", another)
         finally:
             self.error = error
             self.over.set()

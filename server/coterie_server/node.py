@@ -11,14 +11,13 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-
 from coterie_protocol import messages as m
 from coterie_protocol.journal import TopicChanged
 from coterie_server import discovery
 from coterie_server.gathering import Gathering, split
 from coterie_server.group import Call, Coordinator
 from coterie_server.limit_log import LimitLog
+from coterie_server.logger import get_logger
 from coterie_server.serving import (
     CATALOGUE_SHARD,
     CatalogueShard,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Node", "NodeOptions"]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 #: More generations than a store can have lost: a group would have to rebalance every second for

@@ -12,16 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast, final
 
-import structlog
-
 from coterie_client.errors import AnswerTimedOutError, ConnectionLostError
+from coterie_client.log import Log
 from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire.counters import ConnectionLimits, Counters
 from coterie_protocol import FrameReader, ProtocolError, correlation_id_of
 
 __all__ = ["Channel"]
 
-_log = structlog.stdlib.get_logger("coterie.client")
+_log = Log(__name__)
 
 _CORRELATION_ID_MAX: Final = 2**31 - 1
 

@@ -11,14 +11,13 @@ import ssl
 from importlib.metadata import version as installed_version
 from typing import Any, Final, Self
 
-import structlog
-
 from coterie_client.errors import (
     ConnectionFailedError,
     CoterieClientError,
     TlsFailedError,
     VersionNotSpokenError,
 )
+from coterie_client.log import Log
 from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire.channel import Channel
 from coterie_client.wire.counters import ConnectionLimits, Counters
@@ -44,7 +43,7 @@ from coterie_protocol.messages import (
 
 __all__ = ["Connection"]
 
-_log = structlog.stdlib.get_logger("coterie.client")
+_log = Log(__name__)
 
 #: What ApiVersions is first asked in; every server since Kafka 2.4 knows it.
 _VERSIONS_ASKED_FIRST: Final = 3

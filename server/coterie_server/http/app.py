@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import structlog
 from aiohttp import web
 
 from coterie_protocol.exceptions import CoterieError
@@ -18,11 +17,12 @@ from coterie_protocol.journal import CAUSES
 from coterie_server.group import Refusal
 from coterie_server.history import History, Rebalance
 from coterie_server.http.views import NodeView
+from coterie_server.logger import get_logger
 from coterie_server.metrics import Metrics
 
 __all__ = ["create_app"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

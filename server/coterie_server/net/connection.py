@@ -15,9 +15,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, cast, final
 
-import structlog
-
 from coterie_protocol import FrameReader, ProtocolError, Request, UnsupportedRequest, decode_request
+from coterie_server.logger import get_logger
 from coterie_server.net.addresses import kafka_host, printable
 from coterie_server.net.exchange import Exchange, Turn
 from coterie_server.net.quick import QuickRequests
@@ -27,7 +26,7 @@ from coterie_server.net.unsupported import answer_to_unsupported
 
 __all__ = ["Connection"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 _SIZE_BYTES: Final = 4
 #: How long one client's pipeline may keep the others waiting before it is their turn. A single

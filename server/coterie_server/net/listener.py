@@ -10,9 +10,8 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import structlog
-
 from coterie_protocol import ApiKey
+from coterie_server.logger import get_logger
 from coterie_server.net.addresses import printable
 from coterie_server.net.connection import Connection
 from coterie_server.net.exchange import Handler, OnReply
@@ -23,7 +22,7 @@ from coterie_server.net.stats import NetStats
 
 __all__ = ["Listener"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: Room for a thousand members that come at once, with some to spare; the kernel may allow less.
 _BACKLOG: Final = 2048

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
-import structlog
-
 from coterie_protocol import ApiKey
+from coterie_server.logger import get_logger
 from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.limits import Limits
 from coterie_server.net.quick import QuickAnswer, QuickAnswers
@@ -18,7 +17,7 @@ from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
 
 __all__ = ["LOG_LINES_PER_SWEEP", "Guest", "Registry"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: What hostile clients can write into our log between two sweeps; the rest is counted and summed
 #: up in one line. Without it, whoever connects in a loop fills the disk.

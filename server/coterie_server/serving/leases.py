@@ -15,9 +15,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-import structlog
-
 from coterie_protocol.exceptions import CoterieError
+from coterie_server.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LeaseKeeper", "ShardsTakenError", "Tenant", "Terms", "Trust"]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: A lease is renewed this many times before it would run out.
 _RENEWALS_PER_LEASE: Final = 3

@@ -15,11 +15,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-import structlog
-
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import CoterieError
 from coterie_server.limit_log import LimitLog
+from coterie_server.logger import get_logger
 from coterie_server.serving.leases import Trust
 from coterie_server.serving.queue import DurableQueue
 from coterie_server.store import FencedError
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ServedShard", "Surroundings"]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: How long to wait before a shard that could not be read is tried again, at first and at most.
 RETRY_FIRST_S: Final = 0.2

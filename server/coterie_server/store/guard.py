@@ -16,15 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
-import structlog
-
+from coterie_server.logger import get_logger
 from coterie_server.store.abc import StoreError
 from coterie_server.store.damage import Damage, check_records, damaged
 from coterie_server.store.mark import Reached
 
 __all__ = ["Guard", "read_reached"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 _SUFFIXES: Final = ("", "-wal")
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import structlog
+from coterie_server.logger import get_logger
 
 __all__ = ["Mark", "Reached", "mark_path"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 _MAGIC: Final = b"coterie\x01"
 #: The store's identity and its number; a checksum follows.

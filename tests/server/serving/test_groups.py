@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -20,8 +21,9 @@ from coterie_protocol.consumer import (
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, GroupRecovered, RebalanceStarted
 from coterie_server.clock import Clock
-from coterie_server.group import Call, Config, Coordinator, Refusal
+from coterie_server.group import Call, Config, Coordinator, Outcome, Refusal
 from coterie_server.ids import RandomIds
+from coterie_server.log import configure
 from coterie_server.serving import GroupShard, Surroundings
 from coterie_server.serving import shard as shard_module
 from coterie_server.store import FencedError, Lease, StoreError
@@ -295,6 +297,29 @@ async def test_deadlines_of_what_was_read_back_are_handed_on(bench: Bench) -> No
     await successor.shard.load()
     assert successor.shard.next_deadline() in successor.armed
     await successor.shard.close()
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+async def test_step_that_fails_is_logged_without_what_variables_hold(
+    bench: Bench, style: str
+) -> None:
+    """Once, with its traceback; a password in a frame of it stays there."""
+
+    def fails(now_ms: int) -> Outcome:
+        password = "hunter" + str(now_ms * 0 + 2)
+        raise ValueError(f"a bug of {len(password)} letters")
+
+    stream = io.StringIO()
+    undo = configure("debug", style, stream)
+    try:
+        bench.shard.run(fails)
+        await until(lambda: bench.shard.coordinator is not None)
+    finally:
+        undo()
+    text = stream.getvalue()
+    assert text.count("Traceback") == 1
+    assert "in fails" in text
+    assert "hunter2" not in text
 
 
 async def test_an_empty_shard_recovers_nothing(bench: Bench) -> None:
