@@ -15,7 +15,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.journal import TopicChanged
 from coterie_server import discovery
 from coterie_server.gathering import Gathering, split
-from coterie_server.group import Call, Coordinator
+from coterie_server.group import Call, CommitOrder, Coordinator
 from coterie_server.limit_log import LimitLog
 from coterie_server.logger import get_logger
 from coterie_server.serving import (
@@ -147,10 +147,11 @@ class Node:
         )
 
     def _make_group_shard(self, lease: Lease, ids: IdSource) -> GroupShard:
+        order = CommitOrder()  # of all the lives that the shard has in this process
         return GroupShard(
             lease,
             self._around,
-            lambda: Coordinator(self._config, ids, self._topics, self.count_groups),
+            lambda: Coordinator(self._config, ids, self._topics, self.count_groups, order),
             observe=self._observe,
             arm=self._arm,
             generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,

@@ -1,6 +1,7 @@
 """The core of the coordinator, without I/O: groups, their members and their offsets."""
 
 from coterie_server.group.administration import Refusal
+from coterie_server.group.commit_order import CommitOrder
 from coterie_server.group.coordinator import Coordinator
 from coterie_server.group.group import Group
 from coterie_server.group.offsets import END_OF_TIME_MS
@@ -20,6 +21,7 @@ __all__ = [
     "END_OF_TIME_MS",
     "TRANSITIONS",
     "Call",
+    "CommitOrder",
     "Config",
     "Coordinator",
     "Gone",

@@ -67,7 +67,8 @@ def _version_2(_connection: sqlite3.Connection) -> None:
 
 def _version_3(connection: sqlite3.Connection) -> None:
     # A file that lost something must not be taken for an older one: each record has a checksum, and
-    # each transaction counts; the mark beside the file remembers the number (see mark.py).
+    # each transaction counts; the mark beside the file remembers the number (see mark.py). And rows
+    # of groups say more from here on.
     connection.create_function("checksum", 3, checksum, deterministic=True)
     connection.execute("ALTER TABLE records ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
     connection.execute("UPDATE records SET checksum = checksum(shard, key, value)")

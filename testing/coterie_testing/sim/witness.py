@@ -13,6 +13,7 @@ from coterie_protocol.journal import (
     Event,
     MemberGone,
     MemberReplaced,
+    OffsetsCommitted,
     OwnershipConflict,
     PhaseJoined,
     RebalanceCompleted,
@@ -36,9 +37,6 @@ _UNAWARE_S = 10.0
 #: How members are dropped that are silent or late.
 _EXPIRIES = frozenset({"session_expired", "join_expired", "rebalance_expired", "sync_expired"})
 
-#: How much time has to pass within a generation until there are other tokens.
-_TICK_S = 0.1
-
 #: How long it may take until everybody knows that a topic is not what it was.
 _GOODBYE_S = 30.0
 
@@ -55,9 +53,6 @@ class _Seen:
     running: dict[Worker, int] = field(default_factory=dict)
     #: The highest token that work was begun with, and that something was done with.
     token: int = -1
-    #: Who had it last, and since when.
-    owner: Worker | None = None
-    taken_s: float = 0.0
     #: The highest offset that somebody was told is stored, and the highest that anybody asked for.
     stored: int = 0
     asked: int = 0
@@ -110,24 +105,10 @@ class WatchfulEye:
             names = ", ".join(other.name for other in others)
             self._blame(f"{partition} has two workers: {worker.name} and {names}")
         if partition.token <= seen.token:
-            if partition.token == seen.token and self._is_tie(worker, seen):
-                self.counts["token ties"] += 1
-            else:
-                self._blame(f"{partition}: token {partition.token} after {seen.token}")
-        seen.token, seen.owner, seen.taken_s = partition.token, worker, self._world.now_s
+            self._blame(f"{partition}: token {partition.token} after {seen.token}")
+        seen.token = partition.token
         seen.running[worker] = partition.token
         self.counts["partitions taken"] += 1
-
-    def _is_tie(self, worker: Worker, seen: _Seen) -> bool:
-        """Whether a process took over from one of its own name, so soon that no token can tell.
-
-        The generation stays the same then, and the date within it is a tenth of a second.
-        """
-        former = seen.owner
-        if former is None or former is worker or worker.options.instance is None:
-            return False
-        is_heir = former.options.instance == worker.options.instance
-        return is_heir and self._world.now_s - seen.taken_s < _TICK_S
 
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """What was stored must be there."""
@@ -223,9 +204,20 @@ class WatchfulEye:
                 self._expired(event)
             case OwnershipConflict():
                 self._conflicts(event)
+            case OffsetsCommitted():
+                self._stored(event)
             case RebalanceStarted() | PhaseJoined() | RebalanceCompleted():
                 self.counts[f"{event.kind.replace('_', ' ')}: {event.cause}"] += 1
                 self.counts["rebalances completed"] += isinstance(event, RebalanceCompleted)
+
+    def _stored(self, event: OffsetsCommitted) -> None:
+        """Nobody goes back in its work, so what is stored does not either."""
+        for topic, offsets in event.offsets.items():
+            for number, offset in offsets.items():
+                seen = self._seen.get((topic, int(number)))
+                if seen is not None and offset < seen.stored:
+                    what = f"a commit of {event.member} undoes a later one"
+                    self._blame(f"{topic}[{number}]: {what}: {offset} after {seen.stored}")
 
     def _expired(self, event: MemberGone) -> None:
         """Nobody is dropped for being silent or late whom nothing has befallen."""

@@ -24,6 +24,8 @@ PROFILES: Final = {
     "crowd": FaultOptions(add_worker=4, stop_worker=1),
     "newcomers": FaultOptions(add_worker=4, stop_worker=3, slow_network=2),
     "rifts": FaultOptions(part_worker=3, add_worker=2, long=True),
+    "namesakes and restarts": FaultOptions(twin_worker=4, restart_worker=2, kill_coordinator=4),
+    "standstills": FaultOptions(part_coordinator=3, slow_network=2, add_worker=1, long=True),
     "stragglers": FaultOptions(add_worker=3, stop_worker=2, slow_network=3, slow_disk=2),
 }
 
@@ -57,7 +59,7 @@ def run_for(seed: int, profile: str) -> Run:
     options = replace(
         run.options,
         workers=workers,
-        static=workers if profile == "namesakes" else 0,
+        static=workers if profile.startswith("namesakes") else 0,
         trouble_s=40.0 if profile == "rifts" else 10.0,
     )
     return Run(seed, profile, options, plan(seed, PROFILES[profile], options.trouble_s))
