@@ -34,6 +34,8 @@ _SIZE_BYTES: Final = 4
 #: request can't be interrupted; most take microseconds, but some hundreds that ask for much,
 #: sent in one piece, would take seconds.
 _TURN_S: Final = 0.01
+#: How often to look whether a client is still there while nothing is read from it.
+_LOOK_MS: Final = 1000
 
 
 @final
@@ -259,7 +261,8 @@ class Connection(asyncio.Protocol):
         elif self._fault is not None:
             self._close_for_fault(self._fault)
             return
-        if self._backlog or (self._turns and self._full):
+        if self._backlog or not self._reading or (self._turns and self._full):
+            # Also if nothing was sent: the first request may be parked, with room behind it.
             self._go_on()
 
     def _handle(self, payloads: list[bytes], received_ms: int) -> int:
@@ -365,13 +368,18 @@ class Connection(asyncio.Protocol):
         if self.gone:
             return
         reading = not (
-            self._backlog or self._full or self._behind_since is not None or self._registry.stopping
+            self._backlog
+            or self._fault is not None
+            or self._full
+            or self._behind_since is not None
+            or self._registry.stopping
         )
         if reading == self._reading:
             return
         self._reading = reading
         if not reading:
             self._transport.pause_reading()
+            self._watch(_LOOK_MS)
             return
         if self._frame_since is not None:
             # It was us who did not read the rest.
@@ -399,6 +407,19 @@ class Connection(asyncio.Protocol):
                 self.close_for(reason, found=round((now - since) * 1000))
                 return
             self.due = min(self.due, deadline)
+        if not self._reading:
+            self._look_for_the_client(now)
+
+    def _look_for_the_client(self, now: float) -> None:
+        """Close if the client has, which does not show by itself while nothing is read.
+
+        A backlog that waits for nothing but its turn is worked off first, as it would be had the
+        client's bytes and its close come together.
+        """
+        if not self._scheduled and self._registry.has_hung_up(self._transport):
+            self._close(CloseReason.PEER)
+        else:
+            self.due = min(self.due, now + _LOOK_MS / 1000)
 
     def _clocks(self) -> Iterator[tuple[float, CloseReason]]:
         """Which limits of time apply, and since when each has been running."""
@@ -420,6 +441,7 @@ class Connection(asyncio.Protocol):
     def stop(self) -> None:
         """Read nothing more and close when the requests at hand are answered."""
         self._backlog = []
+        self._fault = None
         self._regulate()
         self._go_on()
 
@@ -488,8 +510,11 @@ class Connection(asyncio.Protocol):
     def _let_go(self) -> None:
         """Free what the client made us hold, though a parked exchange may hold on to this."""
         self.gone = True
-        self._turns.clear()
+        turns, self._turns = self._turns, deque()
         self._backlog = []
         self._frames = FrameReader()
+        self._quick.forget()
         self._registry.charge(-self._unfinished_bytes)
         self._unfinished_bytes = 0
+        for turn in turns:
+            turn.abandon()
