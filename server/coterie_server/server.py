@@ -107,13 +107,15 @@ class _Door:
     def __init__(self, gate: Gate | None) -> None:
         self._gate = gate
         self._node: Node | None = None
-        self._waiting: list[Exchange] = []
+        #: In the order in which they came.
+        self._waiting: dict[Exchange, None] = {}
 
     def handle(self, exchange: Exchange) -> None:
         if self._gate is not None and self._gate(exchange):
             return
         if self._node is None:
-            self._waiting.append(exchange)
+            self._waiting[exchange] = None
+            exchange.when_gone(self._waiting.pop)
         else:
             self._node.handle(exchange)
 
@@ -124,8 +126,10 @@ class _Door:
 
     def open(self, node: Node) -> None:
         self._node = node
-        waiting, self._waiting = self._waiting, []
-        for exchange in waiting:
+        while self._waiting:
+            exchange = next(iter(self._waiting))
+            del self._waiting[exchange]
+            exchange.when_gone(None)
             node.handle(exchange)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -14,9 +13,10 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import FetchResponse
 from coterie_server.failures import failure
 from coterie_server.limit_log import LimitLog
+from coterie_server.parked_fetches import ParkedFetches
 from coterie_server.pump import Pump
 from coterie_server.store import StoreError
-from coterie_server.topics import from_stored, outdated, to_stored
+from coterie_server.topics import from_stored, to_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,8 +84,7 @@ class TopicRunner:
         self._catalogue: Catalogue | None = None
         self._pump: Pump | None = None
         self._open: set[Exchange] = set()
-        #: Of these, who waits for records, and what they are told when they have waited enough.
-        self._parked: dict[Exchange, Answer] = {}
+        self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._reload: asyncio.Task[None] | None = None
         self._why_not = "the catalogue of topics can't be read just now"
 
@@ -96,8 +95,8 @@ class TopicRunner:
 
     @property
     def parked(self) -> int:
-        """How many requests await their answers: those for records, above all."""
-        return len(self._open)
+        """How many requests for records wait, as there never are any."""
+        return len(self._parked)
 
     async def load(self) -> None:
         """Read the topics and serve them from then on."""
@@ -129,8 +128,7 @@ class TopicRunner:
             await self._pump.settle()
         self._catalogue = None
         self._why_not = "the node is stopping"
-        for exchange, answer in list(self._parked.items()):
-            self._send(exchange, answer)
+        self._parked.answer_all()
 
     def submit(self, exchange: Exchange) -> None:
         """Take a request about topics."""
@@ -158,10 +156,7 @@ class TopicRunner:
         Whoever leads a group would otherwise assign the partitions that it knows of, and look for
         others minutes later.
         """
-        for exchange, answer in list(self._parked.items()):
-            message = answer.message
-            if isinstance(message, FetchResponse) and _is_about(message, topic):
-                self._send(exchange, replace(answer, message=outdated(message, topic)))
+        self._parked.wake(topic)
 
     def _store_and_tell(self, answer: Answer) -> None:
         if answer.records and self._pump is not None:
@@ -170,10 +165,10 @@ class TopicRunner:
             self._on_change(change)
 
     def _answer(self, exchange: Exchange, answer: Answer) -> None:
-        if answer.wait_ms:
-            self._parked[exchange] = answer
-            loop = asyncio.get_running_loop()
-            loop.call_later(answer.wait_ms / 1000, self._send, exchange, answer)
+        message = answer.message
+        if answer.wait_ms and exchange in self._open and isinstance(message, FetchResponse):
+            self._open.discard(exchange)
+            self._parked.park(exchange, message, answer.wait_ms)
         else:
             self._send(exchange, answer)
 
@@ -181,7 +176,6 @@ class TopicRunner:
         if exchange not in self._open:
             return
         self._open.discard(exchange)
-        self._parked.pop(exchange, None)
         if answer.close:
             exchange.close(answer.close)
         else:
@@ -204,9 +198,8 @@ class TopicRunner:
     def _fail(self, error: Exception) -> None:
         _log.error("topics can't be served", error=str(error))
         self._catalogue = None
-        self._parked.clear()
         waiting, self._open = self._open, set()
-        for exchange in waiting:
+        for exchange in (*waiting, *self._parked.take_all()):
             self._refuse(exchange)
         if self._reload is None:
             self._reload = asyncio.get_running_loop().create_task(self._load_again())
@@ -222,7 +215,3 @@ class TopicRunner:
         finally:
             self._reload = None
         _log.warning("topics are served again")
-
-
-def _is_about(message: FetchResponse, topic: str) -> bool:
-    return any(each.topic == topic for each in message.responses)
