@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 from coterie_protocol import ApiKey, Request, encode_response
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable
 
-__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "Turn"]
+__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "Turn", "take_ready"]
 
 
 class OnReply(Protocol):
@@ -128,6 +129,23 @@ class Exchange(Turn):
     def close(self, why: str) -> None:
         """Close the whole connection instead of answering."""
         self._path.close_for_handler(why)
+
+
+def take_ready(turns: deque[Turn]) -> bytes | None:
+    """Take all answers up to the first that is still awaited, as one piece; None if there is none.
+
+    What was taken is in flight no more.
+    """
+    if not turns or (data := turns[0].frame) is None:
+        return None
+    turns.popleft()
+    if not turns or turns[0].frame is None:
+        return data
+    frames = [data]
+    while turns and (frame := turns[0].frame) is not None:
+        frames.append(frame)
+        turns.popleft()
+    return b"".join(frames)
 
 
 class Handler(Protocol):
