@@ -326,6 +326,11 @@ class Node:
         coordinators = (runner.coordinator for runner in self._runners)
         return [group for c in coordinators if c for group in c.groups.values()]
 
+    def group_names(self) -> list[str]:
+        """The names of all groups."""
+        coordinators = (runner.coordinator for runner in self._runners)
+        return [name for c in coordinators if c for name in c.groups]
+
     def count_groups(self) -> int:
         """How many groups there are."""
         return sum(len(c.groups) for runner in self._runners if (c := runner.coordinator))
