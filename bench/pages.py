@@ -1,14 +1,10 @@
-"""How long the event loop stands still while somebody looks at a node with very many groups.
+"""How long nobody is served while somebody looks at a node with very many groups.
 
-    .venv/bin/python bench/pages.py [--groups 100000] [--members 10000]
-
-A server in this process, filled by its cores; whoever looks is a process of its own. Told for each
-view: how long it took in all, how large it was, and for how long at most nobody else was served.
+A server in this process, filled by its cores; whoever looks is a process of its own.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import logging
@@ -18,11 +14,15 @@ from typing import Final
 
 import structlog
 
+from bench.support.measure import Effort
+from bench.support.report import Column, Report, Row
 from coterie_protocol import encode_request
 from coterie_protocol import messages as m
 from coterie_server.group import Call
 from coterie_server.server import Address, Server, ServerOptions
 from coterie_server.settings import Settings
+
+__all__ = ["run"]
 
 _MEMBER_BYTES: Final = 100
 #: Reads what to ask for, and tells how large the answer was.
@@ -77,8 +77,8 @@ class Looker:
         )
         return cls(started)
 
-    async def measure(self, name: str, *words: str) -> None:
-        """Look at something and print what that took."""
+    async def measure(self, name: str, *words: str) -> Row:
+        """Look at something and tell what that took."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -87,7 +87,7 @@ class Looker:
         process.stdin.write(f"{' '.join(words)}\n".encode())
         size_bytes = int(await process.stdout.readline())
         took_s, longest_ms = time.perf_counter() - began_s, watch.stop()
-        print(f"{name:28} {took_s:7.2f} s {size_bytes:12,} bytes {longest_ms:9.1f} ms")
+        return Row("", (name, f"{took_s * 1000:.0f}", f"{size_bytes:,}", f"{longest_ms:.0f}"))
 
     async def stop(self) -> None:
         """End."""
@@ -127,7 +127,7 @@ def _fill(server: Server, groups: int, members: int) -> None:
         runner.coordinator.handle(object(), Call(join, 5, "bench", "/127.0.0.1"), now_ms)
 
 
-async def _bench(groups: int, members: int) -> None:
+async def _bench(groups: int, members: int) -> list[Row]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     options = ServerOptions(
         settings=Settings(max_groups=groups + 1),
@@ -140,25 +140,33 @@ async def _bench(groups: int, members: int) -> None:
         base, port = f"http://{server.http_address}", str(server.address.port)
         looker = await Looker.start()
         paths = ("/healthz", "/v1/groups", "/v1/groups?limit=10000", "/v1/groups/large", "/metrics")
-        for path in paths:
-            await looker.measure(path, "page", "-", base + path)
+        rows = [await looker.measure(path, "page", "-", base + path) for path in paths]
         for name, message, version in (
             ("ListGroups", m.ListGroupsRequest(), 4),
             ("DescribeGroups of the large", m.DescribeGroupsRequest(groups=("large",)), 5),
         ):
             frame = encode_request(message, version, 1, "bench").hex()
-            await looker.measure(name, "request", port, frame)
+            rows.append(await looker.measure(name, "request", port, frame))
         await looker.stop()
+    return rows
 
 
-def main() -> None:
-    """Measure, and print a line for each view."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--groups", type=int, default=100_000)
-    parser.add_argument("--members", type=int, default=10_000)
-    chosen = parser.parse_args()
-    asyncio.run(_bench(chosen.groups, chosen.members))
-
-
-if __name__ == "__main__":
-    main()
+def run(effort: Effort) -> Report:
+    """Look at each view once."""
+    groups, members = (500, 50) if effort.quick else (100_000, 10_000)
+    before = structlog.get_config()
+    try:
+        rows = asyncio.run(_bench(groups, members))
+    finally:
+        structlog.configure(**before)
+    return Report(
+        title=f"Looking at {groups:,} groups, and at one of {members:,} members",
+        columns=(
+            Column("view", "View"),
+            Column("took_ms", "Took, ms"),
+            Column("size_bytes", "Bytes"),
+            Column("standstill_ms", "Nobody was served for, ms"),
+        ),
+        rows=tuple(rows),
+        notes=("The longest time between two turns of the event loop.",),
+    )
