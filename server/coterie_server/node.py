@@ -362,6 +362,11 @@ class Node:
         coordinators = (shard.coordinator for shard in self._groups)
         return [group for c in coordinators if c for group in c.groups.values()]
 
+    def group_names(self) -> list[str]:
+        """The names of all groups."""
+        coordinators = (shard.coordinator for shard in self._groups)
+        return [name for c in coordinators if c for name in c.groups]
+
     @property
     def shards(self) -> Sequence[GroupShard]:
         """The shards of groups, by number; not to be changed."""

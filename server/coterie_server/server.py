@@ -17,7 +17,7 @@ from coterie_protocol.journal import NodeStarted, NodeStopped
 from coterie_server.assembly import catalogue_maker, connection_limits, group_config, id_maker
 from coterie_server.clock import Clock
 from coterie_server.history import History
-from coterie_server.http import HttpServer, create_app
+from coterie_server.http import Hosts, HttpServer, create_app
 from coterie_server.journal import JournalWriter, recall
 from coterie_server.log import RebalanceLog
 from coterie_server.metrics import Metrics, error_of
@@ -109,13 +109,15 @@ class _Door:
     def __init__(self, gate: Gate | None) -> None:
         self._gate = gate
         self._node: Node | None = None
-        self._waiting: list[Exchange] = []
+        #: In the order in which they came.
+        self._waiting: dict[Exchange, None] = {}
 
     def handle(self, exchange: Exchange) -> None:
         if self._gate is not None and self._gate(exchange):
             return
         if self._node is None:
-            self._waiting.append(exchange)
+            self._waiting[exchange] = None
+            exchange.when_gone(self._waiting.pop)
         else:
             self._node.handle(exchange)
 
@@ -126,8 +128,10 @@ class _Door:
 
     def open(self, node: Node) -> None:
         self._node = node
-        waiting, self._waiting = self._waiting, []
-        for exchange in waiting:
+        while self._waiting:
+            exchange = next(iter(self._waiting))
+            del self._waiting[exchange]
+            exchange.when_gone(None)
             node.handle(exchange)
 
 
@@ -263,7 +267,7 @@ class Server:
     async def _start_http(self, show: Show) -> None:
         self.metrics.watch(show.census)
         if self.options.http is not None:
-            http = HttpServer(create_app(show, self.history, self.metrics))
+            http = HttpServer(create_app(show, self.history, self.metrics, self._hosts()))
             try:
                 await http.start(self.options.http.host, self.options.http.port)
             except OSError as error:
@@ -274,6 +278,12 @@ class Server:
                 ) from error
             self._parts.push_async_callback(http.close)
             self._http_address = Address(self.options.http.host, http.port)
+
+    def _hosts(self) -> Hosts:
+        options = self.options
+        addresses = (options.http, options.listen, options.advertise)
+        ours = (address.host for address in addresses if address is not None)
+        return Hosts((*ours, *options.settings.http_allowed_hosts.split(",")))
 
     async def _listen(self, listener: Listener) -> NodeOptions:
         options, settings = self.options, self.options.settings

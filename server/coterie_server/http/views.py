@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -96,8 +95,14 @@ class NodeView(Protocol):
     def not_ready(self) -> str | None:
         """Why the node does not serve, in a sentence; None if it does."""
 
-    def groups(self) -> Iterable[GroupSummary]:
-        """The groups of this node."""
+    def group_names(self) -> list[str]:
+        """The names of this node's groups, in any order."""
+
+    def summary(self, group_id: str) -> GroupSummary | None:
+        """A group of this node as one of a list; None if there is none."""
+
+    async def count_groups(self) -> None:
+        """Count the groups, their members and their requests, for the figures."""
 
     def group(self, group_id: str) -> GroupView | None:
         """A group of this node; None if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import Final, Protocol
 from coterie_protocol import ApiKey
 from coterie_server.logger import get_logger
 from coterie_server.net.exchange import Handler, OnReply
+from coterie_server.net.hanging_up import has_hung_up
 from coterie_server.net.limits import Limits
 from coterie_server.net.quick import QuickAnswer, QuickAnswers
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
@@ -67,6 +69,7 @@ class Registry:
         on_reply: OnReply | None = None,
         at_once: Mapping[ApiKey, QuickAnswer] | None = None,
         stopwatch: Callable[[], float] = time.perf_counter,
+        has_hung_up: Callable[[asyncio.BaseTransport], bool] = has_hung_up,
     ) -> None:
         self.handle = handler.handle
         self.on_reply = on_reply
@@ -76,6 +79,7 @@ class Registry:
         self.call_soon = call_soon
         #: What `now` does not tell: a loop's time may stand still while it is busy.
         self.stopwatch = stopwatch
+        self.has_hung_up = has_hung_up
         self.on_empty: Callable[[], None] | None = None
         self.stopping = False
         self.requests = 0

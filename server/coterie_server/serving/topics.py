@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, final
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.failures import failure
+from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.shard import ServedShard, Surroundings
 from coterie_server.store import StoreError
-from coterie_server.topics import Answer, Change, from_stored, outdated, to_stored
+from coterie_server.topics import Answer, Change, from_stored, to_stored
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -104,8 +105,7 @@ class CatalogueShard(ServedShard["Exchange"]):
         self._catalogue: Catalogue | None = None
         self._has_served = False
         self._open: set[Exchange] = set()
-        #: Of these, who waits for records, and what they are told when they have waited enough.
-        self._parked: dict[Exchange, Answer] = {}
+        self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._deletions: set[_Deletion] = set()
         #: Requests that may make topics anew that are being deleted.
         self._behind: list[Exchange] = []
@@ -117,8 +117,8 @@ class CatalogueShard(ServedShard["Exchange"]):
 
     @property
     def parked(self) -> int:
-        """How many requests await their answers: those for records, above all."""
-        return len(self._open)
+        """How many requests for records wait, as there never are any."""
+        return len(self._parked)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -143,8 +143,7 @@ class CatalogueShard(ServedShard["Exchange"]):
 
     async def close(self) -> None:
         """Wait until what was begun is durable, and let nobody wait for records any longer."""
-        for exchange, answer in list(self._parked.items()):
-            self._send(exchange, answer)
+        self._parked.answer_all()
         await super().close()
         for deletion in self._deletions:
             if deletion.task is not None:
@@ -167,9 +166,8 @@ class CatalogueShard(ServedShard["Exchange"]):
             request.reply(answer)
 
     def _refuse_open(self) -> None:
-        waiting, self._open = [*self._open, *self._behind], set()
+        waiting, self._open = [*self._open, *self._behind, *self._parked.take_all()], set()
         self._behind.clear()
-        self._parked.clear()
         for exchange in waiting:
             self._refuse(exchange)
 
@@ -227,12 +225,13 @@ class CatalogueShard(ServedShard["Exchange"]):
     def _answer(
         self, exchange: Exchange, answer: Answer, deletion: _Deletion | None = None
     ) -> None:
-        loop = asyncio.get_running_loop()
         if deletion is not None:
-            deletion.task = loop.create_task(self._finish(deletion, exchange, answer))
-        elif answer.wait_ms:
-            self._parked[exchange] = answer
-            loop.call_later(answer.wait_ms / 1000, self._send, exchange, answer)
+            deletion.task = asyncio.get_running_loop().create_task(
+                self._finish(deletion, exchange, answer)
+            )
+        elif answer.wait_ms and isinstance(answer.message, m.FetchResponse):
+            self._open.discard(exchange)
+            self._parked.park(exchange, answer.message, answer.wait_ms)
         else:
             self._send(exchange, answer)
 
@@ -240,7 +239,6 @@ class CatalogueShard(ServedShard["Exchange"]):
         if exchange not in self._open:
             return
         self._open.discard(exchange)
-        self._parked.pop(exchange, None)
         if answer.close:
             exchange.close(answer.close)
         else:
@@ -285,10 +283,7 @@ class CatalogueShard(ServedShard["Exchange"]):
         Whoever leads a group would otherwise assign the partitions that it knows of, and look for
         others minutes later.
         """
-        for exchange, answer in list(self._parked.items()):
-            message = answer.message
-            if isinstance(message, m.FetchResponse) and _is_about(message, topic):
-                self._send(exchange, replace(answer, message=outdated(message, topic)))
+        self._parked.wake(topic)
 
 
 def _differences(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[Change]:
@@ -317,7 +312,3 @@ def _timed_out(message: Any) -> m.DeleteTopicsResponse:  # noqa: ANN401  # an an
             for each in found.responses
         ),
     )
-
-
-def _is_about(message: m.FetchResponse, topic: str) -> bool:
-    return any(each.topic == topic for each in message.responses)

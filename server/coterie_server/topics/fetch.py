@@ -1,8 +1,9 @@
 """Fetch: that nothing has come.
 
-There never are records, so a consumer is to wait as long as it is willing to: an empty answer that
-comes at once makes every client ask again at once.  Where Kafka answers at once because something
-is wrong with a partition, this waits as well, for the same reason.
+There never are records, so a consumer waits as long as it is willing to: an empty answer that
+comes at once makes every client ask again at once.  Where Kafka answers at once, so does this: when
+no byte is asked for, when no partition that is asked for exists, and when a client names another
+leader epoch than there is, since such a client is to look again before it asks again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
     from coterie_protocol.messages import FetchPartition, FetchRequest
     from coterie_server.topics.turn import Turn
 
-__all__ = ["fetch", "outdated"]
+__all__ = ["WAIT_MAX_MS", "fetch", "outdated"]
+
+#: However long a client is ready to wait, it is answered after this: the longest that librdkafka's
+#: `fetch.wait.max.ms` can be.  Clients ask for 500 ms unless they are told otherwise, and give up
+#: on a request after 30 s to 60 s.  An answer that comes early only makes them ask again.
+WAIT_MAX_MS: Final = 300_000
 
 #: The session epochs of requests that name all their partitions: those without a session, and
 #: those that ask for one.  All others go on with a session, of which there never is one here.
@@ -32,11 +38,34 @@ _NO_RECORDS: Final = b""
 _READ_COMMITTED: Final = 1
 
 
+#: What a partition can say without having been read.
+_NOT_READ: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+
 def fetch(turn: Turn, message: FetchRequest) -> FetchResponse:
-    """Answer every partition asked for, after the time that the client is ready to wait."""
+    """Answer every partition asked for, after the time that the client is ready to wait.
+
+    That is at most `WAIT_MAX_MS`.
+    """
     if message.session_epoch not in _WHOLE:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
-    turn.wait_ms = max(message.max_wait_ms, 0)
+    answer = _answer(turn, message)
+    if min(message.min_bytes, message.max_bytes) > 0 and _is_worth_waiting_for(answer):
+        turn.wait_ms = min(max(message.max_wait_ms, 0), WAIT_MAX_MS)
+    return answer
+
+
+def _is_worth_waiting_for(answer: FetchResponse) -> bool:
+    """Whether there is a partition that records could come for, and none that Kafka reads in vain.
+
+    Kafka sorts out the partitions that do not exist first, and reads the others: what goes wrong
+    then is told at once.
+    """
+    errors = {each.error_code for topic in answer.responses for each in topic.partitions}
+    return ErrorCode.NONE in errors and errors <= _NOT_READ
+
+
+def _answer(turn: Turn, message: FetchRequest) -> FetchResponse:
     return FetchResponse(
         responses=tuple(
             FetchableTopicResponse(

@@ -148,11 +148,6 @@ LEADER_EPOCHS = _difference(
     "There is one node and nothing to replicate, so who leads a partition never changes, not even "
     "by a restart.",
 )
-FETCHES_WAIT = _difference(
-    "fetches-always-wait",
-    "There never is anything to fetch, and a client that is told so at once asks again at once, so "
-    "every fetch takes as long as its client is willing to wait.",
-)
 BOUNDS = _difference(
     "bounds",
     "What clients can make a server remember is bounded: ids handed out and not used, topics, "

@@ -36,6 +36,9 @@ class Request:
         self.replies: list[Any] = []
         self.closed: list[str] = []
 
+    def when_gone(self, forget: Any) -> None:
+        """Stay."""
+
     def reply(self, message: Any) -> None:
         """Take the reply."""
         self.replies.append(message)

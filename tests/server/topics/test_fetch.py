@@ -11,6 +11,7 @@ from coterie_protocol import encode
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from coterie_server.topics import outdated
+from coterie_server.topics.fetch import WAIT_MAX_MS
 from tests.server.topics.room import Room
 
 ALL = range(13)
@@ -128,22 +129,53 @@ def test_no_transactions(version: int, isolation_level: int, aborted: tuple[()] 
 
 
 @pytest.mark.parametrize("version", ALL)
-@pytest.mark.parametrize("max_wait_ms", [0, 1, 500, 2**31 - 1])
+@pytest.mark.parametrize("max_wait_ms", [0, 1, 500, WAIT_MAX_MS])
 def test_reply_waits_as_long_as_the_client_lets_it(version: int, max_wait_ms: int) -> None:
     """A reply that comes at once makes clients ask at once."""
     answer = Room().with_topics(t=1).send(wanted(max_wait_ms, t=[at(0, 0)]), version)
     assert answer.wait_ms == max_wait_ms
 
 
+@pytest.mark.parametrize("max_wait_ms", [WAIT_MAX_MS + 1, 2**31 - 1])
+def test_reply_waits_no_longer_than_five_minutes(max_wait_ms: int) -> None:
+    """Whoever would wait for weeks is told to ask again."""
+    answer = Room().with_topics(t=1).send(wanted(max_wait_ms, t=[at(0, 0)]), 12)
+    assert answer.wait_ms == WAIT_MAX_MS == 300_000
+
+
 def test_negative_wait_is_none() -> None:
     """A time that can't be waited is not."""
-    assert Room().send(wanted(-1, t=[at(0, 0)]), 12).wait_ms == 0
+    assert Room().with_topics(t=1).send(wanted(-1, t=[at(0, 0)]), 12).wait_ms == 0
 
 
-@pytest.mark.parametrize("topics", [{}, {"nope": [at(0, 0)]}], ids=["nothing", "unknown"])
-def test_errors_wait_as_well(topics: dict[str, Any]) -> None:
-    """A client that fetches what is gone does not spin until it has looked again."""
-    assert Room().send(wanted(500, **topics), 12).wait_ms == 500
+@pytest.mark.parametrize("version", ALL)
+@pytest.mark.parametrize(
+    "topics",
+    [{}, {"nope": [at(0, 0)]}, {"t": [at(1, 0), at(-1, 0)]}, {"t": []}],
+    ids=["nothing", "unknown topic", "unknown partitions", "no partition"],
+)
+def test_nothing_is_not_waited_for(version: int, topics: dict[str, Any]) -> None:
+    """No record can come for what is not there; clients look again before they ask again."""
+    assert Room().with_topics(t=1).send(wanted(500, **topics), version).wait_ms == 0
+
+
+def test_what_is_there_is_waited_for() -> None:
+    """Also beside what is not: clients would spin until somebody made the topic."""
+    request = wanted(500, nope=[at(0, 0)], t=[at(0, 0), at(5, 0)])
+    assert Room().with_topics(t=1).send(request, 12).wait_ms == 500
+
+
+def test_wrong_epoch_is_told_at_once() -> None:
+    """The client is to look again, and not after its wait; the others need not wait either."""
+    request = wanted(500, t=[at(0, 0, current_leader_epoch=9), at(1, 0)])
+    assert Room().with_topics(t=2).send(request, 12).wait_ms == 0
+
+
+@pytest.mark.parametrize("fields", [{"min_bytes": 0}, {"min_bytes": -1}, {"max_bytes": 0}])
+def test_no_bytes_are_there_at_once(fields: dict[str, Any]) -> None:
+    """Who asks for nothing has it, whatever time it would give."""
+    request = dataclasses.replace(wanted(500, t=[at(0, 0)]), **fields)
+    assert Room().with_topics(t=1).send(request, 12).wait_ms == 0
 
 
 def test_other_requests_do_not_wait() -> None:

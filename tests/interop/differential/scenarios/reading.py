@@ -12,7 +12,6 @@ from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from tests.interop.differential.differences import (
     CLIENTS_FAULT,
-    FETCHES_WAIT,
     NO_RECORDS,
     TOPICS_AT_ONCE,
 )
@@ -159,19 +158,41 @@ async def fetch_sessions(s: Script, version: int) -> None:
     reply.differs(NO_RECORDS, "session_id", kafka=ANY, coterie=0)
 
 
+async def _wait(s: Script, *partitions: int, epoch: int = -1, **fields: Any) -> None:
+    """Fetch from the shared topic with a long wait, and note whether there is an answer soon."""
+    asked = tuple(
+        m.FetchPartition(
+            partition=index,
+            fetch_offset=0,
+            partition_max_bytes=1000,
+            current_leader_epoch=epoch,
+        )
+        for index in partitions
+    )
+    topics = (m.FetchTopic(topic=s.topic, partitions=asked),) if asked else ()
+    values: dict[str, Any] = {"max_wait_ms": 20_000, "min_bytes": 1, "topics": topics}
+    message = m.FetchRequest(**{**values, **fields})
+    who = f"{partitions} {epoch} {fields}"
+    await s.send(who, await s.connect(who), message, 12).or_silence(1.0)
+
+
 @scenario()
-async def fetches_that_do_not_wait(s: Script) -> None:
-    """Kafka answers at once if something is wrong, or if no byte is asked for; Coterie waits."""
-    unknown = m.FetchPartition(partition=99, fetch_offset=0, partition_max_bytes=1000)
-    topics = (m.FetchTopic(topic=s.topic, partitions=(unknown,)),)
-    message = m.FetchRequest(max_wait_ms=20_000, min_bytes=1, topics=topics)
-    reply = await s.send("a", await s.connect("a"), message, 4).or_silence(1.0)
-    reply.differs(FETCHES_WAIT, kafka=ANY, coterie="silence")
-    known = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-    topics = (m.FetchTopic(topic=s.topic, partitions=(known,)),)
-    message = m.FetchRequest(max_wait_ms=20_000, min_bytes=0, topics=topics)
-    reply = await s.send("b", await s.connect("b"), message, 4).or_silence(1.0)
-    reply.differs(FETCHES_WAIT, kafka=ANY, coterie="silence")
+async def fetches_that_wait_or_not(s: Script) -> None:
+    """An answer comes at once if no byte is asked for, if nothing is there, or if a read fails."""
+    await _wait(s, 0)
+    await _wait(s, 0, 99)
+    await _wait(s, 99)
+    await _wait(s, 99, 98)
+    await _wait(s)
+    await _wait(s, 0, min_bytes=0)
+    await _wait(s, 0, min_bytes=-1)
+    await _wait(s, 0, max_bytes=0)
+    await _wait(s, 0, max_wait_ms=0)
+    await _wait(s, 0, max_wait_ms=-1)
+    await _wait(s, 0, epoch=0)
+    await _wait(s, 0, epoch=99)
+    await _wait(s, 0, 99, epoch=99)
+    await _wait(s, 99, epoch=99)
 
 
 @scenario()
