@@ -21,6 +21,7 @@ from coterie_server.group import Call, Coordinator
 from coterie_server.limit_log import LimitLog
 from coterie_server.runner import ShardRunner
 from coterie_server.topic_runner import CATALOGUE_SHARD, TopicCounts, TopicRunner
+from coterie_server.topics import PartitionEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +78,7 @@ class Node:
         clock: Clock,
         *,
         make_ids: Callable[[int], IdSource],
-        make_catalogue: Callable[[], Catalogue],
+        make_catalogue: Callable[[PartitionEnds], Catalogue],
         observe: Callable[[int, Event], None],
         meter: Meter | None = None,
     ) -> None:
@@ -91,6 +92,7 @@ class Node:
         self._meter = meter
         self._limit_log = LimitLog()
         self._topics = TopicCounts()
+        self._ends = PartitionEnds()
         self._shards = options.shards
         self._runners: list[ShardRunner] = []
         self._topic_runner: TopicRunner | None = None
@@ -111,7 +113,7 @@ class Node:
         self._topic_runner = TopicRunner(
             by_shard.pop(CATALOGUE_SHARD),
             self._store,
-            self._make_catalogue,
+            lambda: self._make_catalogue(self._ends),
             self._clock,
             counts=self._topics,
             on_change=self._tell_change,
@@ -160,6 +162,7 @@ class Node:
             self._clock,
             observe=self._observe,
             arm=self._arm,
+            ends=self._ends,
             meter=self._meter,
             limit_log=self._limit_log,
         )
@@ -311,6 +314,8 @@ class Node:
             partitions=change.after,
         )
         self._observe(self._clock.now_ms(), event)
+        if change.change == "deleted":
+            self._ends.forget(change.topic)
         for runner in self._runners:
             runner.topic_changed(change.topic, change.change)
         if self._config.rebalance_on_topic_change and self._topic_runner is not None:

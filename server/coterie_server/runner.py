@@ -14,6 +14,7 @@ from coterie_server.limit_log import LimitLog
 from coterie_server.packing import Packing
 from coterie_server.pump import Pump
 from coterie_server.store import FencedError
+from coterie_server.topics import PartitionEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ class ShardRunner:
     with an error that clients retry.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all that a shard shares with the others of its node
         self,
         lease: Lease,
         store: Store,
@@ -54,6 +55,7 @@ class ShardRunner:
         *,
         observe: Callable[[int, Event], None],
         arm: Callable[[int], None],
+        ends: PartitionEnds | None = None,
         meter: Meter | None = None,
         limit_log: LimitLog | None = None,
     ) -> None:
@@ -63,6 +65,7 @@ class ShardRunner:
         self._clock = clock
         self._observe = observe
         self._arm = arm
+        self._ends = ends or PartitionEnds()
         self._meter = meter
         self._limit_log = limit_log or LimitLog()
         self._coordinator: Coordinator | None = None
@@ -94,6 +97,8 @@ class ShardRunner:
         now_ms = self._clock.now_ms()
         packing = Packing()
         outcome = coordinator.recover(packing.unpack(stored), now_ms)
+        for group in coordinator.groups.values():
+            self._ends.recover(group.offsets.values(), coordinator.topics)
         self._packing = packing
         self._pump = Pump(self._store, self._lease, self._fail, self._meter)
         self._coordinator = coordinator
@@ -206,6 +211,7 @@ class ShardRunner:
             self._limit_log.note(outcome.hits, now_ms)
         if outcome.records:
             pump.put(self._packing.pack(outcome.records))
+            pump.when_durable(self._ends.note, outcome.records, self._ends.deletions)
         if outcome.replies or outcome.events:
             pump.when_durable(self._send, outcome, now_ms)
 

@@ -25,6 +25,7 @@ from coterie_server.group import Call, Config, Coordinator, Refusal
 from coterie_server.ids import RandomIds
 from coterie_server.runner import ShardRunner
 from coterie_server.store import FencedError, Lease, StoreError
+from coterie_server.topics import PartitionEnds
 from tests.support.brittle_store import BrittleStore
 
 pytestmark = pytest.mark.asyncio
@@ -53,6 +54,7 @@ class Bench:
         self.store = store
         self.events: list[Event] = []
         self.armed: list[int] = []
+        self.ends = PartitionEnds()
         config = Config(initial_rebalance_delay_ms=0)
         self.runner = ShardRunner(
             lease,
@@ -61,6 +63,7 @@ class Bench:
             Clock(),
             observe=lambda _ts, event: self.events.append(event),
             arm=self.armed.append,
+            ends=self.ends,
         )
 
     def ask(self, message: Any, version: int) -> Ticket:
@@ -121,6 +124,29 @@ async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
     assert not ticket.answered
     assert commit_error(await ticket.reply_future) == ErrorCode.NONE
     assert await bench.committed() == 5
+
+
+async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
+    """Nobody is told of an end beyond what a crash leaves; whoever has an answer sees its own."""
+    ticket = bench.commit(5)
+    assert (ticket.answered, bench.ends.end("t", 0)) == (False, 0)
+    seen = ticket.reply_future
+    ends: list[int] = []
+    seen.add_done_callback(lambda _: ends.append(bench.ends.end("t", 0)))
+    await asyncio.wait_for(seen, 5)
+    await asyncio.sleep(0)
+    assert ends == [5]
+
+
+async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
+    """Neither when it fails nor when the shard is read again."""
+    await bench.commit(5).reply_future
+    bench.store.error = StoreError("disk full")
+    refused = await bench.commit(9).reply_future
+    assert commit_error(refused) != 0
+    bench.store.error = None
+    await until(lambda: bench.runner.coordinator is not None)
+    assert bench.ends.end("t", 0) == 5
 
 
 async def test_reading_waits_for_what_was_written_before(bench: Bench) -> None:
