@@ -126,6 +126,21 @@ async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
     assert other.replies == []
 
 
+@pytest.mark.parametrize("version", range(13, 19))
+async def test_a_change_ends_the_wait_of_who_asked_by_id(bench: Bench, version: int) -> None:
+    """The name is what changes are told by, though the request and its answer have none."""
+    catalogue = bench.runner.catalogue
+    assert catalogue is not None
+    topic_id = catalogue.topics["orders"].topic_id
+    partition = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
+    topics = (m.FetchTopic(topic_id=topic_id, partitions=(partition,)),)
+    fetch = bench.ask(m.FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics), version)
+    await bench.runner.ensure("payments", 2)
+    assert fetch.replies == []
+    await bench.runner.ensure("orders", 3)
+    assert fetch.errors() == {"orders": AGAIN}
+
+
 async def test_the_wait_is_over_once(bench: Bench) -> None:
     """A request is answered for the first change and has nothing to do with the second."""
     request = bench.fetch("orders")
