@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from coterie_server.net import Exchange
     from coterie_server.serving import Meter
     from coterie_server.store import Lease, Store
-    from coterie_server.topics import Catalogue, Change
+    from coterie_server.topics import Catalogue, Change, PartitionEnds
 
 __all__ = ["Node", "NodeOptions"]
 
@@ -85,7 +85,7 @@ class Node:
         clock: Clock,
         *,
         make_ids: Callable[[int], IdSource],
-        make_catalogue: Callable[[], Catalogue],
+        make_catalogue: Callable[[PartitionEnds], Catalogue],
         observe: Callable[[int, Event], None],
         meter: Meter | None = None,
     ) -> None:

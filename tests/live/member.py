@@ -68,8 +68,12 @@ class Client:
     is_cooperative: bool = False
     #: It joins its group again when the coordinator was away, of its own accord.
     rejoins_after_restart: bool = False
+    #: It gives up its place when the coordinator was away, and comes back as another member.
+    is_another_after_restart: bool = False
     #: Its leader looks at the topics when it has led, and may then join once more.
     looks_again: bool = False
+    #: It learns of new partitions only when its metadata are too old, minutes later.
+    trusts_its_metadata: bool = False
     #: It can tell where it would read on before it has read anything.
     tells_positions: bool = True
 

@@ -77,6 +77,8 @@ class GroupShard(ServedShard[tuple["Replies", Call]]):
         coordinator, packing, now_ms = self._make(), Packing(), self._clock.now_ms()
         lost = self._generations_lost
         outcome = coordinator.recover(packing.unpack(stored), now_ms, generations_lost=lost)
+        for group in coordinator.groups.values():
+            self._ends.recover(group.offsets.values(), coordinator.topics)
         self._packing, self._coordinator = packing, coordinator
         self._release(outcome, now_ms)
         if lost and self._queue is not None:
@@ -221,6 +223,7 @@ class GroupShard(ServedShard[tuple["Replies", Call]]):
             self._limit_log.note(outcome.hits, now_ms)
         if outcome.records:
             queue.put(self._packing.pack(outcome.records))
+            queue.when_durable(self._ends.note, outcome.records, self._ends.deletions)
         if outcome.replies or outcome.events:
             queue.when_durable(self._send, outcome, now_ms)
 

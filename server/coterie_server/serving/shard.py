@@ -22,6 +22,7 @@ from coterie_server.logger import get_logger
 from coterie_server.serving.leases import Trust
 from coterie_server.serving.queue import DurableQueue
 from coterie_server.store import FencedError
+from coterie_server.topics import PartitionEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +56,8 @@ class Surroundings:
     on_fenced: Callable[[int], None] = lambda _shard: None
     meter: Meter | None = None
     limit_log: LimitLog = field(default_factory=LimitLog)
+    #: Where partitions end: where the groups of any shard have got to.
+    ends: PartitionEnds = field(default_factory=PartitionEnds)
 
 
 class ServedShard(ABC, Generic[R]):
@@ -74,6 +77,7 @@ class ServedShard(ABC, Generic[R]):
         self._on_fenced = around.on_fenced
         self._meter = around.meter
         self._limit_log = around.limit_log
+        self._ends = around.ends
         self._queue: DurableQueue | None = None
         self._held: list[R] = []
         self._reload: asyncio.Task[None] | None = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from coterie_server.net import Exchange
     from coterie_server.store import KeptRecord, Lease
-    from coterie_server.topics import Catalogue
+    from coterie_server.topics import Catalogue, PartitionEnds
 
 __all__ = ["CATALOGUE_SHARD", "CatalogueShard", "TopicCounts"]
 
@@ -91,7 +91,7 @@ class CatalogueShard(ServedShard["Exchange"]):
         self,
         lease: Lease,
         around: Surroundings,
-        make: Callable[[], Catalogue],
+        make: Callable[[PartitionEnds], Catalogue],
         *,
         counts: TopicCounts,
         on_change: Callable[[Change], None],
@@ -128,7 +128,7 @@ class CatalogueShard(ServedShard["Exchange"]):
         return self._catalogue is not None
 
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
-        catalogue = self._make()
+        catalogue = self._make(self._ends)
         catalogue.recover(from_stored(key, value) for key, value in stored)
         self._catalogue = catalogue
         if self._has_served:
@@ -220,6 +220,8 @@ class CatalogueShard(ServedShard["Exchange"]):
         """Let the groups and the journal know what has become of topics; it is durable."""
         for change in changes:
             self._counts.apply(change)
+            if change.change == "deleted":
+                self._ends.forget(change.topic)
             self._on_change(change)
 
     def _answer(

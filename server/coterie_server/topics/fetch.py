@@ -16,7 +16,7 @@ from coterie_protocol.messages import FetchableTopicResponse, FetchResponse, Par
 from coterie_server.topics.checks import check_epoch
 
 if TYPE_CHECKING:
-    from coterie_protocol.messages import FetchPartition, FetchRequest
+    from coterie_protocol.messages import FetchPartition, FetchRequest, FetchTopic
     from coterie_server.topics.turn import Turn
 
 __all__ = ["WAIT_MAX_MS", "fetch", "outdated"]
@@ -37,9 +37,16 @@ _NO_RECORDS: Final = b""
 #: Who reads all there is need not know which of it counts.
 _READ_COMMITTED: Final = 1
 
+#: From this version on topics are asked for by their ids.
+_BY_ID_FROM: Final = 13
+#: The name of a topic whose id is not known; no topic can have it.
+_UNKNOWN: Final = ""
+
 
 #: What a partition can say without having been read.
-_NOT_READ: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+_NOT_READ: Final = frozenset(
+    {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+)
 
 
 def fetch(turn: Turn, message: FetchRequest) -> FetchResponse:
@@ -67,16 +74,7 @@ def _is_worth_waiting_for(answer: FetchResponse) -> bool:
 
 def _answer(turn: Turn, message: FetchRequest) -> FetchResponse:
     return FetchResponse(
-        responses=tuple(
-            FetchableTopicResponse(
-                topic=topic.topic,
-                partitions=tuple(
-                    _one(turn, topic.topic, partition, message.isolation_level)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in message.topics
-        )
+        responses=tuple(_topic(turn, topic, message.isolation_level) for topic in message.topics)
     )
 
 
@@ -103,10 +101,23 @@ def outdated(message: FetchResponse, topic: str) -> FetchResponse:
     )
 
 
+def _topic(turn: Turn, asked: FetchTopic, isolation_level: int) -> FetchableTopicResponse:
+    """The answer for a topic; it has the name as well where only the id is sent."""
+    name = asked.topic
+    if turn.version >= _BY_ID_FROM:
+        row = turn.shelf.by_id(asked.topic_id)
+        name = _UNKNOWN if row is None else row.name
+    return FetchableTopicResponse(
+        topic=name,
+        topic_id=asked.topic_id,
+        partitions=tuple(_one(turn, name, each, isolation_level) for each in asked.partitions),
+    )
+
+
 def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int) -> PartitionData:
     error = _check(turn, topic, partition)
     if error is not None:
-        is_unknown = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        is_unknown = error is not ErrorCode.UNKNOWN_LEADER_EPOCH
         return PartitionData(
             partition_index=partition.partition,
             error_code=error,
@@ -114,8 +125,10 @@ def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int
             aborted_transactions=() if is_unknown else None,
             records=_NO_RECORDS,
         )
-    # Wherever a client is, there is the end.  Were it told that it is beyond the end, it would
-    # start over, and its next commit would write over the offset that it had.
+    # Wherever a client is, there is nothing more to come.  Were it told that it is beyond the end,
+    # it would start over, and its next commit would write over the offset that it had.  Were it
+    # told of a higher end, such as ListOffsets tells, it would miss the records in between:
+    # kafka-go takes the answer for cut off and connects again, for ever.
     end = max(partition.fetch_offset, 0)
     return PartitionData(
         partition_index=partition.partition,
@@ -128,6 +141,8 @@ def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int
 
 
 def _check(turn: Turn, topic: str, partition: FetchPartition) -> ErrorCode | None:
+    if topic == _UNKNOWN and turn.version >= _BY_ID_FROM:
+        return ErrorCode.UNKNOWN_TOPIC_ID
     if not turn.shelf.has_partition(topic, partition.partition):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return check_epoch(partition.current_leader_epoch)

@@ -152,7 +152,7 @@ class Coordinator:
             store,
             _Clock(process),
             make_ids=lambda _epoch: ids,
-            make_catalogue=lambda: Catalogue(catalogue, ids),
+            make_catalogue=lambda ends: Catalogue(catalogue, ids, ends),
             observe=self._observe,
         )
         if self.tamper is not None:

@@ -28,7 +28,7 @@ from coterie_server.node import Node, NodeOptions
 from coterie_server.serving import GroupShard, Surroundings
 from coterie_server.serving import shard as shard_module
 from coterie_server.store import FencedError, Lease, StoreError
-from coterie_server.topics import Catalogue, TopicConfig
+from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 from tests.support.brittle_store import BrittleStore
 
 pytestmark = pytest.mark.asyncio
@@ -57,10 +57,11 @@ class Bench:
         self.store = store
         self.events: list[Event] = []
         self.armed: list[int] = []
+        self.ends = PartitionEnds()
         config = Config(initial_rebalance_delay_ms=0)
         self.shard = GroupShard(
             lease,
-            Surroundings(store, Clock()),
+            Surroundings(store, Clock(), ends=self.ends),
             lambda: Coordinator(config, RandomIds(), {"t": 4}),
             observe=lambda _ts, event: self.events.append(event),
             arm=self.armed.append,
@@ -124,6 +125,29 @@ async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
     assert not ticket.answered
     assert commit_error(await ticket.reply_future) == ErrorCode.NONE
     assert await bench.committed() == 5
+
+
+async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
+    """Nobody is told of an end beyond what a crash leaves; whoever has an answer sees its own."""
+    ticket = bench.commit(5)
+    assert (ticket.answered, bench.ends.end("t", 0)) == (False, 0)
+    seen = ticket.reply_future
+    ends: list[int] = []
+    seen.add_done_callback(lambda _: ends.append(bench.ends.end("t", 0)))
+    await asyncio.wait_for(seen, 5)
+    await asyncio.sleep(0)
+    assert ends == [5]
+
+
+async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
+    """Neither when it fails nor when the shard is read again."""
+    await bench.commit(5).reply_future
+    bench.store.error = StoreError("disk full")
+    refused = await bench.commit(9).reply_future
+    assert commit_error(refused) != 0
+    bench.store.error = None
+    await until(lambda: bench.shard.coordinator is not None)
+    assert bench.ends.end("t", 0) == 5
 
 
 async def test_reading_waits_for_what_was_written_before(bench: Bench) -> None:
@@ -339,7 +363,7 @@ async def test_what_a_node_knows_of_the_order_of_commits_outlives_the_shards_mem
             store,
             Clock(),
             make_ids=lambda _: RandomIds(),
-            make_catalogue=lambda: Catalogue(topics, RandomIds()),
+            make_catalogue=lambda ends: Catalogue(topics, RandomIds(), ends),
             observe=lambda _ts, _event: None,
         )
         await node.start()

@@ -20,7 +20,7 @@ from coterie_server.serving import shard as shard_module
 from coterie_server.serving import topics as topics_module
 from coterie_server.store import FencedError, Lease, MemoryStore, StoreError
 from coterie_server.store.abc import Record
-from coterie_server.topics import Catalogue, Change, TopicConfig
+from coterie_server.topics import Catalogue, Change, PartitionEnds, TopicConfig
 from tests.support.brittle_store import BrittleStore
 
 pytestmark = pytest.mark.asyncio
@@ -78,10 +78,10 @@ class Bench:
         )
 
 
-def catalogue() -> Catalogue:
+def catalogue(ends: PartitionEnds) -> Catalogue:
     """The core that is run."""
     config = TopicConfig(node_id=1, host="here", port=9092, cluster_id="coterie")
-    return Catalogue(config, RandomIds())
+    return Catalogue(config, RandomIds(), ends)
 
 
 @pytest_asyncio.fixture
@@ -298,6 +298,22 @@ async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
     await bench.shard.ensure("orders", 3)
     assert both.errors() == {"orders": AGAIN, "payments": ErrorCode.NONE}
     assert other.replies == []
+
+
+@pytest.mark.parametrize("version", range(13, 19))
+async def test_a_change_ends_the_wait_of_who_asked_by_id(bench: Bench, version: int) -> None:
+    """The name is what changes are told by, though the request and its answer have none."""
+    catalogue = bench.shard.catalogue
+    assert catalogue is not None
+    topic_id = catalogue.topics["orders"].topic_id
+    partition = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
+    topics = (m.FetchTopic(topic_id=topic_id, partitions=(partition,)),)
+    request = m.FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
+    fetch = bench.ask(request, version)
+    await bench.shard.ensure("payments", 2)
+    assert fetch.replies == []
+    await bench.shard.ensure("orders", 3)
+    assert fetch.errors() == {"orders": AGAIN}
 
 
 async def test_the_wait_is_over_once(bench: Bench) -> None:

@@ -117,7 +117,7 @@ class Machine:
             store,
             _Clock(self.world),
             make_ids=lambda _epoch: RandomIds(),
-            make_catalogue=lambda: Catalogue(catalogue, RandomIds()),
+            make_catalogue=lambda ends: Catalogue(catalogue, RandomIds(), ends),
             observe=lambda _ts, _event: None,
         )
 
