@@ -19,6 +19,7 @@ from coterie_server import discovery
 from coterie_server.gathering import Gathering, split
 from coterie_server.group import Call, Coordinator
 from coterie_server.limit_log import LimitLog
+from coterie_server.pulse import Pulse
 from coterie_server.runner import ShardRunner
 from coterie_server.topic_runner import CATALOGUE_SHARD, TopicCounts, TopicRunner
 
@@ -88,6 +89,7 @@ class Node:
         self._make_ids = make_ids
         self._make_catalogue = make_catalogue
         self._observe = observe
+        self._pulse = Pulse(clock, observe)
         self._meter = meter
         self._limit_log = LimitLog()
         self._topics = TopicCounts()
@@ -104,6 +106,7 @@ class Node:
 
     async def start(self, topics: dict[str, int] | None = None) -> None:
         """Claim the shards, read them, and be ready to serve."""
+        self._pulse.start()
         await self._agree_on_shards()
         await self._claim()
         by_shard = {lease.shard: lease for lease in self._leases}
@@ -126,6 +129,7 @@ class Node:
         for name, partitions in (topics or {}).items():
             await self._topic_runner.ensure(name, partitions)
         self._renewal = asyncio.get_running_loop().create_task(self._renew())
+        self._clock.start()
 
     async def _agree_on_shards(self) -> None:
         """A store keeps the number of shards that it was begun with."""
@@ -138,7 +142,7 @@ class Node:
         options = self._options
         for shard in (CATALOGUE_SHARD, *range(self._shards)):
             lease = await self._store.claim(
-                shard, options.owner, options.address, self._clock.now_ms(), options.lease_ms
+                shard, options.owner, options.address, self._clock.date_ms(), options.lease_ms
             )
             if lease is None:
                 others = {
@@ -156,7 +160,9 @@ class Node:
         return ShardRunner(
             lease,
             self._store,
-            lambda: Coordinator(self._config, ids, self._topics, self.count_groups),
+            lambda: Coordinator(
+                self._config, ids, self._topics, self.count_groups, self._clock.date_of
+            ),
             self._clock,
             observe=self._observe,
             arm=self._arm,
@@ -170,7 +176,7 @@ class Node:
             await asyncio.sleep(pause_s)
             try:
                 held = await self._store.renew(
-                    self._leases, self._clock.now_ms(), self._options.lease_ms
+                    self._leases, self._clock.date_ms(), self._options.lease_ms
                 )
             except Exception as error:  # noqa: BLE001  # the appends will tell, if it lasts
                 _log.warning("leases can't be renewed", error=str(error))
@@ -179,6 +185,7 @@ class Node:
 
     async def stop(self) -> None:
         """Answer what is parked, see that all that was begun is durable, give the shards up."""
+        self._pulse.stop()
         if self._renewal is not None:
             self._renewal.cancel()
         if self._alarm is not None:
@@ -310,7 +317,7 @@ class Node:
             partitions_before=change.before,
             partitions=change.after,
         )
-        self._observe(self._clock.now_ms(), event)
+        self._observe(self._clock.date_ms(), event)
         for runner in self._runners:
             runner.topic_changed(change.topic, change.change)
         if self._config.rebalance_on_topic_change and self._topic_runner is not None:
@@ -349,6 +356,10 @@ class Node:
         """When the present phase of a group's rebalance ends at the latest."""
         coordinator = self._runners[self._shard_of(group.id)].coordinator
         return coordinator.phase_deadline(group) if coordinator else None
+
+    def date_of(self, now_ms: int) -> int:
+        """The date of a moment of the time that the groups go by."""
+        return self._clock.date_of(now_ms)
 
     async def ensure_topic(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""

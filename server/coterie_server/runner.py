@@ -207,14 +207,14 @@ class ShardRunner:
         if outcome.records:
             pump.put(self._packing.pack(outcome.records))
         if outcome.replies or outcome.events:
-            pump.when_durable(self._send, outcome, now_ms)
+            pump.when_durable(self._send, outcome, self._clock.date_of(now_ms))
 
-    def _send(self, outcome: Outcome, now_ms: int) -> None:
+    def _send(self, outcome: Outcome, date_ms: int) -> None:
         for ticket, message in outcome.replies:
             if self._open.pop(ticket, None) is not None:
                 ticket.reply(message)
         for event in outcome.events:
-            self._observe(now_ms, event)
+            self._observe(date_ms, event)
 
     # -- trouble -------------------------------------------------------------------------------
 

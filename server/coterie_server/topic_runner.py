@@ -115,7 +115,7 @@ class TopicRunner:
         """
         catalogue, pump = self._catalogue, self._pump
         if catalogue is not None and pump is not None:
-            answer = catalogue.ensure(name, partitions, self._clock.now_ms())
+            answer = catalogue.ensure(name, partitions, self._clock.date_ms())
             self._store_and_tell(answer)
             await pump.settle()
         if catalogue is None or self._catalogue is not catalogue:
@@ -140,7 +140,8 @@ class TopicRunner:
             return
         now_ms = self._clock.now_ms()
         try:
-            answer = self._catalogue.handle(request.message, request.api_version, now_ms)
+            date_ms = self._clock.date_of(now_ms)
+            answer = self._catalogue.handle(request.message, request.api_version, date_ms)
         except Exception as error:  # noqa: BLE001  # a bug, whatever it is
             _log.exception("the catalogue failed; it is read again")
             self._open.add(exchange)

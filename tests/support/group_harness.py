@@ -129,6 +129,8 @@ class World:
         self.config = Config(**settings)
         self.topics: dict[str, int] = dict(topics if topics is not None else {"t": 4, "u": 2})
         self.now_ms = START_MS
+        #: How far the date is ahead of the running time.
+        self.ahead_ms = 0
         self.store: dict[bytes, bytes] = {}
         self.events: list[Event] = []
         self.hits: list[LimitHit] = []
@@ -143,7 +145,9 @@ class World:
 
     def _start(self) -> None:
         rows = [from_stored(key, self.store[key]) for key in sorted(self.store)]
-        self.coordinator = Coordinator(self.config, self.ids, self.topics)
+        self.coordinator = Coordinator(
+            self.config, self.ids, self.topics, date_of=lambda now_ms: now_ms + self.ahead_ms
+        )
         self._take(self.coordinator.recover(rows, self.now_ms))
 
     @property

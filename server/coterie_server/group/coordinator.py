@@ -74,6 +74,8 @@ class Coordinator:
 
     `topics` says how many partitions each topic has; its owner keeps it up to date.
     `count_groups` says how many groups there are where other shards have groups as well.
+    `now_ms` is running time everywhere, by which nobody is late while the node does not run;
+    `date_of` says what date a moment of it is.
     """
 
     def __init__(
@@ -82,8 +84,9 @@ class Coordinator:
         ids: IdSource,
         topics: Mapping[str, int],
         count_groups: Callable[[], int] | None = None,
+        date_of: Callable[[int], int] | None = None,
     ) -> None:
-        self._shard = Shard(config, ids, topics, count_groups)
+        self._shard = Shard(config, ids, topics, count_groups, date_of)
 
     @property
     def groups(self) -> Mapping[str, Group]:
