@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeGuard, TypeVar
 
 from coterie_client.assignors import Assignor, Claim, MemberInfo, RebalanceProtocol
@@ -101,6 +101,8 @@ class Conversation:
         self._is_decided = False
         self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
         self._assignment: Assignment | None = None
+        #: What was lost with the lease, and is taken up again if the coordinator counts on us yet.
+        self._suspended: frozenset[TopicPartition] = frozenset()
 
     @property
     def deadline_ms(self) -> int | None:
@@ -116,7 +118,10 @@ class Conversation:
         """Take all steps that can be taken now."""
         standing = self._standing
         if standing.phase is Phase.PROVING and self._heart.is_trusted(now_ms):
-            self._accept(now_ms)
+            if self._assignment is None:
+                self._resume()
+            else:
+                self._accept(now_ms)
         if self._doubt_ms is not None and now_ms >= self._doubt_ms:
             self._ask_again()
         if not self._is_ready() or now_ms < self._not_before_ms:
@@ -137,6 +142,21 @@ class Conversation:
         self._post.drop(self._ticket)
         self._ticket = self._doubt_ms = None
         self._assignment = None
+        self._suspended = frozenset()
+
+    def suspend(self, lost: Collection[TopicPartition]) -> None:
+        """Have the coordinator confirm our generation before anything else is done in it.
+
+        As long as it counts on us in that generation it gives nothing of ours to anybody else, so
+        what was lost with the lease is then taken up again.
+        """
+        if self._standing.phase is Phase.STABLE:
+            self._standing.phase = Phase.PROVING
+            self._suspended = frozenset(lost)
+
+    def forget(self, gone: Callable[[TopicPartition], bool]) -> None:
+        """Take up no partitions that are no more."""
+        self._suspended = frozenset(each for each in self._suspended if not gone(each))
 
     def begin_anew(self, now_ms: int) -> None:
         """What was owned is lost: join again, from the start."""
@@ -353,6 +373,15 @@ class Conversation:
         self._takeover.accept(
             self._assignor, assignment, self._refused, began_ms=self._began_ms, now_ms=now_ms
         )
+
+    def _resume(self) -> None:
+        """The lease ran out, the session did not: nobody else was given what we had."""
+        standing, suspended = self._standing, self._suspended
+        self._suspended = frozenset()
+        standing.phase = Phase.STABLE
+        if not standing.is_closing:
+            wanted = [e for e in suspended - standing.refused if e[0] in standing.wanted]
+            self._holdings.take(wanted, standing.identity.generation)
 
     # -- answers that are none -----------------------------------------------------------------
 
