@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from coterie_client.counters import GroupCounters
 from coterie_client.errors import AnswerTimedOutError
@@ -37,12 +37,16 @@ from coterie_client.membership import (
     TopicPartition,
 )
 from coterie_client.membership.events import Event
+from coterie_client.wire.deadlines import SECOND_LOOK_S
 from coterie_client.work.events import GroupFailed
 from coterie_protocol.exceptions import CoterieError
 
 __all__ = ["Driver", "Requester", "Sink", "Teller"]
 
 T = TypeVar("T")
+
+#: A timer that comes this late was held up by something else than the turns before it.
+_LATE_MS: Final = 200
 
 
 class Requester(Protocol):
@@ -332,6 +336,17 @@ class Driver:
         self._timer = self._timer_ms = None
 
     def _fire(self, deadline_ms: int) -> None:
+        assert self._loop is not None
+        if self._loop.time() * 1000 - deadline_ms < _LATE_MS:
+            self._fire_now(deadline_ms)
+            return
+        # This process was suspended.  Others may own our partitions by now, so a lease that has run
+        # out stops work at once.  All else is judged when what has arrived has been read.
+        self._timer = self._loop.call_later(SECOND_LOOK_S, self._fire_now, deadline_ms)
+        self._timer_ms = deadline_ms
+        self._turn(self._membership.check_lease)
+
+    def _fire_now(self, deadline_ms: int) -> None:
         self._timer = self._timer_ms = None
         # A loop may wake up within its clock's resolution before the time.
         self._latest_ms = max(self._latest_ms, deadline_ms)

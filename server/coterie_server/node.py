@@ -18,6 +18,7 @@ from coterie_server.gathering import Gathering, split
 from coterie_server.group import Call, CommitOrder, Coordinator
 from coterie_server.limit_log import LimitLog
 from coterie_server.logger import get_logger
+from coterie_server.pulse import Pulse
 from coterie_server.serving import (
     CATALOGUE_SHARD,
     CatalogueShard,
@@ -96,13 +97,14 @@ class Node:
         self._make_ids = make_ids
         self._make_catalogue = make_catalogue
         self._observe = observe
+        self._pulse = Pulse(clock, observe)
         self._topics = TopicCounts()
         self._shards = options.shards
         self._groups: list[GroupShard] = []
         self._catalogue: CatalogueShard | None = None
         self._trust = Trust(clock.elapsed_s)
         terms = Terms(options.owner, options.address, options.lease_ms)
-        self._keeper = LeaseKeeper(store, terms, self._trust, clock.now_ms, self)
+        self._keeper = LeaseKeeper(store, terms, self._trust, clock.date_ms, self)
         self._around = Surroundings(store, clock, self._trust, self._keeper.lost, meter, LimitLog())
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
@@ -112,6 +114,7 @@ class Node:
 
     async def start(self, topics: dict[str, int] | None = None) -> None:
         """Claim the shards, read them, and be ready to serve."""
+        self._pulse.start()
         await self._store.reserve(self._options.owner)
         await self._agree_on_shards()
         leases = await self._keeper.claim_all((CATALOGUE_SHARD, *range(self._shards)))
@@ -128,6 +131,7 @@ class Node:
             await self._store.accept_loss()
         for name, partitions in (topics or {}).items():
             await self._catalogue.ensure(name, partitions)
+        self._clock.start()
 
     async def _agree_on_shards(self) -> None:
         """A store keeps the number of shards that it was begun with."""
@@ -151,7 +155,14 @@ class Node:
         return GroupShard(
             lease,
             self._around,
-            lambda: Coordinator(self._config, ids, self._topics, self.count_groups, order),
+            lambda: Coordinator(
+                self._config,
+                ids,
+                self._topics,
+                self.count_groups,
+                commit_order=order,
+                date_of=self._clock.date_of,
+            ),
             observe=self._observe,
             arm=self._arm,
             generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
@@ -159,6 +170,7 @@ class Node:
 
     async def stop(self) -> None:
         """Answer what is parked, see that all that was begun is durable, give the shards up."""
+        self._pulse.stop()
         if self._alarm is not None:
             self._alarm.cancel()
         for shard in self._all_shards():
@@ -328,7 +340,7 @@ class Node:
             partitions_before=change.before,
             partitions=change.after,
         )
-        self._observe(self._clock.now_ms(), event)
+        self._observe(self._clock.date_ms(), event)
         for shard in self._groups:
             shard.topic_changed(change.topic, change.change)
         if self._config.rebalance_on_topic_change and self._catalogue is not None:
@@ -390,6 +402,10 @@ class Node:
         """When the present phase of a group's rebalance ends at the latest."""
         coordinator = self._groups[self._shard_of(group.id)].coordinator
         return coordinator.phase_deadline(group) if coordinator else None
+
+    def date_of(self, now_ms: int) -> int:
+        """The date of a moment of the time that the groups go by."""
+        return self._clock.date_of(now_ms)
 
     async def ensure_topic(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""

@@ -256,7 +256,7 @@ class Server:
             segment_bytes=settings.journal_segment_bytes,
             segment_ms=settings.journal_segment_ms,
             retention_ms=settings.journal_retention_ms,
-            clock=self.clock.now_ms,
+            clock=self.clock.date_ms,
             commits=settings.journal_commits,
         )
         self._observers.append(writer)
@@ -331,14 +331,14 @@ class Server:
             settings={setting.key: self.options.settings[setting.key] for setting in SETTINGS},
             accepted_loss=self.options.accept_data_loss,
         )
-        self.observe(self.clock.now_ms(), event)
+        self.observe(self.clock.date_ms(), event)
 
     # -- stopping ------------------------------------------------------------------------------
 
     async def stop(self, reason: str = "asked to stop") -> None:
         """Answer what is parked, store what was begun, and let go of everything."""
         if self._node is not None:
-            self.observe(self.clock.now_ms(), NodeStopped(reason=reason))
+            self.observe(self.clock.date_ms(), NodeStopped(reason=reason))
         await self._parts.aclose()
         self._node = None
 

@@ -63,7 +63,7 @@ class Show:
         """A group of this node; None if there is none."""
         node = self._node
         group = node.group(group_id) if node else None
-        return view(group, node.phase_deadline(group)) if node and group else None
+        return view(group, node.phase_deadline(group), node.date_of) if node and group else None
 
     async def force_rebalance(self, group_id: str) -> GroupView:
         """Start a rebalance and return the group when that is durable, or raise `Refusal`."""

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from tests.interop.kafka_broker import free_port
 
-__all__ = ["HOST", "Daemon", "DaemonError", "coterie", "environment", "eventually"]
+__all__ = ["HOST", "Daemon", "DaemonError", "coterie", "environment", "eventually", "suspend"]
 
 HOST: Final = "127.0.0.1"
 _START_TIMEOUT_S: Final = 60.0
@@ -63,6 +63,15 @@ def eventually(
             told = what if isinstance(what, str) else what()
             raise AssertionError(f"not within {timeout_s:g} s: {told}")
         time.sleep(every_s)
+
+
+def suspend(process: subprocess.Popen[Any], seconds: float) -> None:
+    """Stop a process for so long; there is no other way than to wait."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 class Daemon:
@@ -171,6 +180,10 @@ class Daemon:
         if code != 0:
             raise DaemonError(f"coterie exited with {code}\n{self.log()}")
         return time.monotonic() - began
+
+    def suspend(self, seconds: float) -> None:
+        """Stop its process for so long, as SIGSTOP does."""
+        suspend(self.process, seconds)
 
     def kill(self) -> None:
         """Kill it with SIGKILL and wait until it is gone."""

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.live.daemon import environment
+from tests.live.daemon import environment, suspend
 from tests.live.judge import Stint
 from tests.live.programs.lines import Options
 
@@ -230,6 +230,10 @@ class MemberProcess:
         self.ask("close")
         self._process.wait(_ANSWER_S)
         self._hang_up()
+
+    def suspend(self, seconds: float) -> None:
+        """Stop its process for so long, as SIGSTOP does."""
+        suspend(self._process, seconds)
 
     def die(self) -> None:
         """Kill it, so that it does not leave, if it still runs."""

@@ -75,7 +75,7 @@ class Node:
             return None
         deadlines = self.world.shard.deadlines
         phases = (deadlines.at((kind, group_id, "")) for kind in ("join", "sync"))
-        return view(group, next((at for at in phases if at is not None), None))
+        return view(group, next((at for at in phases if at is not None), None), int)
 
     async def force_rebalance(self, group_id: str) -> GroupView:
         """Start a rebalance."""
@@ -392,7 +392,7 @@ async def test_owned_partitions_are_known_without_the_ledger(history: History) -
     """If the ledger is switched off, what members were given is read from their assignments."""
     world = WatchedWorld(history.observe, initial_rebalance_delay_ms=0, ownership_guard="off")
     pair(world)
-    owned = [member.owned for member in view(world.group(), None).members]
+    owned = [member.owned for member in view(world.group(), None, int).members]
     assert owned == [{"t": (0, 2)}, {"t": (1, 3)}]
 
 
@@ -403,7 +403,7 @@ async def test_member_without_partitions_owns_none(world: WatchedWorld) -> None:
     first.join()
     second.join()
     first.sync({first: assigned("t", 0, 1, 2, 3)})
-    assert [member.owned for member in view(world.group(), None).members] == [
+    assert [member.owned for member in view(world.group(), None, int).members] == [
         {"t": (0, 1, 2, 3)},
         {},
     ]
@@ -422,7 +422,18 @@ async def test_owned_partitions_that_cannot_be_read_are_unknown(
     worker.join()
     world.sleep(SECOND_MS)
     worker.sync({worker: assignment})
-    assert view(world.group(), None).members[0].owned is None
+    assert view(world.group(), None, int).members[0].owned is None
+
+
+@pytest.mark.asyncio
+async def test_times_are_shown_as_dates(world: WatchedWorld) -> None:
+    """After the clock was set, when a member was heard of is told by the new one."""
+    pair(world)
+    hour_ms = 3_600_000
+    shown = view(world.group(), world.now_ms, lambda now_ms: now_ms + hour_ms)
+    assert {member.last_seen_ms for member in shown.members} == {
+        member.last_seen_ms + hour_ms for member in world.group().members.values()
+    }
 
 
 @pytest.mark.asyncio
@@ -462,7 +473,7 @@ async def test_initial_delay_is_told_from_waiting(history: History) -> None:
     """While a new group waits for more members, nobody is missing."""
     world = WatchedWorld(history.observe, initial_rebalance_delay_ms=3 * SECOND_MS)
     world.member("a").join()
-    awaiting = view(world.group(), None).awaiting
+    awaiting = view(world.group(), None, int).awaiting
     assert awaiting is not None
     assert (awaiting.initial_delay, awaiting.members) == (True, ())
 

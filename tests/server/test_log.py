@@ -14,11 +14,13 @@ import structlog
 
 from coterie_protocol.journal import (
     CAUSES,
+    ClockStepped,
     GroupDeleted,
     GroupRecovered,
     IdUnclaimed,
     MemberGone,
     MemberJoined,
+    NodePaused,
     NodeStarted,
     NodeStopped,
     OffsetsCommitted,
@@ -670,3 +672,24 @@ def gone(how: str) -> MemberGone:
         silent_ms=0,
         session_timeout_ms=1,
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "words", "fields"),
+    [
+        (
+            NodePaused(paused_ms=12_000),
+            "node did not run; no member is blamed for it",
+            {"seconds": 12.0},
+        ),
+        (ClockStepped(stepped_ms=-3_000), "the system's clock was set", {"by_seconds": -3.0}),
+    ],
+)
+def test_what_befell_the_node_is_a_warning(
+    watcher: Watcher, log: LogLines, event: Any, words: str, fields: dict[str, Any]
+) -> None:
+    """A pause and a step of the clock are no bug, and somebody should know of them."""
+    watcher.observe(0, event)
+    (line,) = said(log, words)
+    assert line["log_level"] == "warning"
+    assert fields.items() <= line.items()

@@ -24,6 +24,7 @@ from coterie_client.membership.actions import ANY, Anybody, Lane, NodeAddress
 from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
 from coterie_client.wire.connection import Connection
 from coterie_client.wire.counters import ConnectionLimits, Counters
+from coterie_client.wire.deadlines import wait_for_task
 from coterie_client.wire.dialling import Dial, default_dial, dial_tcp
 from coterie_client.wire.security import PLAINTEXT, Security
 from coterie_client.wire.versions import api_of
@@ -196,7 +197,7 @@ class Network:
             slot.attempt = loop.create_task(self._attempt(node, slot))
             slot.attempt.add_done_callback(_fetch_error)
         attempt = slot.attempt
-        await asyncio.wait({attempt}, timeout=max(0.0, deadline_s - loop.time()))
+        await wait_for_task(attempt, max(0.0, deadline_s - loop.time()))
         self._refuse_if_closed()
         if not attempt.done():
             raise ConnectionFailedError(

@@ -77,6 +77,8 @@ class Coordinator:
     `count_groups` says how many groups there are where other shards have groups as well.
     `commit_order` comes from the coordinator that had the shard before, if there was one in this
     process.
+    `now_ms` is running time everywhere, by which nobody is late while the node does not run;
+    `date_of` says what date a moment of it is.
     """
 
     def __init__(
@@ -85,9 +87,13 @@ class Coordinator:
         ids: IdSource,
         topics: Mapping[str, int],
         count_groups: Callable[[], int] | None = None,
+        *,
         commit_order: CommitOrder | None = None,
+        date_of: Callable[[int], int] | None = None,
     ) -> None:
-        self._shard = Shard(config, ids, topics, count_groups, commit_order)
+        self._shard = Shard(
+            config, ids, topics, count_groups, commit_order=commit_order, date_of=date_of
+        )
 
     @property
     def groups(self) -> Mapping[str, Group]:

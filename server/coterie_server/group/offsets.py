@@ -137,7 +137,7 @@ def _store(
         turn.shard.commit_order.note(group.id, member.id, message.sequence)
     expires_at_ms = -1
     if message.retention_time_ms >= 0:
-        expires_at_ms = min(turn.now_ms + message.retention_time_ms, END_OF_TIME_MS)
+        expires_at_ms = min(turn.date_ms + message.retention_time_ms, END_OF_TIME_MS)
     topics = []
     committed: dict[str, dict[str, int]] = {}
     for topic in _answered(turn, message.topics):
@@ -163,7 +163,7 @@ def _rows_of(
     turn: Turn, group: Group, topic: OffsetCommitRequestTopic, expires_at_ms: int
 ) -> tuple[list[OffsetRow], OffsetCommitResponseTopic]:
     """What of a topic is to be stored, and the answer for all of it."""
-    group_id, name, now_ms = group.id, topic.name, turn.now_ms
+    group_id, name, date_ms = group.id, topic.name, turn.date_ms
     count, longest = turn.shard.topics.get(name, 0), turn.config.offset_metadata_max
     rows, results = [], []
     for partition in topic.partitions:
@@ -175,7 +175,7 @@ def _rows_of(
         else:
             offset, epoch = partition.committed_offset, partition.committed_leader_epoch
             rows.append(
-                OffsetRow(group_id, name, index, offset, epoch, metadata, now_ms, expires_at_ms)
+                OffsetRow(group_id, name, index, offset, epoch, metadata, date_ms, expires_at_ms)
             )
             results.append(_stored(index))
     return rows, OffsetCommitResponseTopic(name=name, partitions=tuple(results))
@@ -300,5 +300,5 @@ def _has_expired(turn: Turn, group: Group, row: OffsetRow) -> bool:
     else:
         return False
     if row.expires_at_ms >= 0:
-        return turn.now_ms >= row.expires_at_ms
-    return turn.now_ms - counted_from_ms >= turn.config.offsets_retention_ms
+        return turn.date_ms >= row.expires_at_ms
+    return turn.date_ms - counted_from_ms >= turn.config.offsets_retention_ms

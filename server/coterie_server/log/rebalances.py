@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 from coterie_protocol.journal import (
     CAUSES,
+    ClockStepped,
     Event,
     GroupDeleted,
     GroupRecovered,
@@ -16,6 +17,7 @@ from coterie_protocol.journal import (
     MemberGone,
     MemberJoined,
     MemberReplaced,
+    NodePaused,
     NodeStarted,
     NodeStopped,
     OffsetsDeleted,
@@ -298,10 +300,19 @@ class RebalanceLog:
             load_seconds=_seconds(event.load_ms),
         )
 
+    def _paused(self, ts_ms: int, event: NodePaused) -> None:
+        seconds = _seconds(event.paused_ms)
+        self._say(ts_ms, "warning", "node did not run; no member is blamed for it", seconds=seconds)
+
+    def _stepped(self, ts_ms: int, event: ClockStepped) -> None:
+        seconds = _seconds(event.stepped_ms)
+        self._say(ts_ms, "warning", "the system's clock was set", by_seconds=seconds)
+
     def _stopped(self, ts_ms: int, event: NodeStopped) -> None:
         self._say(ts_ms, "info", "node stopped", reason=event.reason)
 
     _HANDLERS: ClassVar[Mapping[type[Event], Callable[[RebalanceLog, int, Any], None]]] = {
+        ClockStepped: _stepped,
         GroupDeleted: _deleted,
         GroupRecovered: _recovered,
         IdUnclaimed: _unclaimed,
@@ -309,6 +320,7 @@ class RebalanceLog:
         MemberGone: _gone,
         MemberJoined: _joined,
         MemberReplaced: _replaced,
+        NodePaused: _paused,
         NodeStarted: _started,
         NodeStopped: _stopped,
         OffsetsDeleted: _offsets_deleted,

@@ -173,7 +173,7 @@ class GroupShard(ServedShard[tuple["Replies", Call]]):
         """Let the shard's groups know about a topic; `settled` tells when they do for good."""
         if self._lease is None:
             return  # Whoever has the shard sees to it.
-        entry = _TopicChange(topic, change, self._clock.now_ms())
+        entry = _TopicChange(topic, change, self._clock.date_ms())
         self._changes.append(entry)
         self._tell(entry, END_OF_TIME_MS)
 
@@ -225,11 +225,11 @@ class GroupShard(ServedShard[tuple["Replies", Call]]):
             queue.put(self._packing.pack(outcome.records))
             queue.when_durable(self._ends.note, outcome.records, self._ends.deletions)
         if outcome.replies or outcome.events:
-            queue.when_durable(self._send, outcome, now_ms)
+            queue.when_durable(self._send, outcome, self._clock.date_of(now_ms))
 
-    def _send(self, outcome: Outcome, now_ms: int) -> None:
+    def _send(self, outcome: Outcome, date_ms: int) -> None:
         for ticket, message in outcome.replies:
             if self._open.pop(ticket, None) is not None:
                 ticket.reply(message)
         for event in outcome.events:
-            self._observe(now_ms, event)
+            self._observe(date_ms, event)

@@ -180,7 +180,7 @@ class CatalogueShard(ServedShard["Exchange"]):
         """
         catalogue, queue = self._catalogue, self._queue
         if catalogue is not None and queue is not None:
-            self._note(catalogue.ensure(name, partitions, self._clock.now_ms()))
+            self._note(catalogue.ensure(name, partitions, self._clock.date_ms()))
             await queue.settle()
         if catalogue is None or self._catalogue is not catalogue:
             raise StoreError(f"Topic '{name}' could not be stored; the log says why.")
@@ -199,7 +199,7 @@ class CatalogueShard(ServedShard["Exchange"]):
         try:
             if self._catalogue is None or self._queue is None:
                 raise AssertionError("a request without a catalogue")  # noqa: TRY301
-            answer = self._catalogue.handle(message, version, now_ms)
+            answer = self._catalogue.handle(message, version, self._clock.date_of(now_ms))
             if answer.hits:
                 self._limit_log.note(answer.hits, now_ms)
             deletion = self._begin_deletion(answer)

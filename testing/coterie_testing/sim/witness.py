@@ -19,6 +19,7 @@ from coterie_protocol.journal import (
     RebalanceCompleted,
     RebalanceStarted,
 )
+from coterie_testing.sim.node_time import NodeTime
 from coterie_testing.sim.story import Story
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import World
@@ -72,6 +73,8 @@ class WatchfulEye:
         self._excused_until_s: dict[Worker, float] = {}
         self._by_member_id: dict[str, Worker] = {}
         self._story = Story()
+        #: What the coordinator makes of its time.
+        self.node_time = NodeTime(world)
         #: The first thing that must not have happened.
         self.violation: Violation | None = None
         #: Until when it is no wonder that a topic's offsets are not what they were.
@@ -191,8 +194,14 @@ class WatchfulEye:
 
     # -- what the coordinator tells ------------------------------------------------------------
 
-    def journalled(self, ts_ms: int, event: Event) -> None:
-        """The journal tells a story that can be true, and a good one."""
+    def journalled(self, ts_ms: int, event: Event, wall_ms: int | None = None) -> None:
+        """The journal tells a story that can be true, and a good one.
+
+        `wall_ms` is what the system's clock shows on the coordinator's machine.
+        """
+        if wall_ms is not None:
+            for complaint in self.node_time.hear(ts_ms, event, wall_ms):
+                self._blame(complaint)
         for complaint in self._story.hear(ts_ms, event):
             self._blame(complaint)
         match event:

@@ -23,6 +23,8 @@ PROFILES: Final = {
     "clocks": FaultOptions(worker_clock_jump=4, add_worker=2, stop_worker=2, long=True),
     "crowd": FaultOptions(add_worker=4, stop_worker=1),
     "newcomers": FaultOptions(add_worker=4, stop_worker=3, slow_network=2),
+    "pauses": FaultOptions(pause_coordinator=3, add_worker=2, slow_network=1, long=True),
+    "coordinator's clock": FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True),
     "rifts": FaultOptions(part_worker=3, add_worker=2, long=True),
     "namesakes and restarts": FaultOptions(twin_worker=4, restart_worker=2, kill_coordinator=4),
     "standstills": FaultOptions(part_coordinator=3, slow_network=2, add_worker=1, long=True),
@@ -60,7 +62,7 @@ def run_for(seed: int, profile: str) -> Run:
         run.options,
         workers=workers,
         static=workers if profile.startswith("namesakes") else 0,
-        trouble_s=40.0 if profile == "rifts" else 10.0,
+        trouble_s=40.0 if profile in ("rifts", "pauses", "coordinator's clock") else 10.0,
     )
     return Run(seed, profile, options, plan(seed, PROFILES[profile], options.trouble_s))
 

@@ -23,6 +23,7 @@ from coterie_client.membership.offsets import Commits
 from coterie_client.work.crew import Crew
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server import packing
+from coterie_server.clock import Clock
 from coterie_server.group import checks, joining, ledger, membership, offsets, rebalancing, recovery
 from coterie_server.group.commit_order import CommitOrder
 from coterie_server.group.group import Group
@@ -260,6 +261,25 @@ def journal_skips_a_start(prepare: Any, turn: Turn, group: Group, *rest: Any) ->
     prepare(turn, group, *rest)
     if completing:
         del turn.outcome.events[events:]
+
+
+@_mutant(Clock, "_counted_ms", "pauses")
+def pauses_are_silence(counted: Any, clock: Clock, stretch_ms: int, **late: bool) -> int:
+    """Time during which the node did not run counts as its members' silence."""
+    return stretch_ms if clock._started else int(counted(clock, stretch_ms, **late))
+
+
+@_mutant(Clock, "_set_date", "coordinator's clock")
+def date_read_once(_: Any, clock: Clock, date_ms: int, wall_ms: int) -> None:
+    """The date is the one of the node's start and the time that has passed since."""
+    clock._date_ms, clock._wall_ms = date_ms, wall_ms
+
+
+@_mutant(Clock, "_set_date", "coordinator's clock")
+def date_goes_back(_: Any, clock: Clock, date_ms: int, wall_ms: int) -> None:
+    """The date follows the system's clock even when that is set back."""
+    del date_ms
+    clock._date_ms = clock._wall_ms = wall_ms
 
 
 # -- the client ------------------------------------------------------------------------------------
