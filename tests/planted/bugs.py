@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
+from coterie_client import checks, group
+from coterie_client.membership import offsets as commits
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.serving import leases, shard, topics
+from coterie_server import clock
+from coterie_server.group import membership
+from coterie_server.http import hosts, listing
+from coterie_server.net import connection, hanging_up
+from coterie_server.serving import leases, parked_fetches, shard, topics
 from coterie_server.store import _transaction, guard, schema, sqlite
-from coterie_server.topics import to_stored
+from coterie_server.topics import ends, fetch, to_stored
 
 __all__ = ["BUGS", "Bug"]
 
@@ -135,3 +141,90 @@ def foreign_writes_ignored(*_: Any) -> None:
 @_bug(_transaction, "check_record", "tests/server/store/test_damage.py")
 def checksums_ignored(*_: Any) -> None:
     """A record that is not what was written is read."""
+
+
+# -- connections and pages -------------------------------------------------------------------------
+
+
+@_bug(connection.Connection, "_work_off", "tests/server/net/test_reading.py")
+def backlog_leaves_reading_off(work_off: Any, client: Any) -> None:
+    """A connection whose pipeline outlasts a turn is never read again."""
+    going_on = connection.Connection._go_on
+    with patch.object(
+        connection.Connection,
+        "_go_on",
+        lambda self: going_on(self) if self._backlog or self._full else None,
+    ):
+        work_off(client)
+
+
+@_bug(hanging_up, "_is_closed", "tests/server/net")
+def client_gone_unseen(*_: Any) -> bool:
+    """A client that goes while nothing is read from it is not missed."""
+    return False
+
+
+@_bug(parked_fetches.ParkedFetches, "_drop", "tests/server/serving/test_parked_fetches.py")
+def fetch_outlives_its_client(*_: Any) -> None:
+    """A Fetch whose client has gone waits on."""
+
+
+@_bug(fetch, "_is_worth_waiting_for", "tests/server/topics/test_fetch.py")
+def fetch_waits_in_vain(*_: Any) -> bool:
+    """A Fetch waits for partitions that do not exist."""
+    return True
+
+
+@_bug(hosts.Hosts, "knows", "tests/server/test_http.py")
+def rebound_name_let_through(*_: Any) -> bool:
+    """Whatever name a page was asked by is taken for the node's own."""
+    return True
+
+
+@_bug(listing, "_next_names", "tests/server/test_http.py")
+async def page_without_end(_: Any, names: list[str], query: Any) -> list[str]:
+    """A page has all groups, however many there are."""
+    return sorted(name for name in names if query.after is None or name > query.after)
+
+
+# -- what clients are told -------------------------------------------------------------------------
+
+
+@_bug(ends.PartitionEnds, "end", "tests/server/topics/test_list_offsets.py")
+def partitions_end_at_zero(*_: Any) -> int:
+    """A partition ends at 0, whatever was committed for it."""
+    return 0
+
+
+@_bug(membership, "hear", "tests/server/serving/test_heartbeats_at_once.py")
+def any_generation_is_heard(hear: Any, shard_: Any, message: Any, now_ms: int) -> Any:
+    """A heartbeat of a generation long gone is answered as if all were well."""
+    known = shard_.groups.get(message.group_id)
+    if known is not None:
+        message = replace(message, generation_id=known.generation)
+    return hear(shard_, message, now_ms)
+
+
+@_bug(clock.Clock, "_set_date", "tests/server/test_clock.py")
+def date_never_set_again(_: Any, node_clock: Any, date_ms: int, wall_ms: int) -> None:
+    """A node goes by the date at which it was started."""
+    node_clock._date_ms, node_clock._wall_ms = date_ms, wall_ms
+
+
+# -- the client ------------------------------------------------------------------------------------
+
+
+@_bug(checks, "must_be", "tests/client/test_options.py")
+def options_unchecked(*_: Any) -> None:
+    """An option that makes no sense is taken."""
+
+
+@_bug(group, "require_async", "tests/client/group")
+def sync_work_tried_for_ever(*_: Any) -> None:
+    """Work that can't be awaited is begun, and fails, again and again."""
+
+
+@_bug(commits.Commits, "_again", "tests/client/membership/test_commits.py")
+def unsettled_commits_forgotten(_: Any, self: Any, _unfinished: Any) -> None:
+    """A commit that was not answered is not sent again."""
+    self._sent = {}
