@@ -131,7 +131,7 @@ def _values_of(value: Any, version: int) -> Any:
     return [
         _values_of(getattr(value, spec.name), version)
         for spec in declaration_of(type(value)).fields
-        if version in spec.versions
+        if version in spec.versions and not spec.is_own  # others can't read what is Coterie's own
     ]
 
 

@@ -19,7 +19,7 @@ from coterie_client.membership import offsets as commits
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server import clock
 from coterie_server.group import membership
-from coterie_server.http import hosts, listing
+from coterie_server.http import hosts
 from coterie_server.net import connection, hanging_up
 from coterie_server.serving import leases, parked_fetches, shard, topics
 from coterie_server.store import _transaction, guard, schema, sqlite
@@ -179,12 +179,6 @@ def fetch_waits_in_vain(*_: Any) -> bool:
 def rebound_name_let_through(*_: Any) -> bool:
     """Whatever name a page was asked by is taken for the node's own."""
     return True
-
-
-@_bug(listing, "_next_names", "tests/server/test_http.py")
-async def page_without_end(_: Any, names: list[str], query: Any) -> list[str]:
-    """A page has all groups, however many there are."""
-    return sorted(name for name in names if query.after is None or name > query.after)
 
 
 # -- what clients are told -------------------------------------------------------------------------

@@ -143,9 +143,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle the requests that these bytes complete, or keep them until there is room."""
-        if self.gone:
-            return
         registry = self._registry
+        if self.gone or registry.stopping:
+            return  # What came before may have been dropped, and nothing leaps over it.
         registry.bytes_in += len(data)
         self._active_at = now = registry.now()
         self._silent = False

@@ -267,6 +267,22 @@ def test_pipeline_longer_than_a_turn_with_its_first_request_parked() -> None:
     assert len(handler.exchanges) == 5
 
 
+def test_server_that_stops_takes_nothing_that_comes_late() -> None:
+    """What the pipeline still had is dropped, so what comes behind it would leap over it."""
+    handler = Dawdling()
+    room = Room(handler)
+    room.registry.stopwatch = lambda: handler.passed_s
+    visit = room.visit()
+    visit.send(b"".join(heartbeat(number) for number in range(4)))
+    taken = len(handler.exchanges)
+    assert taken < 4
+    visit.connection.stop()
+    room.registry.stopping = True
+    visit.send(heartbeat(4))
+    room.turn()
+    assert len(handler.exchanges) == taken
+
+
 def test_close_is_seen_though_nothing_is_read() -> None:
     """With as many requests parked as may be, the client goes; so does all that it left."""
     room = Room(handler := Parking(), Limits(max_requests_in_flight=2))
