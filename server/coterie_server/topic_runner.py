@@ -164,10 +164,13 @@ class TopicRunner:
                 self._send(exchange, replace(answer, message=outdated(message, topic)))
 
     def _store_and_tell(self, answer: Answer) -> None:
-        if answer.records and self._pump is not None:
-            self._pump.put([to_stored(record) for record in answer.records])
+        pump = self._pump
+        if pump is None:
+            raise AssertionError("an answer of a catalogue without a pump")
+        if answer.records:
+            pump.put([to_stored(record) for record in answer.records])
         for change in answer.changes:
-            self._on_change(change)
+            pump.when_durable(self._on_change, change)
 
     def _answer(self, exchange: Exchange, answer: Answer) -> None:
         if answer.wait_ms:

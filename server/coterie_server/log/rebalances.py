@@ -269,6 +269,8 @@ class RebalanceLog:
     # -- the node ------------------------------------------------------------------------------
 
     def _recovered(self, _ts_ms: int, event: GroupRecovered) -> None:
+        if not event.members:
+            return
         self._states[event.state] += 1
         self._members += len(event.members)
 

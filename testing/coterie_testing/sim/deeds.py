@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVarTuple
 
 from coterie_client.admin import Admin
+from coterie_client.errors import ConnectionLostError
 from coterie_client.membership import Phase
+from coterie_protocol.errors import RequestTimedOutError
 from coterie_protocol.exceptions import CoterieError
 from coterie_testing.sim.coordinator import ADDRESS
 from coterie_testing.sim.faults import Fault
@@ -136,14 +138,14 @@ class Deeds:
         if worker is None:
             return None
         worker.process.pause()
-        self._scene.eye.paused(worker)
+        self._scene.eye.excuses.paused(worker)
         self._later(fault, lambda: self._go_on(worker))
         return f"{worker.name} for {fault.seconds:g} s"
 
     def _go_on(self, worker: Worker) -> None:
         if worker.process.is_paused:
             worker.process.resume()
-            self._scene.eye.went_on(worker)
+            self._scene.eye.excuses.went_on(worker)
 
     def _kill_coordinator(self, fault: Fault) -> str:
         self._scene.coordinator.kill()
@@ -235,10 +237,14 @@ class Deeds:
         return f"{topic}, now with {fault.amount + 1} partitions"
 
     async def _recreate(self, admin: Admin, topic: str, partitions: int) -> None:
-        # From now on its offsets may be gone, whatever the answer is.
-        self._scene.eye.topic_goes(topic)
-        await admin.topics.delete(topic)
-        self._scene.eye.topic_goes(topic)
+        eye = self._scene.eye
+        number = eye.offsets.deletion_asked(topic)
+        try:
+            await admin.topics.delete(topic)
+        except CoterieError as error:
+            eye.deletion_failed(topic, number, in_doubt=_is_in_doubt(error))
+            raise
+        eye.offsets.deletion_done(topic, number)
         await admin.topics.create(topic, partitions=partitions)
 
     def _remove_member(self, fault: Fault) -> str | None:
@@ -246,6 +252,7 @@ class Deeds:
         if worker is None or not worker.group.member_id:
             return None
         member_id = worker.group.member_id
+        self._scene.eye.excuses.removal_asked(member_id)
         self._ask(lambda admin: admin.members.remove(worker.group_id, member_id=member_id))
         return worker.name
 
@@ -271,3 +278,10 @@ class Deeds:
             self.unfinished -= 1
 
         self._admin.create_task(ask())
+
+
+def _is_in_doubt(error: CoterieError) -> bool:
+    """Whether a request that failed may have been carried out all the same."""
+    notes = getattr(error, "__notes__", ())
+    is_unanswered = isinstance(error, ConnectionLostError | RequestTimedOutError)
+    return is_unanswered or any("may have been carried out" in note for note in notes)

@@ -14,6 +14,7 @@ from coterie_client.assignors import (
     StickyAssignor,
 )
 from coterie_client.membership.events import Event as ClientEvent
+from coterie_protocol.errors import FencedInstanceIdError
 from coterie_protocol.journal import Event
 from coterie_server.group import GroupState
 from coterie_server.settings import Settings
@@ -28,6 +29,10 @@ from coterie_testing.virtual import Disk, Network, NetworkOptions, World
 __all__ = ["ASSIGNORS", "Scene", "SceneOptions"]
 
 GROUP: Final = "g"
+
+#: For so long a group has to be well before it counts as settled.  What was on its way when the
+#: trouble ended may still come: the join of a process that has given up, or its silent farewell.
+_CALM_S: Final = 5.0
 
 #: So many rebalances need no group that is let alone.
 _STORM: Final = 100
@@ -110,7 +115,6 @@ class Scene:
         self._advance(options.trouble_s)
         self._make_whole()
         self._wait_until_settled()
-        self._advance(5.0)
         self._check_end()
         self._leave()
 
@@ -140,9 +144,11 @@ class Scene:
             self.add_worker()
 
     def _wait_until_settled(self) -> None:
+        """Wait until the group is well and stays well."""
         until_s = self.world.now_s + self.options.patience_s
         most = self.eye.counts["rebalances completed"] + _STORM
-        while not self._is_settled():
+        well_since_s: float | None = None
+        while well_since_s is None or self.world.now_s < well_since_s + _CALM_S:
             if self.eye.counts["rebalances completed"] > most:
                 raise Violation(f"rebalances do not end: {self.describe()}")
             if not self.running and not self._deeds.unfinished:
@@ -150,6 +156,10 @@ class Scene:
             if self.world.now_s >= until_s:
                 raise Violation(f"the group is not well again: {self.describe()}")
             self._advance(0.25)
+            if not self._is_settled():
+                well_since_s = None
+            elif well_since_s is None:
+                well_since_s = self.world.now_s
 
     def _is_settled(self) -> bool:
         if self._deeds.unfinished or not self.coordinator.is_up or self.coordinator.node is None:
@@ -166,11 +176,12 @@ class Scene:
 
     def _check_end(self) -> None:
         self.eye.check_settled(self.running, self._partitions())
-        self._check_errors()
         node = self.coordinator.node
         group = node.group(GROUP) if node is not None else None
-        if group is None:
+        if node is None or group is None:
             raise Violation("the group is gone")
+        self.eye.check_topics(node.topics.counts)
+        self._check_errors()
         parked = [m.id for m in group.members.values() if m.join is not None or m.sync is not None]
         if parked:
             raise Violation(f"requests are parked for ever: {parked}")
@@ -178,10 +189,10 @@ class Scene:
             if worker.error is not None and not self._may_fail(worker):
                 raise Violation(f"{worker.name} failed: {worker.error!r}")
 
-    @staticmethod
-    def _may_fail(worker: Worker) -> bool:
-        # Whoever takes a name over ends its former bearer.
-        return worker.options.instance is not None
+    def _may_fail(self, worker: Worker) -> bool:
+        """Whether its error says that another process took its name, and there is one."""
+        is_fenced = isinstance(worker.error, FencedInstanceIdError)
+        return is_fenced and self.eye.excuses.is_contested(worker)
 
     def _leave(self) -> None:
         """Everybody leaves, and nothing is left behind."""
@@ -224,6 +235,7 @@ class Scene:
         assignors = ASSIGNORS[assignor or self.options.assignor]()
         worker = Worker(self.world, self.network, self.eye, name, GROUP, options, assignors)
         self.workers.append(worker)
+        self.eye.excuses.started(worker)
         worker.on_event = partial(self._happened, worker)
         worker.start()
         return worker

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from coterie_client import Partition
@@ -12,12 +12,13 @@ from coterie_client.membership.events import Event as ClientEvent
 from coterie_protocol.journal import (
     Event,
     MemberGone,
-    MemberReplaced,
     OwnershipConflict,
     PhaseJoined,
     RebalanceCompleted,
     RebalanceStarted,
 )
+from coterie_testing.sim.excuses import Excuses
+from coterie_testing.sim.offsets import Offsets
 from coterie_testing.sim.story import Story
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import World
@@ -26,21 +27,11 @@ __all__ = ["Violation", "WatchfulEye"]
 
 TopicPartition = tuple[str, int]
 
-#: What a process that was paused gets to notice, once it goes on, that the world did not wait.
-_GRACE_S = 1.0
-
-#: How long a process may not know that somebody else put an end to its membership: at most as long
-#: as it may go without a sign of life from the coordinator.
-_UNAWARE_S = 10.0
-
 #: How members are dropped that are silent or late.
 _EXPIRIES = frozenset({"session_expired", "join_expired", "rebalance_expired", "sync_expired"})
 
 #: How much time has to pass within a generation until there are other tokens.
 _TICK_S = 0.1
-
-#: How long it may take until everybody knows that a topic is not what it was.
-_GOODBYE_S = 30.0
 
 
 class Violation(AssertionError):  # noqa: N818  # what was looked for
@@ -58,29 +49,25 @@ class _Seen:
     #: Who had it last, and since when.
     owner: Worker | None = None
     taken_s: float = 0.0
-    #: The highest offset that somebody was told is stored, and the highest that anybody asked for.
-    stored: int = 0
-    asked: int = 0
 
 
 class WatchfulEye:
     """Sees what workers do and what the journal says, and raises `Violation`.
 
-    A process that was paused can't know it, and one whose membership an administrator ended, or
-    whose name another process took over, learns it a little later: what they do meanwhile is
-    nobody's fault, and what fencing tokens are for.  Such acts are counted as `fenced`.
+    Some can't know for a while that they are out (see `Excuses`): what they do meanwhile is what
+    fencing tokens are for.  Such acts are counted as `fenced`.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._seen: dict[TopicPartition, _Seen] = {}
-        self._excused_until_s: dict[Worker, float] = {}
-        self._by_member_id: dict[str, Worker] = {}
         self._story = Story()
+        #: Who can't know better.
+        self.excuses = Excuses(world)
+        #: What was committed.
+        self.offsets = Offsets()
         #: The first thing that must not have happened.
         self.violation: Violation | None = None
-        #: Until when it is no wonder that a topic's offsets are not what they were.
-        self._forgotten_until_s: dict[str, float] = {}
         #: What happened, by name.
         self.counts: Counter[str] = Counter()
         #: Whether nothing befalls machines and networks, so that nobody is ever late.
@@ -100,12 +87,12 @@ class WatchfulEye:
     def started(self, worker: Worker, partition: Partition) -> None:
         """Nobody else may be at it, and the token must be a new one."""
         seen = self._seen.setdefault(partition.key, _Seen())
-        if partition.token < seen.token and self._is_excused(worker):
+        if partition.token < seen.token and self.excuses.cover(worker):
             # It does not know yet that it is out, and begins what another has begun since.
             seen.running[worker] = partition.token
             self.counts["unaware starts"] += 1
             return
-        others = [other for other in seen.running if not self._is_excused(other)]
+        others = [other for other in seen.running if not self.excuses.cover(other)]
         if others:
             names = ", ".join(other.name for other in others)
             self._blame(f"{partition} has two workers: {worker.name} and {names}")
@@ -131,22 +118,17 @@ class WatchfulEye:
 
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """What was stored must be there."""
-        seen = self._seen[partition.key]
-        if offset < seen.stored:
-            self._blame(
-                f"{partition}: {worker.name} was told offset {offset}, but {seen.stored} was stored"
-            )
-        if offset > seen.asked:
-            self._blame(f"{partition}: offset {offset} was never committed")
+        for complaint in self.offsets.read(partition.key, offset, worker.name):
+            self._blame(complaint)
 
     def touched(self, worker: Worker, partition: Partition, offset: int) -> None:
         """Only the newest owner may do something, or a fence must be able to tell."""
         seen = self._seen[partition.key]
-        seen.asked = max(seen.asked, offset)
+        self.offsets.ask(partition.key, offset)
         if not partition.is_owned:
             self._blame(f"{partition}: {worker.name} works on what its own client says is lost")
         if partition.token < seen.token:
-            if not self._is_excused(worker):
+            if not self.excuses.cover(worker):
                 self._blame(f"{partition}: {worker.name} works on it with an old token")
             self.counts["fenced acts"] += 1
         self.counts["acts"] += 1
@@ -155,10 +137,9 @@ class WatchfulEye:
         """From now on the offset must not be forgotten."""
         seen = self._seen[partition.key]
         # It may have passed long before its worker hears so; the journal tells when.
-        if partition.token < seen.token and not self._is_excused(worker):
+        if partition.token < seen.token and not self.excuses.cover(worker):
             self._blame(f"{partition}: a commit of {worker.name} passed with an old token")
-        if self._world.now_s > self._forgotten_until_s.get(partition.topic, -1.0):
-            seen.stored = max(seen.stored, offset)
+        self.offsets.confirm(partition.key, offset)
         self.counts["commits"] += 1
 
     def ended(self, worker: Worker, partition: Partition) -> None:
@@ -173,7 +154,7 @@ class WatchfulEye:
     def happened(self, worker: Worker, event: ClientEvent) -> None:
         """Count it, and learn who is who."""
         if isinstance(event, GroupJoined):
-            self._by_member_id[event.member_id] = worker
+            self.excuses.joined(worker, event.member_id)
             newest = self._story.generation(worker.group_id)
             if event.generation > newest:
                 self._blame(f"{worker.name} is in generation {event.generation}, after {newest}")
@@ -183,30 +164,13 @@ class WatchfulEye:
             )
         self.counts[f"client: {event.text}"] += 1
 
-    # -- what is done to them ------------------------------------------------------------------
-
-    def paused(self, worker: Worker) -> None:
-        """From now on it is not to blame."""
-        self._excused_until_s[worker] = float("inf")
-
-    def went_on(self, worker: Worker) -> None:
-        """In a moment it is to blame again."""
-        self._excuse(worker, _GRACE_S)
-
-    def _excuse(self, worker: Worker | None, seconds: float) -> None:
-        if worker is not None:
-            until_s = self._world.now_s + seconds
-            self._excused_until_s[worker] = max(self._excused_until_s.get(worker, 0.0), until_s)
-
-    def _is_excused(self, worker: Worker) -> bool:
-        return self._world.now_s <= self._excused_until_s.get(worker, -1.0)
-
-    def topic_goes(self, topic: str) -> None:
-        """Its offsets are forgotten, and rightly so, though not everybody knows at once."""
-        self._forgotten_until_s[topic] = self._world.now_s + _GOODBYE_S
-        for (name, _), seen in self._seen.items():
-            if name == topic:
-                seen.stored = 0
+    def deletion_failed(self, topic: str, number: int, *, in_doubt: bool) -> None:
+        """An administrator was told that a topic is not deleted, or was told nothing."""
+        if in_doubt:
+            self.offsets.deletion_unanswered(topic, number)
+            return
+        for complaint in self.offsets.deletion_refused(topic, number):
+            self._blame(complaint)
 
     # -- what the coordinator tells ------------------------------------------------------------
 
@@ -214,11 +178,10 @@ class WatchfulEye:
         """The journal tells a story that can be true, and a good one."""
         for complaint in self._story.hear(ts_ms, event):
             self._blame(complaint)
+        for complaint in self.offsets.hear(event):
+            self._blame(complaint)
+        self.excuses.hear(event)
         match event:
-            case MemberReplaced(former_member=name):
-                self._excuse(self._by_member_id.get(name), _UNAWARE_S)
-            case MemberGone(member=name, how="left"):
-                self._excuse(self._by_member_id.get(name), _UNAWARE_S)
             case MemberGone() if event.how in _EXPIRIES:
                 self._expired(event)
             case OwnershipConflict():
@@ -230,7 +193,7 @@ class WatchfulEye:
     def _expired(self, event: MemberGone) -> None:
         """Nobody is dropped for being silent or late whom nothing has befallen."""
         self.counts[f"dropped: {event.how}"] += 1
-        worker = self._by_member_id.get(event.member)
+        worker = self.excuses.worker(event.member)
         if self.is_calm and worker is not None and worker.is_running:
             self._blame(f"{worker.name} was dropped, and nothing is wrong with it: {event}")
 
@@ -240,6 +203,11 @@ class WatchfulEye:
             self._blame(f"the leader gave away what another member has: {event}")
 
     # -- when everything has calmed down -------------------------------------------------------
+
+    def check_topics(self, existing: Container[str]) -> None:
+        """What was said of deletions is true."""
+        for complaint in self.offsets.check(existing):
+            self._blame(complaint)
 
     def check_settled(
         self, workers: Iterable[Worker], partitions: Iterable[TopicPartition]
