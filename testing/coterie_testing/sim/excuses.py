@@ -33,6 +33,7 @@ class Excuses:
     def __init__(self, world: World) -> None:
         self._world = world
         self._until_s: dict[Worker, float] = {}
+        self._paused: set[Worker] = set()
         self._by_member_id: dict[str, Worker] = {}
         #: The members that an administrator asked to remove.
         self._unwanted: set[str] = set()
@@ -40,7 +41,7 @@ class Excuses:
 
     def cover(self, worker: Worker) -> bool:
         """Whether a worker can't know better at this moment."""
-        return self._world.now_s <= self._until_s.get(worker, -1.0)
+        return worker in self._paused or self._world.now_s <= self._until_s.get(worker, -1.0)
 
     def is_contested(self, worker: Worker) -> bool:
         """Whether another process was started under a worker's name, so that one is fenced."""
@@ -64,11 +65,12 @@ class Excuses:
 
     def paused(self, worker: Worker) -> None:
         """A process stands still."""
-        self._until_s[worker] = float("inf")
+        self._paused.add(worker)
 
     def went_on(self, worker: Worker) -> None:
         """A process that stood still goes on, and does at once what was due."""
-        self._until_s[worker] = self._world.now_s
+        self._paused.discard(worker)
+        self._excuse(worker, 0.0)
 
     def removal_asked(self, member_id: str) -> None:
         """An administrator wants a member out."""
@@ -102,5 +104,8 @@ class Excuses:
         """
         worker = self._by_member_id.pop(member_id, None)
         if worker is not None:
-            until_s = self._world.now_s + worker.options.session_timeout * _LEASE
-            self._until_s[worker] = max(self._until_s.get(worker, 0.0), until_s)
+            self._excuse(worker, worker.options.session_timeout * _LEASE)
+
+    def _excuse(self, worker: Worker, seconds: float) -> None:
+        until_s = self._world.now_s + seconds
+        self._until_s[worker] = max(self._until_s.get(worker, 0.0), until_s)

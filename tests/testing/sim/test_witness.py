@@ -221,6 +221,18 @@ def test_excuse_is_not_made_longer_by_what_is_told_again(scene: Scene) -> None:
     assert not scene.eye.excuses.cover(cast(Worker, scene.ann))
 
 
+def test_pause_does_not_end_another_excuse(scene: Scene) -> None:
+    """Who was removed before it was paused still can't know that when it goes on."""
+    ann = cast(Worker, scene.ann)
+    scene.eye.excuses.removal_asked("ann")
+    scene.joined(scene.ann)
+    scene.eye.excuses.hear(gone("ann", "left"))
+    scene.eye.excuses.paused(ann)
+    scene.eye.excuses.went_on(ann)
+    scene.world.run(1.0)
+    assert scene.eye.excuses.cover(ann)
+
+
 @pytest.mark.parametrize("names", [(), ("ann",)])
 def test_removal_may_be_told_by_the_next_life_of_the_node(
     scene: Scene, names: tuple[str, ...]
