@@ -16,6 +16,7 @@ from coterie_server.node import Node, NodeOptions
 from coterie_server.settings import Settings
 from coterie_server.store import StoreError
 from coterie_server.topics import Catalogue
+from coterie_testing.sim.wire import Wire
 from coterie_testing.virtual import Disk, DiskStore, Network, Process, World
 
 __all__ = ["ADDRESS", "Coordinator"]
@@ -67,11 +68,12 @@ class _Gated:
     """A node that gets what its gate leaves it."""
 
     node: Node
-    gate: Callable[[Exchange], bool]
+    gate: Callable[[Exchange], bool] | None
+    wire: Wire
 
     def handle(self, exchange: Exchange) -> None:
-        if not self.gate(exchange):
-            self.node.handle(exchange)
+        if self.gate is None or not self.gate(exchange):
+            self.node.handle(self.wire.tap(exchange))
 
 
 @dataclass(slots=True)
@@ -88,8 +90,12 @@ class Coordinator:
     process: Process | None = None
     node: Node | None = None
     lives: int = 0
+    #: When it was killed last.
+    died_s: float = float("-inf")
     #: The topics are made once; what becomes of them then is up to people.
     has_served: bool = False
+    #: What goes in and out.
+    wire: Wire = field(default_factory=Wire)
     #: Told of everything that is journalled.
     on_event: Callable[[int, Event], None] | None = None
     #: Sees each request first, and may keep it.
@@ -123,6 +129,8 @@ class Coordinator:
         """`kill -9`."""
         if self.process is not None:
             self.process.kill()
+            self.died_s = self.world.now_s
+            self.wire.crashed()
         self.node = None
 
     async def _serve(self, process: Process) -> None:
@@ -157,7 +165,7 @@ class Coordinator:
         await node.start({} if self.has_served else dict(self.topics))
         self.has_served = True
         registry = Registry(
-            _Gated(node, self.gate) if self.gate is not None else node,
+            _Gated(node, self.gate, self.wire),
             connection_limits(settings),
             now=process.time,
             call_soon=process.call_soon,

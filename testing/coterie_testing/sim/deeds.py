@@ -245,6 +245,7 @@ class Deeds:
             eye.deletion_failed(topic, number, in_doubt=_is_in_doubt(error))
             raise
         eye.offsets.deletion_done(topic, number)
+        eye.offsets.creation_asked(topic)
         await admin.topics.create(topic, partitions=partitions)
 
     def _remove_member(self, fault: Fault) -> str | None:

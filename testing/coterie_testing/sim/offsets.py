@@ -34,6 +34,8 @@ class _Topic:
 
     #: Whether it is there, by the journal; None before that says so.
     is_there: bool | None = None
+    #: Whether it was asked for since it went, so that it may be there although nobody was told.
+    is_wanted: bool = False
     #: How often it is known to have been deleted.
     deletions: int = 0
     #: Deletions that were asked for and have no answer, with how often it had been deleted before.
@@ -118,6 +120,10 @@ class Offsets:
         else:
             del known.doubts[number]
 
+    def creation_asked(self, topic: str) -> None:
+        """A topic is about to be made."""
+        self._topics[topic].is_wanted = True
+
     # -- what the journal tells ----------------------------------------------------------------
 
     def hear(self, event: Event) -> Iterator[str]:
@@ -129,7 +135,7 @@ class Offsets:
                 yield from self._forgotten(event)
             case TopicChanged(topic=name, change="deleted"):
                 self._deleted(name)
-                self._topics[name].is_there = False
+                self._topics[name].is_there = self._topics[name].is_wanted = False
             case TopicChanged(topic=name, change="created"):
                 yield from self._created(name, event)
 
@@ -181,7 +187,7 @@ class Offsets:
         for name, topic in self._topics.items():
             if name in existing:
                 yield from topic.suspicions
-                if topic.is_there is False:
+                if topic.is_there is False and not topic.is_wanted:
                     yield f"the journal tells that topic {name} was deleted, and it is there"
 
 

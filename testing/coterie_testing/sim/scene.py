@@ -23,7 +23,7 @@ from coterie_testing.sim.coordinator import Coordinator
 from coterie_testing.sim.deeds import Deeds
 from coterie_testing.sim.faults import PEOPLE, Fault
 from coterie_testing.sim.witness import Violation, WatchfulEye
-from coterie_testing.sim.worker import Worker, WorkerOptions
+from coterie_testing.sim.worker import METADATA_MAX_AGE_S, Worker, WorkerOptions
 from coterie_testing.virtual import Disk, Network, NetworkOptions, World
 
 __all__ = ["ASSIGNORS", "Scene", "SceneOptions"]
@@ -33,6 +33,11 @@ GROUP: Final = "g"
 #: For so long a group has to be well before it counts as settled.  What was on its way when the
 #: trouble ended may still come: the join of a process that has given up, or its silent farewell.
 _CALM_S: Final = 5.0
+
+#: A coordinator that is killed as a topic grows may not get to tell the group, and after its
+#: restart it does not know that.  The leader looks at the topics again when what it knows has
+#: reached its greatest age; a request and a rebalance take a moment.
+_NOTICED_S: Final = METADATA_MAX_AGE_S + 5.0
 
 #: So many rebalances need no group that is let alone.
 _STORM: Final = 100
@@ -170,9 +175,18 @@ class Scene:
         workers = self.running
         if any(not worker.group.is_settled for worker in workers):
             return False
+        if self._may_have_missed_growth() and self._ownerless():
+            return False
         # Members of processes that are no more are waited for, until their sessions end; and so
         # are processes whose names others bear by now, until they know it.
         return group.members.keys() == {worker.group.member_id for worker in workers}
+
+    def _may_have_missed_growth(self) -> bool:
+        return self.world.now_s < self.coordinator.died_s + _NOTICED_S
+
+    def _ownerless(self) -> bool:
+        owned = {each.key for worker in self.running for each in worker.group.owned}
+        return not owned.issuperset(self._partitions())
 
     def _check_end(self) -> None:
         self.eye.check_settled(self.running, self._partitions())
@@ -257,7 +271,7 @@ class Scene:
             self.on_event(who, event)
 
     def _journalled(self, ts_ms: int, event: Event) -> None:
-        self.eye.journalled(ts_ms, event)
+        self.eye.journalled(ts_ms, event, self.coordinator.wire)
         self.tell("coordinator", event)
 
     def _happened(self, worker: Worker, event: ClientEvent) -> None:

@@ -20,6 +20,7 @@ from coterie_protocol.journal import (
 from coterie_testing.sim.excuses import Excuses
 from coterie_testing.sim.offsets import Offsets
 from coterie_testing.sim.story import Story
+from coterie_testing.sim.wire import Wire
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import World
 
@@ -62,6 +63,7 @@ class WatchfulEye:
         self._world = world
         self._seen: dict[TopicPartition, _Seen] = {}
         self._story = Story()
+        self._expects_conflicts = False
         #: Who can't know better.
         self.excuses = Excuses(world)
         #: What was committed.
@@ -75,7 +77,7 @@ class WatchfulEye:
 
     def expect_conflicts(self) -> None:
         """The workers' assignors are broken on purpose: what they do is the guard's to mend."""
-        self._story.expects_conflicts = True
+        self._expects_conflicts = True
 
     def _blame(self, what: str) -> None:
         """Remember the first thing that went wrong: who did it might catch an exception."""
@@ -87,6 +89,7 @@ class WatchfulEye:
     def started(self, worker: Worker, partition: Partition) -> None:
         """Nobody else may be at it, and the token must be a new one."""
         seen = self._seen.setdefault(partition.key, _Seen())
+        self._check_member(worker, partition)
         if partition.token < seen.token and self.excuses.cover(worker):
             # It does not know yet that it is out, and begins what another has begun since.
             seen.running[worker] = partition.token
@@ -104,6 +107,13 @@ class WatchfulEye:
         seen.token, seen.owner, seen.taken_s = partition.token, worker, self._world.now_s
         seen.running[worker] = partition.token
         self.counts["partitions taken"] += 1
+
+    def _check_member(self, worker: Worker, partition: Partition) -> None:
+        """Who is out knows it before the coordinator says so: its lease ends sooner."""
+        member_id = worker.group.member_id
+        is_there = member_id in self._story.members(worker.group_id)
+        if not is_there and not self.excuses.cover(worker):
+            self._blame(f"{partition}: {worker.name} works on it, and {member_id!r} is no member")
 
     def _is_tie(self, worker: Worker, seen: _Seen) -> bool:
         """Whether a process took over from one of its own name, so soon that no token can tell.
@@ -127,6 +137,8 @@ class WatchfulEye:
         self.offsets.ask(partition.key, offset)
         if not partition.is_owned:
             self._blame(f"{partition}: {worker.name} works on what its own client says is lost")
+        else:
+            self._check_member(worker, partition)
         if partition.token < seen.token:
             if not self.excuses.cover(worker):
                 self._blame(f"{partition}: {worker.name} works on it with an old token")
@@ -174,8 +186,14 @@ class WatchfulEye:
 
     # -- what the coordinator tells ------------------------------------------------------------
 
-    def journalled(self, ts_ms: int, event: Event) -> None:
+    def journalled(self, ts_ms: int, event: Event, wire: Wire) -> None:
         """The journal tells a story that can be true, and a good one."""
+        for complaint in wire.hear(
+            event,
+            waits_for_members=self._story.waits_for_members(event.group),
+            patience_ms=self._story.patience_ms(event.group),
+        ):
+            self._blame(complaint)
         for complaint in self._story.hear(ts_ms, event):
             self._blame(complaint)
         for complaint in self.offsets.hear(event):
@@ -199,7 +217,7 @@ class WatchfulEye:
 
     def _conflicts(self, event: OwnershipConflict) -> None:
         self.counts["conflicts withheld" if event.withheld else "conflicts"] += 1
-        if not self._story.expects_conflicts:
+        if not (self._expects_conflicts and event.withheld):
             self._blame(f"the leader gave away what another member has: {event}")
 
     # -- when everything has calmed down -------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from coterie_client import Group, Partition, Release, Restart
 from coterie_client.assignors import Assignor
@@ -15,7 +15,11 @@ from coterie_protocol.exceptions import CoterieError
 from coterie_testing.sim.coordinator import ADDRESS
 from coterie_testing.virtual import Network, Process, World
 
-__all__ = ["Witness", "Worker", "WorkerOptions"]
+__all__ = ["METADATA_MAX_AGE_S", "Witness", "Worker", "WorkerOptions"]
+
+
+#: How old what a worker knows of the topics may get before it looks again.
+METADATA_MAX_AGE_S: Final = 20.0
 
 
 class Witness(Protocol):
@@ -94,7 +98,7 @@ class Worker:
             heartbeat_interval=options.heartbeat_interval,
             rebalance_timeout=options.rebalance_timeout,
             request_timeout=options.request_timeout,
-            metadata_max_age=20.0,
+            metadata_max_age=METADATA_MAX_AGE_S,
             close_timeout=options.close_timeout,
             on_event=self._note,
             dial=self.network.dialler(process),

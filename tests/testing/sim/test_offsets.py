@@ -219,6 +219,7 @@ def test_answer_that_is_lost_after_the_journal_told(scene: Scene) -> None:
     ("then", "complaint"),
     [
         (lambda scene: scene.hear(changed("created")), ""),
+        (lambda scene: scene.offsets.creation_asked("t"), ""),
         (lambda _: None, "the journal tells that topic t was deleted, and it is there"),
     ],
 )

@@ -17,6 +17,7 @@ from coterie_protocol.journal import (
     MemberReplaced,
     OwnershipConflict,
 )
+from coterie_testing.sim.wire import Wire
 from coterie_testing.sim.witness import WatchfulEye
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import World
@@ -65,6 +66,9 @@ class Scene:
         self.world = World()
         self.eye = WatchfulEye(self.world)
         self.ann, self.bob = Somebody("ann"), Somebody("bob")
+        #: The members, by the journal.
+        self.members = {"ann", "bob"}
+        self.eye.__dict__["_story"].members = lambda _: self.members
 
     def do(self, what: str, who: Somebody, share: Share, *offset: int) -> None:
         """Have somebody do something to a partition."""
@@ -79,7 +83,7 @@ class Scene:
 
     def journal(self, event: Event) -> None:
         """Have the journal tell something."""
-        self.eye.journalled(self.world.now_ms, event)
+        self.eye.journalled(self.world.now_ms, event, Wire())
 
     @property
     def blame(self) -> str:
@@ -173,7 +177,6 @@ def overlap(scene: Scene, *events: Event, after_s: float = 0.0) -> str:
     """Have bob begin what ann is at, after the journal told something; what is wrong with that."""
     scene.joined(scene.ann)
     scene.do("started", scene.ann, Share(1))
-    scene.eye.__dict__["_story"].expects_conflicts = True
     scene.eye.__dict__["_story"].hear = lambda *_: ()
     for event in events:
         scene.journal(event)
@@ -262,13 +265,23 @@ def test_a_restart_alone_excuses_nobody(scene: Scene) -> None:
 def test_who_does_not_know_that_it_is_out_may_begin_what_others_have(scene: Scene) -> None:
     """Its assignment was on its way when its membership was ended (seed 8062 of brief)."""
     scene.joined(scene.ann)
-    scene.eye.__dict__["_story"].expects_conflicts = True
     scene.journal(replaced("ann"))
     scene.do("started", scene.bob, Share(2))
     scene.do("started", scene.ann, Share(1))
     assert scene.blame == ""
     scene.do("started", scene.bob, Share(1))
     assert "two workers" in scene.blame
+
+
+@pytest.mark.parametrize("what", ["started", "touched"])
+def test_work_of_somebody_who_is_no_member_is_seen(scene: Scene, what: str) -> None:
+    """Even if nobody else is at it: its lease ought to have ended before its membership."""
+    scene.members = {"ann"}
+    scene.do("started", scene.ann, Share(1))
+    assert scene.blame == ""
+    scene.members = set()
+    scene.do(what, scene.ann, Share(2), *([1] if what == "touched" else []))
+    assert "ann works on it, and 'ann' is no member" in scene.blame
 
 
 def test_work_on_what_was_lost_is_seen(scene: Scene) -> None:
@@ -408,12 +421,21 @@ def test_conflicts_are_the_leaders_fault(scene: Scene, *, expected: bool) -> Non
     """A leader gives nothing away that somebody has, unless it is broken on purpose."""
     if expected:
         scene.eye.expect_conflicts()
-    scene.journal(
-        OwnershipConflict(
-            group="g", generation=1, topic="t", partition=0, holder="a", given_to="b", withheld=True
-        )
+    conflict = OwnershipConflict(
+        group="g", generation=1, topic="t", partition=0, holder="a", given_to="b", withheld=True
     )
+    scene.journal(conflict)
     assert bool(scene.blame) != expected
+
+
+def test_conflicts_are_withheld(scene: Scene) -> None:
+    """What a broken leader gives away twice, the guard withholds."""
+    scene.eye.expect_conflicts()
+    conflict = OwnershipConflict(
+        group="g", generation=1, topic="t", partition=0, holder="a", given_to="b", withheld=False
+    )
+    scene.journal(conflict)
+    assert "what another member has" in scene.blame
 
 
 def test_first_blame_stays(scene: Scene) -> None:
