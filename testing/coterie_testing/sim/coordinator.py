@@ -9,6 +9,7 @@ from uuid import UUID
 from coterie_client.membership import NodeAddress
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import Event, Line, read_line, write_line
+from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
 from coterie_server.assembly import catalogue_config, connection_limits, group_config
 from coterie_server.clock import Clock
 from coterie_server.net import Connection, Exchange, Registry
@@ -169,11 +170,16 @@ class Coordinator:
             connection_limits(settings),
             now=process.time,
             call_soon=process.call_soon,
-            at_once={ApiKey.HEARTBEAT: node.hear} if self.gate is None else {},
+            at_once={ApiKey.HEARTBEAT: self._hear} if self.gate is None else {},
             stopwatch=process.time,
         )
         self.node = node
         self.network.listen(process, ADDRESS, lambda: Connection(registry))
+
+    def _hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
+        answer = self.node.hear(message) if self.node is not None else None
+        self.wire.heard(message, answer)
+        return answer
 
     def _observe(self, ts_ms: int, event: Event) -> None:
         # Through text and back: what is checked is what a reader of the journal finds.

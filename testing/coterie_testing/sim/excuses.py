@@ -32,7 +32,9 @@ class Excuses:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._until_s: dict[Worker, float] = {}
+        #: Until when those may go on who were paused, and those whose membership has ended.
+        self._resumed_s: dict[Worker, float] = {}
+        self._ended_until_s: dict[Worker, float] = {}
         self._paused: set[Worker] = set()
         self._by_member_id: dict[str, Worker] = {}
         #: The members that an administrator asked to remove.
@@ -41,7 +43,15 @@ class Excuses:
 
     def cover(self, worker: Worker) -> bool:
         """Whether a worker can't know better at this moment."""
-        return worker in self._paused or self._world.now_s <= self._until_s.get(worker, -1.0)
+        is_waking = self._world.now_s == self._resumed_s.get(worker)
+        return worker in self._paused or is_waking or self.is_unaware(worker)
+
+    def is_unaware(self, worker: Worker) -> bool:
+        """Whether a worker's membership has ended without its knowing, paused or not.
+
+        Who was only paused may still do what was due, but begins nothing: its lease has run out.
+        """
+        return self._world.now_s <= self._ended_until_s.get(worker, -1.0)
 
     def is_contested(self, worker: Worker) -> bool:
         """Whether another process was started under a worker's name, so that one is fenced."""
@@ -70,7 +80,7 @@ class Excuses:
     def went_on(self, worker: Worker) -> None:
         """A process that stood still goes on, and does at once what was due."""
         self._paused.discard(worker)
-        self._excuse(worker, 0.0)
+        self._resumed_s[worker] = self._world.now_s
 
     def removal_asked(self, member_id: str) -> None:
         """An administrator wants a member out."""
@@ -104,8 +114,5 @@ class Excuses:
         """
         worker = self._by_member_id.pop(member_id, None)
         if worker is not None:
-            self._excuse(worker, worker.options.session_timeout * _LEASE)
-
-    def _excuse(self, worker: Worker, seconds: float) -> None:
-        until_s = self._world.now_s + seconds
-        self._until_s[worker] = max(self._until_s.get(worker, 0.0), until_s)
+            until_s = self._world.now_s + worker.options.session_timeout * _LEASE
+            self._ended_until_s[worker] = max(self._ended_until_s.get(worker, 0.0), until_s)

@@ -15,7 +15,7 @@ from coterie_client.assignors import (
 )
 from coterie_client.membership.events import Event as ClientEvent
 from coterie_protocol.errors import FencedInstanceIdError
-from coterie_protocol.journal import Event
+from coterie_protocol.journal import Event, PhaseJoined
 from coterie_server.group import GroupState
 from coterie_server.settings import Settings
 from coterie_testing.sim.broken import BrokenAssignor
@@ -63,6 +63,8 @@ class SceneOptions:
     assignor: str = "cooperative-sticky"
     #: How they are set up, but for their topics and names.
     worker: WorkerOptions = field(default_factory=WorkerOptions)
+    #: Their session timeouts, in turn; none if that of `worker` is everybody's.
+    sessions_s: Sequence[float] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
     #: How long things may go wrong.
     trouble_s: float = 40.0
@@ -182,7 +184,10 @@ class Scene:
         return group.members.keys() == {worker.group.member_id for worker in workers}
 
     def _may_have_missed_growth(self) -> bool:
-        return self.world.now_s < self.coordinator.died_s + _NOTICED_S
+        since_s = self.coordinator.died_s
+        if not self.coordinator.settings.group_topic_change_rebalance:
+            since_s = self.options.trouble_s  # nobody tells the group at all
+        return self.world.now_s < since_s + _NOTICED_S
 
     def _ownerless(self) -> bool:
         owned = {each.key for worker in self.running for each in worker.group.owned}
@@ -246,6 +251,9 @@ class Scene:
             topics=tuple(self.options.topics),
             instance=f"i{self._names}" if static else None,
         )
+        if self.options.sessions_s and like is None:
+            sessions_s = self.options.sessions_s
+            options = replace(options, session_timeout=sessions_s[self._names % len(sessions_s)])
         assignors = ASSIGNORS[assignor or self.options.assignor]()
         worker = Worker(self.world, self.network, self.eye, name, GROUP, options, assignors)
         self.workers.append(worker)
@@ -273,6 +281,8 @@ class Scene:
     def _journalled(self, ts_ms: int, event: Event) -> None:
         self.eye.journalled(ts_ms, event, self.coordinator.wire)
         self.tell("coordinator", event)
+        if isinstance(event, PhaseJoined):
+            self._deeds.phase_joined(event)
 
     def _happened(self, worker: Worker, event: ClientEvent) -> None:
         self.eye.happened(worker, event)

@@ -7,8 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.journal import Event, GroupRecovered, IdUnclaimed, PhaseJoined
-from coterie_protocol.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from coterie_protocol.journal import (
+    Event,
+    GroupEmptied,
+    GroupRecovered,
+    IdUnclaimed,
+    PhaseJoined,
+)
+from coterie_protocol.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from coterie_server.net import Exchange
 
 __all__ = ["Wire"]
@@ -58,6 +70,8 @@ class Wire:
     complaints: list[str] = field(default_factory=list)
     #: The newest sync of each member.
     _syncs: dict[tuple[str, str], _Owed] = field(default_factory=dict)
+    #: By group, the newest generation that the journal told of.
+    _generations: dict[str, int] = field(default_factory=dict)
     #: By group, ids that were handed out and nobody came back with so far.
     _pending: dict[str, set[str]] = field(default_factory=dict)
 
@@ -93,6 +107,12 @@ class Wire:
             request = former.exchange.request.message
             self.complaints.append(f"a sync that was superseded has no answer: {request}")
 
+    def heard(self, message: HeartbeatRequest, answer: HeartbeatResponse | None) -> None:
+        """A heartbeat is answered at once, or is left to be handled."""
+        newest = self._generations.get(message.group_id, 0)
+        if answer is not None and message.generation_id < newest:
+            self.complaints.append(f"a heartbeat is welcome although {newest} is newer: {message}")
+
     def crashed(self) -> None:
         """The coordinator is no more, and owes nothing."""
         self._syncs.clear()
@@ -107,6 +127,15 @@ class Wire:
                 self._pending.get(event.group, set()).discard(event.member)
             case GroupRecovered():
                 self._pending.pop(event.group, None)
-            case PhaseJoined() if waits_for_members and event.took_ms < patience_ms:
-                if pending := self._pending.get(event.group):
-                    yield f"ids were handed out and not awaited, {sorted(pending)}: {event}"
+            case GroupEmptied():
+                self._generations[event.group] = event.generation
+            case PhaseJoined():
+                self._generations[event.group] = event.generation
+                yield from self._check_awaited(
+                    event, all_awaited=waits_for_members and event.took_ms < patience_ms
+                )
+
+    def _check_awaited(self, event: PhaseJoined, *, all_awaited: bool) -> Iterator[str]:
+        pending = self._pending.get(event.group)
+        if all_awaited and pending:
+            yield f"ids were handed out and not awaited, {sorted(pending)}: {event}"

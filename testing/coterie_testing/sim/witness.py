@@ -89,7 +89,7 @@ class WatchfulEye:
     def started(self, worker: Worker, partition: Partition) -> None:
         """Nobody else may be at it, and the token must be a new one."""
         seen = self._seen.setdefault(partition.key, _Seen())
-        self._check_member(worker, partition)
+        self._check_member(worker, partition, is_excused=self.excuses.is_unaware(worker))
         if partition.token < seen.token and self.excuses.cover(worker):
             # It does not know yet that it is out, and begins what another has begun since.
             seen.running[worker] = partition.token
@@ -108,11 +108,11 @@ class WatchfulEye:
         seen.running[worker] = partition.token
         self.counts["partitions taken"] += 1
 
-    def _check_member(self, worker: Worker, partition: Partition) -> None:
+    def _check_member(self, worker: Worker, partition: Partition, *, is_excused: bool) -> None:
         """Who is out knows it before the coordinator says so: its lease ends sooner."""
         member_id = worker.group.member_id
         is_there = member_id in self._story.members(worker.group_id)
-        if not is_there and not self.excuses.cover(worker):
+        if not is_there and not is_excused:
             self._blame(f"{partition}: {worker.name} works on it, and {member_id!r} is no member")
 
     def _is_tie(self, worker: Worker, seen: _Seen) -> bool:
@@ -138,7 +138,7 @@ class WatchfulEye:
         if not partition.is_owned:
             self._blame(f"{partition}: {worker.name} works on what its own client says is lost")
         else:
-            self._check_member(worker, partition)
+            self._check_member(worker, partition, is_excused=self.excuses.is_unaware(worker))
         if partition.token < seen.token:
             if not self.excuses.cover(worker):
                 self._blame(f"{partition}: {worker.name} works on it with an old token")

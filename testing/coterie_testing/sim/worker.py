@@ -59,6 +59,8 @@ class WorkerOptions:
     work_s: tuple[float, float] = (0.2, 2.0)
     #: How long work takes to end when it is told to.
     finish_s: tuple[float, float] = (0.0, 0.3)
+    #: For how long a task that has ended does not give in, and then tries to commit once more.
+    clings_s: float = 0.0
     #: What it can't work on, and so gives up.
     cannot: Collection[tuple[str, int]] = ()
 
@@ -136,6 +138,7 @@ class Worker:
 
     async def _work(self, partition: Partition) -> None:
         self.witness.started(self, partition)
+        offset = 0
         try:
             offset = await self._find_place(partition)
             if partition.key in self.options.cannot:
@@ -147,6 +150,8 @@ class Worker:
                 await self._commit(partition, offset)
         finally:
             await self._finish(partition)
+            if offset and self.options.clings_s:
+                await self._cling(partition, offset)
 
     async def _find_place(self, partition: Partition) -> int:
         position = await partition.committed()
@@ -164,6 +169,14 @@ class Worker:
                 await asyncio.sleep(self.world.random.uniform(*self.options.finish_s))
         finally:
             self.witness.ended(self, partition)
+
+    async def _cling(self, partition: Partition, offset: int) -> None:
+        """Commit once more, whoever has the partition by now."""
+        await asyncio.sleep(self.options.clings_s)
+        try:
+            await self._commit(partition, offset)
+        except CoterieError:
+            return  # as it should be
 
     def _note(self, event: Event) -> None:
         if self.on_event is not None:
