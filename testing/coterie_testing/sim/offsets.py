@@ -103,6 +103,7 @@ class Offsets:
         known = self._topics[topic]
         if known.doubts.pop(number) == known.deletions:  # the journal has not told, and may never
             self._deleted(topic)
+            known.is_there = known.is_wanted = False
 
     def deletion_refused(self, topic: str, number: int) -> Iterator[str]:
         """The administrator was told that nothing was done."""

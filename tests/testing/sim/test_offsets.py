@@ -165,6 +165,8 @@ def test_deletion_that_only_the_administrator_was_told_of(scene: Scene) -> None:
     number = scene.offsets.deletion_asked("t")
     scene.offsets.deletion_done("t", number)
     assert scene.read(0) == ""
+    scene.hear(changed("created"))
+    assert scene.read(0) == ""
 
 
 def test_administrator_hears_late(scene: Scene) -> None:
