@@ -20,7 +20,8 @@ class Excuses:
     There are three reasons, and each holds only as long as it must:
 
     - A process that is paused can't know that time passes.  At the moment in which it goes on, it
-      does what was due; by the end of that moment it knows.
+      does what was due; by the end of that moment it knows.  If it was dropped meanwhile for not
+      joining a rebalance, and its lease from before is not over, it hears so within that.
     - A member that an administrator removed hears of it with its next heartbeat.  If none comes
       through, its lease ends: at most nine tenths of a session after the removal.
     - The same holds for a member whose name another process took over.
@@ -35,7 +36,8 @@ class Excuses:
         #: Until when those may go on who were paused, and those whose membership has ended.
         self._resumed_s: dict[Worker, float] = {}
         self._ended_until_s: dict[Worker, float] = {}
-        self._paused: set[Worker] = set()
+        #: Who is paused, and since when.
+        self._paused: dict[Worker, float] = {}
         self._by_member_id: dict[str, Worker] = {}
         #: The members that an administrator asked to remove.
         self._unwanted: set[str] = set()
@@ -75,11 +77,11 @@ class Excuses:
 
     def paused(self, worker: Worker) -> None:
         """A process stands still."""
-        self._paused.add(worker)
+        self._paused[worker] = self._world.now_s
 
     def went_on(self, worker: Worker) -> None:
         """A process that stood still goes on, and does at once what was due."""
-        self._paused.discard(worker)
+        self._paused.pop(worker, None)
         self._resumed_s[worker] = self._world.now_s
 
     def removal_asked(self, member_id: str) -> None:
@@ -93,13 +95,23 @@ class Excuses:
         match event:
             case MemberReplaced(former_member=member_id):
                 self._ended(member_id)
-            case MemberGone(member=member_id, how="left" | "removed"):
-                if member_id in self._unwanted:
+            case MemberGone(member=member_id):
+                if member_id in self._unwanted and event.how in ("left", "removed"):
                     self._ended(member_id)
+                else:
+                    self._dropped(member_id)
             case GroupRecovered():
                 for member_id in self._by_member_id.keys() - set(event.members):
                     if self._may_have_ended(event.group, member_id):
                         self._ended(member_id)
+                    else:
+                        self._dropped(member_id)
+
+    def _dropped(self, member_id: str) -> None:
+        """A member was not waited for any longer: who is paused can't know that, either."""
+        worker = self._by_member_id.get(member_id)
+        if worker in self._paused:
+            self._excuse(worker, self._paused[worker])
 
     def _may_have_ended(self, group: str, member_id: str) -> bool:
         worker = self._by_member_id[member_id]
@@ -114,5 +126,9 @@ class Excuses:
         """
         worker = self._by_member_id.pop(member_id, None)
         if worker is not None:
-            until_s = self._world.now_s + worker.options.session_timeout * _LEASE
-            self._ended_until_s[worker] = max(self._ended_until_s.get(worker, 0.0), until_s)
+            self._excuse(worker, self._world.now_s)
+
+    def _excuse(self, worker: Worker, since_s: float) -> None:
+        """Let it go on until its lease must be over, which was renewed by then at the latest."""
+        until_s = since_s + worker.options.session_timeout * _LEASE
+        self._ended_until_s[worker] = max(self._ended_until_s.get(worker, 0.0), until_s)

@@ -219,7 +219,7 @@ class Story:
     def _committed(self, chapter: _Chapter, event: OffsetsCommitted) -> Iterator[str]:
         if event.generation != chapter.generation:
             yield f"a commit passed, but generation {chapter.generation} is the newest: {event}"
-        if chapter.is_syncing:
+        elif chapter.is_syncing:
             yield f"a commit passed before its generation was given anything: {event}"
         if event.member not in chapter.members:
             yield f"a commit passed of somebody who is no member: {event}"

@@ -224,6 +224,20 @@ def test_excuse_is_not_made_longer_by_what_is_told_again(scene: Scene) -> None:
     assert not scene.eye.excuses.cover(cast(Worker, scene.ann))
 
 
+@pytest.mark.parametrize(("paused_s", "is_excused"), [(8.0, True), (9.001, False)])
+def test_member_that_was_dropped_while_it_was_paused(
+    scene: Scene, paused_s: float, *, is_excused: bool
+) -> None:
+    """Its lease from before may not be over when it goes on, and then nothing has told it."""
+    ann = cast(Worker, scene.ann)
+    scene.joined(scene.ann)
+    scene.eye.excuses.paused(ann)
+    scene.world.run(paused_s)
+    scene.eye.excuses.hear(gone("ann", "rebalance_expired"))
+    scene.eye.excuses.went_on(ann)
+    assert scene.eye.excuses.is_unaware(ann) == is_excused
+
+
 def test_pause_does_not_end_another_excuse(scene: Scene) -> None:
     """Who was removed before it was paused still can't know that when it goes on."""
     ann = cast(Worker, scene.ann)
