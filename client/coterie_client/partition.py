@@ -40,8 +40,8 @@ class Partition:
         self._keeper = keeper
         self._on_progress: Callable[[], None] | None = None
         self.topic, self.number = key
-        #: The fencing token: hand it to whatever is written to, and have writes refused that come
-        #: with a lower one than was seen for this partition before.
+        #: The fencing token, which Coterie's coordinator issues: hand it to whatever is written to,
+        #: and have writes refused that come with a lower one than was seen for this partition.
         self.token = token
         #: The group's generation in which it became ours.
         self.generation = generation

@@ -35,6 +35,7 @@ __all__ = [
     "INT32",
     "INT64",
     "NIL_UUID",
+    "OWN_TAGS_FROM",
     "RECORDS",
     "STRING",
     "UUID",
@@ -56,6 +57,11 @@ __all__ = [
 T = TypeVar("T")
 
 NIL_UUID: Final = uuid.UUID(int=0)
+
+#: Tagged fields from this number on are Coterie's own.  Kafka counts its own from 0, message by
+#: message, and has come to a handful; others who add some begin at round numbers, so this one is
+#: "Co" in ASCII.  Whoever does not know a tag passes over it (KIP-482).
+OWN_TAGS_FROM: Final = 0x436F
 
 #: Versions are int16 on the wire, so this stands for "and all later ones".
 _OPEN_END: Final = 2**15 - 1
@@ -147,6 +153,11 @@ class FieldSpec:
     compact: bool
     default: Any = dataclasses.MISSING
     name: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the field is Coterie's own, and not in Kafka's definition of the message."""
+        return self.tag is not None and self.tag >= OWN_TAGS_FROM
 
 
 class Kind(Enum):

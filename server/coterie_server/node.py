@@ -17,7 +17,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.journal import TopicChanged
 from coterie_server import discovery
 from coterie_server.gathering import Gathering, split
-from coterie_server.group import Call, Coordinator
+from coterie_server.group import Call, CommitOrder, Coordinator
 from coterie_server.limit_log import LimitLog
 from coterie_server.runner import ShardRunner
 from coterie_server.topic_runner import CATALOGUE_SHARD, TopicCounts, TopicRunner
@@ -153,10 +153,11 @@ class Node:
             self._leases.append(lease)
 
     def _make_runner(self, lease: Lease, ids: IdSource) -> ShardRunner:
+        order = CommitOrder()  # of all the lives that the shard has in this process
         return ShardRunner(
             lease,
             self._store,
-            lambda: Coordinator(self._config, ids, self._topics, self.count_groups),
+            lambda: Coordinator(self._config, ids, self._topics, self.count_groups, order),
             self._clock,
             observe=self._observe,
             arm=self._arm,

@@ -43,11 +43,16 @@ from tests.support.oracle_examples import (
     INT32S,
     UNKNOWN_TAGS,
     examples,
+    having_own_fields,
     parametrize_messages,
+    without_own_fields,
 )
 from tests.support.strategies import messages
 
 pytestmark = pytest.mark.interop
+
+#: Beyond all versions.
+_ANY: Final = 1_000
 
 NEW: Final = "current Kafka"
 OLD: Final = "Kafka 3.9"
@@ -193,6 +198,40 @@ def test_unknown_tags_in_responses_are_passed_over(
             theirs = java.frame(message, version, {"correlationId": 7}, tags)
             assert len(theirs) > len(encode_response(message, version, 7))
             assert decode_response(cls, version, theirs[4:]) == (7, message)
+
+    check()
+
+
+@having_own_fields(Kind.REQUEST, lambda _: _ANY)
+def test_own_fields_of_requests_are_passed_over(
+    kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
+) -> None:
+    """Kafka reads a request with fields of Coterie's own as if it had none."""
+    javas = _having(cls, version, kafkas)
+
+    @examples(10)
+    @given(messages(cls, version, own=True))
+    def check(message: Any) -> None:
+        ours = encode_request(message, version, 7, "c")
+        for java in javas:
+            assert java.read_frame(cls, version, ours)[1] == without_own_fields(message)
+
+    check()
+
+
+@having_own_fields(Kind.RESPONSE, lambda _: _ANY)
+def test_own_fields_of_responses_are_passed_over(
+    kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
+) -> None:
+    """And its clients a response."""
+    javas = _having(cls, version, kafkas)
+
+    @examples(10)
+    @given(messages(cls, version, own=True))
+    def check(message: Any) -> None:
+        ours = encode_response(message, version, 7)
+        for java in javas:
+            assert java.read_frame(cls, version, ours)[1] == without_own_fields(message)
 
     check()
 

@@ -484,7 +484,7 @@ def test_unknown_tagged_fields_are_skipped_at_every_level(cls: type[Any], versio
 @over(FLEXIBLE)
 def test_unknown_tagged_field_that_is_cut_off_is_refused(cls: type[Any], version: int) -> None:
     """Its size is checked before it is skipped."""
-    written = PlainWriter(version, {40: b"z" * 300}, sections_of(cls, version) - 1).record(
+    written = PlainWriter(version, {40_000: b"z" * 300}, sections_of(cls, version) - 1).record(
         filled(cls, version)
     )
     with pytest.raises(ProtocolError) as caught:
@@ -544,6 +544,10 @@ def test_known_tags_exist() -> None:
         "responses[0].partitions[0].current_leader",
         "responses[0].partitions[0].snapshot_id",
         "topics[0].topic_config_error_code",
+        # Coterie's own.
+        "wants_token",
+        "fencing_token",
+        "sequence",
     }
 
 

@@ -82,7 +82,7 @@ def test_compiled_code_does_what_the_format_does(cls: type[Any], version: int) -
     """Both write a message as the same bytes, and read these as the message and stop at its end."""
 
     @few
-    @given(messages(cls, version), st.binary(max_size=3))
+    @given(messages(cls, version, own=True), st.binary(max_size=3))
     def check(message: Any, behind: bytes) -> None:
         written = encode(message, version)
         assert written == format_of(cls, version).build(message)

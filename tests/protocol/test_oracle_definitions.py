@@ -66,7 +66,7 @@ def test_a_wrong_declaration_is_noticed() -> None:
 
 def _our_fields(cls: type[Any], version: int, path: str = "") -> Iterator[tuple[Any, ...]]:
     for spec in declaration_of(cls).fields:
-        if version in spec.versions:
+        if version in spec.versions and not spec.is_own:
             name = path + oracle.their_name(cls, spec.name)
             yield name, _type_name(spec.type), spec.tag, version in spec.nullable
             if (part := _part_of(spec.type)) is not None:
@@ -109,7 +109,7 @@ def _fields_with_defaults(
     """What we and Kafka say of each field that has a default here: value, and droppable or not."""
     for spec in declaration_of(cls).fields:
         having = [version for version in versions if version in spec.versions]
-        if not having:
+        if not having or spec.is_own:
             continue
         name = f"{path}.{spec.name}"
         field = struct.fields[oracle.their_name(cls, spec.name)]

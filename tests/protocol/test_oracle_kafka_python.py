@@ -49,7 +49,9 @@ from tests.support.oracle_examples import (
     INT32S,
     UNKNOWN_TAGS,
     examples,
+    having_own_fields,
     parametrize_messages,
+    without_own_fields,
 )
 from tests.support.strategies import MESSAGES, messages
 
@@ -159,6 +161,32 @@ def test_unknown_tags_in_responses_are_passed_over(cls: type[Any], version: int)
             theirs = oracle.frame(message, version, 7)
         assert len(theirs) > len(encode_response(message, version, 7))
         assert decode_response(cls, version, theirs[4:]) == (7, message)
+
+    check()
+
+
+@having_own_fields(Kind.REQUEST, oracle.newest_version)
+def test_own_fields_of_requests_are_passed_over(cls: type[Any], version: int) -> None:
+    """Whoever knows Kafka's fields only reads a request with Coterie's as if it had none."""
+
+    @examples(12)
+    @given(messages(cls, version, own=True))
+    def check(message: Any) -> None:
+        _, theirs_read = oracle.read_frame(cls, version, encode_request(message, version, 7, "c"))
+        assert theirs_read == without_own_fields(message)
+
+    check()
+
+
+@having_own_fields(Kind.RESPONSE, oracle.newest_version)
+def test_own_fields_of_responses_are_passed_over(cls: type[Any], version: int) -> None:
+    """And a response."""
+
+    @examples(12)
+    @given(messages(cls, version, own=True))
+    def check(message: Any) -> None:
+        _, theirs_read = oracle.read_frame(cls, version, encode_response(message, version, 7))
+        assert theirs_read == without_own_fields(message)
 
     check()
 

@@ -23,8 +23,10 @@ from coterie_server import runner as runner_module
 from coterie_server.clock import Clock
 from coterie_server.group import Call, Config, Coordinator, Refusal
 from coterie_server.ids import RandomIds
+from coterie_server.node import Node, NodeOptions
 from coterie_server.runner import ShardRunner
 from coterie_server.store import FencedError, Lease, StoreError
+from coterie_server.topics import Catalogue, TopicConfig
 from tests.support.brittle_store import BrittleStore
 
 pytestmark = pytest.mark.asyncio
@@ -301,3 +303,24 @@ async def test_deadlines_of_what_was_read_back_are_handed_on(bench: Bench) -> No
 async def test_an_empty_shard_recovers_nothing(bench: Bench) -> None:
     """No group, no event."""
     assert not [event for event in bench.events if isinstance(event, GroupRecovered)]
+
+
+async def test_what_a_node_knows_of_the_order_of_commits_outlives_the_shards_memory() -> None:
+    """The connections on which a commit may be held up outlive it as well."""
+    topics = TopicConfig(node_id=1, host="h", port=1, cluster_id="c")
+    async with BrittleStore() as store:
+        node = Node(
+            NodeOptions(1, "h", 1, shards=1, lease_ms=10_000),
+            Config(),
+            store,
+            Clock(),
+            make_ids=lambda _: RandomIds(),
+            make_catalogue=lambda: Catalogue(topics, RandomIds()),
+            observe=lambda _ts, _event: None,
+        )
+        await node.start()
+        (runner,) = node._runners  # noqa: SLF001  # whose lives these are
+        lives = [runner._make()._shard for _ in range(2)]  # noqa: SLF001
+        lives[0].commit_order.note("g", "a", 5)
+        assert not lives[1].commit_order.admits("g", "a", 5)
+        await node.stop()

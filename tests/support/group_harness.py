@@ -33,6 +33,7 @@ from coterie_protocol.messages import (
 from coterie_server.bounds import LimitHit
 from coterie_server.group import (
     Call,
+    CommitOrder,
     Config,
     Coordinator,
     Group,
@@ -134,16 +135,20 @@ class World:
         self.hits: list[LimitHit] = []
         self.answers: dict[int, Answer] = {}
         self.generations: dict[str, int] = {}
+        self.tokens: dict[str, int] = {}
         self.ids = CountedIds()
         self._clients: dict[int, Client] = {}
         self._fresh: list[Answer] = []
+        self.commit_order = CommitOrder()
         self._start()
 
     # -- the coordinator -----------------------------------------------------------------------
 
     def _start(self) -> None:
         rows = [from_stored(key, self.store[key]) for key in sorted(self.store)]
-        self.coordinator = Coordinator(self.config, self.ids, self.topics)
+        self.coordinator = Coordinator(
+            self.config, self.ids, self.topics, commit_order=self.commit_order
+        )
         self._take(self.coordinator.recover(rows, self.now_ms))
 
     @property
@@ -158,6 +163,11 @@ class World:
 
     def crash(self, **settings: Any) -> None:
         """Lose all that is not stored, and start again, perhaps with other settings."""
+        self.commit_order = CommitOrder()
+        self.read_again(**settings)
+
+    def read_again(self, **settings: Any) -> None:
+        """Lose what is not stored in the same process, whose connections stay."""
         groups = self.coordinator.groups
         before = {group.id: list(group.saved_rows()) for group in groups.values()}
         owned = {group.id: Ownership.of(group) for group in groups.values()}

@@ -28,6 +28,7 @@ def check_all(world: World) -> None:
         _check_deadlines(world, group)
     _check_store(world)
     _check_generations(world)
+    _check_tokens(world)
     _check_tickets(world)
     _check_no_deadline_leaks(world)
 
@@ -189,6 +190,15 @@ def _check_generations(world: World) -> None:
         assert present.get(group_id, world.shard.floor.generation) >= before
     assert len(world.shard.graves) <= world.config.max_graves
     world.generations.update(present)
+
+
+def _check_tokens(world: World) -> None:
+    """Fencing tokens never go back either; a group that was just made has none yet."""
+    for group in world.coordinator.groups.values():
+        if group.token >= 0:
+            assert group.token >= world.tokens.get(group.id, 0)
+            assert group.token >> 32 == group.generation
+            world.tokens[group.id] = group.token
 
 
 def _check_tickets(world: World) -> None:

@@ -23,7 +23,7 @@ def to_json(message: Any, version: int) -> dict[str, Any]:
     return {
         camel_case(spec.name): _to_value(getattr(message, spec.name), spec.type, version)
         for spec in declaration_of(type(message)).fields
-        if version in spec.versions
+        if version in spec.versions and not spec.is_own
     }
 
 

@@ -175,7 +175,7 @@ def _starts_with_version(cls: type[Any]) -> bool:
 
 def _fields(cls: type[Any], version: int) -> Iterator[tuple[FieldSpec, str]]:
     for spec in declaration_of(cls).fields:
-        if version in spec.versions:
+        if version in spec.versions and not spec.is_own:
             yield spec, their_name(cls, spec.name)
 
 

@@ -269,11 +269,14 @@ class Script:
         )
         self.answer(JoinGroupRequest, answer)
 
-    def sync(self, *partitions: TopicPartition, needs_rejoin: bool = False) -> None:
-        """Tell it what it is assigned."""
+    def sync(
+        self, *partitions: TopicPartition, needs_rejoin: bool = False, token: int = -1
+    ) -> None:
+        """Tell it what it is assigned, as Coterie does if a token is given."""
         code = NEEDS_REJOIN if needs_rejoin else 0
         assignment = Assignment(assigned_partitions=group_by_topic(partitions), error_code=code)
-        answer = SyncGroupResponse(assignment=encode_assignment(assignment))
+        data = encode_assignment(assignment)
+        answer = SyncGroupResponse(assignment=data, fencing_token=token)
         self.answer(SyncGroupRequest, answer)
 
     def beat(self, code: ErrorCode = ErrorCode.NONE) -> None:

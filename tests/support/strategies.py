@@ -62,17 +62,17 @@ _PRIMITIVES: dict[Primitive, st.SearchStrategy[Any]] = {
 
 
 @remember
-def messages(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
-    """Messages of a class that a version can carry."""
+def messages(cls: type[Any], version: int, *, own: bool = False) -> st.SearchStrategy[Any]:
+    """Messages of a class that a version can carry, with Coterie's own fields if that is wanted."""
     fields = {
         spec.name: _field(spec, version)
         for spec in declaration_of(cls).fields
-        if version in spec.versions
+        if version in spec.versions and (own or not spec.is_own)
     }
     absent = {
         spec.name: st.just(spec.default)
         for spec in declaration_of(cls).fields
-        if version not in spec.versions
+        if spec.name not in fields
     }
     return st.builds(cls, **fields, **absent)
 

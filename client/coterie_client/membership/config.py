@@ -80,7 +80,7 @@ class Sources:
 
     #: Random numbers in [0, 1), for jitter.
     random: Callable[[], float]
-    #: The time of day in milliseconds, for fencing tokens.
+    #: The time of day in milliseconds, for fencing tokens where the coordinator issues none.
     wall_ms: Callable[[], int]
     #: Where this process runs, for whoever has to tell two of them apart; empty if not known.
     host: str = ""

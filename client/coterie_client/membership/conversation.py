@@ -101,6 +101,8 @@ class Conversation:
         self._is_decided = False
         self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
         self._assignment: Assignment | None = None
+        #: The fencing token that came with it, if the coordinator issues any.
+        self._token: int | None = None
 
     @property
     def deadline_ms(self) -> int | None:
@@ -316,6 +318,7 @@ class Conversation:
             protocol_type=_PROTOCOL_TYPE,
             protocol_name=self._assignor.name,
             assignments=self._assignments,
+            wants_token=True,
         )
 
         def synced(answer: SyncGroupResponse | Failure, then_ms: int) -> None:
@@ -343,6 +346,8 @@ class Conversation:
             return
         self._assignments = ()
         self._assignment = assignment
+        self._token = answer.fencing_token if answer.fencing_token >= 0 else None
+        self._standing.numbers_commits = self._token is not None
         self._standing.phase = Phase.PROVING
 
     def _accept(self, now_ms: int) -> None:
@@ -351,7 +356,12 @@ class Conversation:
         assignment, self._assignment = self._assignment, None
         self._backoff.reset()
         self._takeover.accept(
-            self._assignor, assignment, self._refused, began_ms=self._began_ms, now_ms=now_ms
+            self._assignor,
+            assignment,
+            self._refused,
+            token=self._token,
+            began_ms=self._began_ms,
+            now_ms=now_ms,
         )
 
     # -- answers that are none -----------------------------------------------------------------

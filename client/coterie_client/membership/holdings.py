@@ -24,11 +24,11 @@ _TICK_BITS: Final = 32
 
 
 def token_of(generation: int, wall_ms: int) -> int:
-    """A fencing token for a partition that is taken over in a generation; it fits 64 bits.
+    """A makeshift fencing token, where the coordinator issues none; it fits 64 bits.
 
     A partition goes to a new owner in a later generation, so the generation decides.  The one
     exception is a static member that restarts: it gets what it had in the same generation, and
-    there the time of day tells it from its former self.
+    there the time of day has to tell it from its former self, as well as it can.
     """
     return (generation << _TICK_BITS) | ((wall_ms // _TICK_MS) & ((1 << _TICK_BITS) - 1))
 
@@ -41,8 +41,8 @@ class Holdings:
         self._standing = ground.standing
         self._wall_ms = ground.sources.wall_ms
         self._commits = commits
-        #: The newest token given out.
-        self._token = 0
+        #: The newest token that each partition ever had here.
+        self._newest: dict[TopicPartition, int] = {}
         self._began_ms = 0
         self._deadline_ms: int | None = None
         self._released: set[TopicPartition] = set()
@@ -52,12 +52,15 @@ class Holdings:
         """When what is being let go of is given up, finished or not."""
         return self._deadline_ms if self._standing.releasing else None
 
-    def take(self, partitions: Iterable[TopicPartition], generation: int) -> None:
-        """Own these from now on."""
-        # A follower that comes back may be given what it had in the generation in which it had it.
-        token = self._token = max(token_of(generation, self._wall_ms()), self._token + 1)
-        taken = dict.fromkeys(sorted(partitions), token)
+    def take(
+        self, partitions: Iterable[TopicPartition], generation: int, issued: int | None
+    ) -> None:
+        """Own these from now on, under the token that the coordinator issued, if it did."""
+        token = token_of(generation, self._wall_ms()) if issued is None else issued
+        # Two ownerships of one process never look the same, whatever a clock or coordinator says.
+        taken = {each: max(token, self._newest.get(each, -1) + 1) for each in sorted(partitions)}
         if taken:
+            self._newest |= taken
             self._standing.owned |= taken
             self._post.do(Assign(taken, generation))
             self._post.report(Assigned(partitions=tuple(taken)))

@@ -69,6 +69,7 @@ class Commits:
         self._waiting: dict[TopicPartition, _Wish] = {}
         self._sent: dict[TopicPartition, _Wish] = {}
         self._is_sent = False
+        self._sequence = 0
         self._not_before_ms = 0
 
     @property
@@ -131,6 +132,9 @@ class Commits:
     def _request(
         self, identity: Identity, positions: Mapping[TopicPartition, Position]
     ) -> OffsetCommitRequest:
+        # Each has a higher number than the one before, also if it says the same once more: one that
+        # was held up on a connection that we gave up must not undo what was stored since.
+        self._sequence += 1
         return OffsetCommitRequest(
             group_id=self._config.group,
             generation_id_or_member_epoch=identity.generation,
@@ -146,6 +150,7 @@ class Commits:
                 )
                 for entry in group_by_topic(positions)
             ),
+            sequence=self._sequence if self._standing.numbers_commits else -1,
         )
 
     def _answered(self, answer: OffsetCommitResponse, identity: Identity, now_ms: int) -> None:

@@ -63,6 +63,9 @@ class Standing:
     phase: Phase = Phase.OUT
     #: The topics that the member wants.
     wanted: frozenset[str] = frozenset()
+    #: Whether commits are numbered: the coordinator has issued a fencing token, so it is Coterie's,
+    #: and knows what the numbers are.
+    numbers_commits: bool = False
     #: What is owned, with its fencing token; what is being let go of still is.
     owned: dict[TopicPartition, int] = field(default_factory=dict)
     #: What is being let go of: its work has not ended yet.

@@ -36,10 +36,14 @@ class Takeover:
         assignment: Assignment,
         refused: AbstractSet[TopicPartition],
         *,
+        token: int | None,
         began_ms: int,
         now_ms: int,
     ) -> None:
-        """Put it in place; `refused` is what the join said that we can't work on."""
+        """Put it in place; `refused` is what the join said that we can't work on.
+
+        `token` is the fencing token that the coordinator issued, if it did.
+        """
         standing = self._standing
         standing.phase = Phase.STABLE
         standing.refused -= refused
@@ -65,22 +69,14 @@ class Takeover:
                 took_ms=now_ms - began_ms,
             )
         )
-        self._move(added, revoked, now_ms)
+        # First what is new, which need not wait for what ends.
+        if not standing.is_closing:
+            self._holdings.take(added, generation, token)
+        deadline_ms = self._patience.release_deadline_ms(now_ms)
+        self._holdings.revoke(revoked, "assigned elsewhere", deadline_ms, now_ms)
         if not standing.is_closing:
             self._topics.hear_of(assigned, now_ms)
         if revoked:
             standing.want_rejoin("revoked partitions that others wait for")
         elif needs_rejoin:
             standing.want_rejoin("the leader needs everybody to rejoin")
-
-    def _move(
-        self,
-        added: AbstractSet[TopicPartition],
-        revoked: AbstractSet[TopicPartition],
-        now_ms: int,
-    ) -> None:
-        """First what is new, which need not wait for what ends."""
-        if not self._standing.is_closing:
-            self._holdings.take(added, self._standing.identity.generation)
-        deadline_ms = self._patience.release_deadline_ms(now_ms)
-        self._holdings.revoke(revoked, "assigned elsewhere", deadline_ms, now_ms)

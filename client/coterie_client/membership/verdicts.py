@@ -48,6 +48,8 @@ _VERDICTS: Final[Mapping[ErrorCode, Verdict]] = {
     # What a commit is told when the coordinator has forgotten the whole group.
     ErrorCode.GROUP_ID_NOT_FOUND: Verdict.NEW_IDENTITY,
     ErrorCode.FENCED_INSTANCE_ID: Verdict.FENCED,
+    # Said of a commit that a later one has overtaken.  The next one has a higher number.
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Verdict.RETRY,
 }
 
 

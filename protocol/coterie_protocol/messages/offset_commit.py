@@ -7,6 +7,7 @@ from coterie_protocol.schema import (
     INT16,
     INT32,
     INT64,
+    OWN_TAGS_FROM,
     STRING,
     Array,
     field,
@@ -56,6 +57,8 @@ class OffsetCommitRequest:
     group_instance_id: str | None = field(STRING, versions="7+", nullable="7+", default=None)
     retention_time_ms: int = field(INT64, versions="2-4", ignorable=True, default=-1)
     topics: tuple[OffsetCommitRequestTopic, ...] = field(Array(OffsetCommitRequestTopic))
+    #: Coterie's own: grows with each commit that a member sends; -1 if it does not count them.
+    sequence: int = field(INT64, versions="8+", tag=OWN_TAGS_FROM, ignorable=True, default=-1)
 
 
 @struct()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from coterie_protocol.api_keys import ApiKey
 from coterie_protocol.schema import (
+    BOOL,
     BYTES,
     INT16,
     INT32,
+    INT64,
+    OWN_TAGS_FROM,
     STRING,
     Array,
     field,
@@ -45,6 +48,8 @@ class SyncGroupRequest:
         STRING, versions="5+", nullable="5+", ignorable=True, default=None
     )
     assignments: tuple[SyncGroupRequestAssignment, ...] = field(Array(SyncGroupRequestAssignment))
+    #: Coterie's own: asks for a fencing token.
+    wants_token: bool = field(BOOL, versions="4+", tag=OWN_TAGS_FROM, ignorable=True, default=False)
 
 
 @response(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
@@ -60,3 +65,5 @@ class SyncGroupResponse:
         STRING, versions="5+", nullable="5+", ignorable=True, default=None
     )
     assignment: bytes = field(BYTES)
+    #: Coterie's own: the fencing token of what the member takes over now; -1 if it has none.
+    fencing_token: int = field(INT64, versions="4+", tag=OWN_TAGS_FROM, ignorable=True, default=-1)

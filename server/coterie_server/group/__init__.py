@@ -1,6 +1,7 @@
 """The core of the coordinator, without I/O: groups, their members and their offsets."""
 
 from coterie_server.group.administration import Refusal
+from coterie_server.group.commit_order import CommitOrder
 from coterie_server.group.coordinator import Coordinator
 from coterie_server.group.group import Group
 from coterie_server.group.records import (
@@ -18,6 +19,7 @@ from coterie_server.group.turn import Call, Config, IdSource, Outcome
 __all__ = [
     "TRANSITIONS",
     "Call",
+    "CommitOrder",
     "Config",
     "Coordinator",
     "Gone",

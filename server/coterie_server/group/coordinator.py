@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from coterie_protocol.messages import HeartbeatResponse
+    from coterie_server.group.commit_order import CommitOrder
     from coterie_server.group.deadlines import Deadline
     from coterie_server.group.group import Group
     from coterie_server.group.member import Ticket
@@ -74,6 +75,8 @@ class Coordinator:
 
     `topics` says how many partitions each topic has; its owner keeps it up to date.
     `count_groups` says how many groups there are where other shards have groups as well.
+    `commit_order` comes from the coordinator that had the shard before, if there was one in this
+    process.
     """
 
     def __init__(
@@ -82,8 +85,9 @@ class Coordinator:
         ids: IdSource,
         topics: Mapping[str, int],
         count_groups: Callable[[], int] | None = None,
+        commit_order: CommitOrder | None = None,
     ) -> None:
-        self._shard = Shard(config, ids, topics, count_groups)
+        self._shard = Shard(config, ids, topics, count_groups, commit_order)
 
     @property
     def groups(self) -> Mapping[str, Group]:
@@ -148,6 +152,7 @@ class Coordinator:
             group = turn.group(group_id)
             if group is not None:
                 offsets.expire(turn, group)
+        self._shard.commit_order.forget_gone(self._shard.is_member)
         interval_ms = max(turn.config.offsets_check_interval_ms, 1)
         self._shard.deadlines.set(_SWEEP, turn.now_ms + interval_ms)
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CONSUMER", "Group", "InitialDelay", "Rebalance"]
 
+#: A token is the generation, and below it the renewals within: more than could ever be asked for.
+_RENEWAL_BITS = 32
+
 #: The protocol type of groups whose embedded bytes the coordinator can read.
 CONSUMER = "consumer"
 
@@ -95,6 +98,16 @@ class Group:
         return self.row.generation
 
     @property
+    def token(self) -> int:
+        """The fencing token of what a member takes over now; -1 if the generation has none.
+
+        It is higher than any that a former owner of the same was given: a partition changes hands
+        with the generation, or when somebody is let go on in it, which counts as a renewal.
+        """
+        renewals = self.row.renewals
+        return -1 if renewals < 0 else self.generation << _RENEWAL_BITS | renewals
+
+    @property
     def leader(self) -> str | None:
         """The member that works out the assignment."""
         return self.row.leader
@@ -154,6 +167,18 @@ class Group:
         if state not in TRANSITIONS[self.state]:
             raise AssertionError(f"group {self.id}: {self.state.value} -> {state.value}")
         return replace(self.row, state=state.value, changed_at_ms=now_ms)
+
+    def begin_generation(self) -> None:
+        """Count on; the row is stored before anybody is told."""
+        self.row = replace(self.row, generation=self.generation + 1, renewals=0)
+
+    def renew(self) -> None:
+        """Let somebody begin anew in this generation, with higher tokens than anybody in it had.
+
+        Like a generation, the row is stored before anybody is told.
+        """
+        if self.row.renewals >= 0:
+            self.row = replace(self.row, renewals=self.row.renewals + 1)
 
     # -- members -------------------------------------------------------------------------------
 

@@ -247,6 +247,8 @@ def _join_with_id(turn: Turn, group: Group, ticket: Ticket, call: Call) -> None:
     if _is_settled(group, member, _protocols(message)):
         if member.row.is_away:
             turn.save(group, replace(member.row, is_away=False))
+        if group.is_in(GroupState.STABLE):
+            group.renew()  # It may have begun with its share before, and lost it since.
         turn.reply(ticket, replies.join_answer(group, member, call.version))
         return
     _join_again(turn, group, member, ticket, call)
@@ -382,6 +384,7 @@ def _answer_in_place(
     if member.row != member.saved:
         turn.save(group, member.row)
         group.note_topics()
+    group.renew()
     turn.keep_alive(group, member)
     leads = group.is_leader(member.id)
     if call.version >= _SKIP_ASSIGNMENT_FROM:

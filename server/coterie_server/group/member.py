@@ -37,6 +37,8 @@ class Member:
     is_new: bool = False
     join: Parked | None = None
     sync: Parked | None = None
+    #: Whether the sync that is parked asks for a fencing token.
+    wants_token: bool = False
     alive_until_ms: int = 0
     last_seen_ms: int = 0
     #: Why it says that it joined (KIP-800).

@@ -107,6 +107,9 @@ def _check_commit(turn: Turn, group: Group, call: Call) -> ErrorCode | None:
     error = check_generation(turn, group, message.member_id, instance_id, generation, call)
     if error is None and group.is_in(GroupState.COMPLETING):
         return ErrorCode.REBALANCE_IN_PROGRESS
+    order = turn.shard.commit_order
+    if error is None and not order.admits(group.id, message.member_id, message.sequence):
+        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     return error
 
 
@@ -131,6 +134,7 @@ def _store(
     if member is not None:
         member.last_seen_ms = turn.now_ms
         turn.keep_alive(group, member)
+        turn.shard.commit_order.note(group.id, member.id, message.sequence)
     expires_at_ms = -1
     if message.retention_time_ms >= 0:
         expires_at_ms = min(turn.now_ms + message.retention_time_ms, _END_OF_TIME_MS)

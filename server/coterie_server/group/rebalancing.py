@@ -146,7 +146,7 @@ def complete_join(turn: Turn, group: Group) -> None:
     if group.members and not group.elect():
         turn.arm(group, "join", max(group.rebalance_timeout_ms, _PATIENCE_MIN_MS))
         return
-    group.row = replace(group.row, generation=group.generation + 1)
+    group.begin_generation()
     if group.members:
         _start_generation(turn, group, rebalance)
     else:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-@structure(versions="0-1")
+@structure(versions="0-2")
 class GroupRow:
     """A group as a whole."""
 
@@ -45,9 +45,12 @@ class GroupRow:
     cause: str = field(STRING, default="")
     #: The generation that was last given an assignment; -1 if none was.
     assigned_in: int = field(INT32, versions="1+", default=-1)
+    #: How often members were let go on in this generation as if it had just begun for them: the
+    #: low half of its fencing tokens.  -1 if it began where nobody counted, and so has none.
+    renewals: int = field(INT64, versions="2+", default=-1)
 
 
-@structure(versions="0-1")
+@structure(versions="0-2")
 class FloorRow:
     """Where groups begin to count whose name says nothing about generations used before.
 
@@ -65,7 +68,7 @@ class SupportedProtocol:
     metadata: bytes = field(BYTES)
 
 
-@structure(versions="0-1")
+@structure(versions="0-2")
 class MemberRow:
     """A member of a generation."""
 
@@ -143,7 +146,7 @@ _ROWS: Final = {kind: row for row, kind in _KINDS.items()}
 _KEY: Final = struct.Struct(">BH")
 _PARTITION: Final = struct.Struct(">i")
 #: Stored in front of every value, so that rows can change their shape.
-_ROW_VERSION: Final = 1
+_ROW_VERSION: Final = 2
 _MARK: Final = bytes((_ROW_VERSION,))
 #: An offset's own: what its key says is not said again in its value.  Metadata follows.
 _OFFSET: Final = struct.Struct(">Bqiqq")

@@ -72,10 +72,11 @@ def sync_error(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error, assignment=b"")
 
 
-def sync_answer(group: Group, member: Member) -> SyncGroupResponse:
-    """A member's assignment."""
+def sync_answer(group: Group, member: Member, *, with_token: bool) -> SyncGroupResponse:
+    """A member's assignment, with a fencing token for whoever asked for one."""
     return SyncGroupResponse(
         protocol_type=group.row.protocol_type,
         protocol_name=group.row.protocol_name,
         assignment=member.assignment,
+        fencing_token=group.token if with_token else -1,
     )

@@ -44,12 +44,14 @@ def sync(turn: Turn, ticket: Ticket, call: Call) -> None:
     if not group.pending_syncs:
         turn.cancel(group, "sync")
     if group.is_in(GroupState.STABLE):
-        turn.reply(ticket, replies.sync_answer(group, member))
+        answer = replies.sync_answer(group, member, with_token=message.wants_token)
+        turn.reply(ticket, answer)
         return
     if member.sync is not None:
         superseded = replies.sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
         turn.reply(member.sync.ticket, superseded)
     member.sync = turn.park(call, ticket)
+    member.wants_token = message.wants_token
     if group.is_leader(member.id):
         _complete(turn, group, message)
 
@@ -127,7 +129,8 @@ def _review(turn: Turn, group: Group, assignments: dict[str, bytes]) -> Review:
 
 def _answer(turn: Turn, group: Group, member: Member) -> None:
     if member.sync is not None:
-        turn.reply(member.sync.ticket, replies.sync_answer(group, member))
+        answer = replies.sync_answer(group, member, with_token=member.wants_token)
+        turn.reply(member.sync.ticket, answer)
         member.sync = None
         turn.keep_alive(group, member)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from coterie_server.bounds import LimitHit
+from coterie_server.group.commit_order import CommitOrder
 from coterie_server.group.deadlines import Deadlines
 from coterie_server.group.group import Group
 from coterie_server.group.member import Parked
@@ -94,6 +95,7 @@ class Shard:
         ids: IdSource,
         topics: Mapping[str, int],
         count_groups: Callable[[], int] | None = None,
+        commit_order: CommitOrder | None = None,
     ) -> None:
         self.config = config
         self.ids = ids
@@ -108,6 +110,12 @@ class Shard:
         #: The generation after which groups begin that are not remembered.
         self.floor = FloorRow()
         self.deadlines = Deadlines()
+        self.commit_order = CommitOrder() if commit_order is None else commit_order
+
+    def is_member(self, group_id: str, member_id: str) -> bool:
+        """Whether there is such a member."""
+        group = self.groups.get(group_id)
+        return group is not None and member_id in group.members
 
     def keep_alive(self, group: Group, member: Member, until_ms: int) -> None:
         """Let a member's session last until then.

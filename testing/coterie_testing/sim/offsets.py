@@ -84,10 +84,7 @@ class Offsets:
             yield f"{name}: offset {offset} was never committed"
         if offset < place.stored:
             text = f"{name}: {who} was told offset {offset}, but {place.stored} was stored"
-            if topic.doubts:
-                topic.suspicions.append(text)
-            else:
-                yield text
+            yield from _held(topic, text)
 
     # -- what an administrator does ------------------------------------------------------------
 
@@ -131,7 +128,7 @@ class Offsets:
         """Take in what comes next, and say what is wrong with it."""
         match event:
             case OffsetsCommitted():
-                self._committed(event)
+                yield from self._committed(event)
             case OffsetsDeleted(how="topic_deleted"):
                 yield from self._forgotten(event)
             case TopicChanged(topic=name, change="deleted"):
@@ -140,12 +137,15 @@ class Offsets:
             case TopicChanged(topic=name, change="created"):
                 yield from self._created(name, event)
 
-    def _committed(self, event: OffsetsCommitted) -> None:
+    def _committed(self, event: OffsetsCommitted) -> Iterator[str]:
         for name, offsets in event.offsets.items():
-            is_gone = self._topics[name].is_there is False
+            topic = self._topics[name]
             for number, offset in offsets.items():
                 place = self._places[name, int(number)]
-                place.told[offset] = -1 if is_gone else place.life
+                place.told[offset] = -1 if topic.is_there is False else place.life
+                if offset < place.stored:
+                    what = f"a commit of {event.member} undoes a later one"
+                    yield from _held(topic, f"{name}[{number}]: {what}: {offset} of {place.stored}")
 
     def _forgotten(self, event: OffsetsDeleted) -> Iterator[str]:
         for name, numbers in event.partitions.items():
@@ -155,9 +155,7 @@ class Offsets:
                 place.forgotten += 1
                 if place.forgotten > topic.deletions:
                     text = f"offsets are forgotten with a topic that was not deleted: {event}"
-                    if not topic.doubts:
-                        yield text
-                    topic.suspicions.append(text)
+                    yield from _held(topic, text)
                 _end_life(place)
 
     def _created(self, name: str, event: TopicChanged) -> Iterator[str]:
@@ -190,6 +188,14 @@ class Offsets:
                 yield from topic.suspicions
                 if topic.is_there is False and not topic.is_wanted:
                     yield f"the journal tells that topic {name} was deleted, and it is there"
+
+
+def _held(topic: _Topic, complaint: str) -> Iterator[str]:
+    """Keep a complaint to ourselves as long as a deletion may explain it."""
+    if topic.doubts:
+        topic.suspicions.append(complaint)
+    else:
+        yield complaint
 
 
 def _end_life(place: _Place) -> None:

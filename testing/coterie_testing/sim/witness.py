@@ -31,9 +31,6 @@ TopicPartition = tuple[str, int]
 #: How members are dropped that are silent or late.
 _EXPIRIES = frozenset({"session_expired", "join_expired", "rebalance_expired", "sync_expired"})
 
-#: How much time has to pass within a generation until there are other tokens.
-_TICK_S = 0.1
-
 
 class Violation(AssertionError):  # noqa: N818  # what was looked for
     """Something that must not happen did."""
@@ -47,9 +44,6 @@ class _Seen:
     running: dict[Worker, int] = field(default_factory=dict)
     #: The highest token that work was begun with, and that something was done with.
     token: int = -1
-    #: Who had it last, and since when.
-    owner: Worker | None = None
-    taken_s: float = 0.0
 
 
 class WatchfulEye:
@@ -100,11 +94,8 @@ class WatchfulEye:
             names = ", ".join(other.name for other in others)
             self._blame(f"{partition} has two workers: {worker.name} and {names}")
         if partition.token <= seen.token:
-            if partition.token == seen.token and self._is_tie(worker, seen):
-                self.counts["token ties"] += 1
-            else:
-                self._blame(f"{partition}: token {partition.token} after {seen.token}")
-        seen.token, seen.owner, seen.taken_s = partition.token, worker, self._world.now_s
+            self._blame(f"{partition}: token {partition.token} after {seen.token}")
+        seen.token = partition.token
         seen.running[worker] = partition.token
         self.counts["partitions taken"] += 1
 
@@ -114,17 +105,6 @@ class WatchfulEye:
         is_there = member_id in self._story.members(worker.group_id)
         if not is_there and not is_excused:
             self._blame(f"{partition}: {worker.name} works on it, and {member_id!r} is no member")
-
-    def _is_tie(self, worker: Worker, seen: _Seen) -> bool:
-        """Whether a process took over from one of its own name, so soon that no token can tell.
-
-        The generation stays the same then, and the date within it is a tenth of a second.
-        """
-        former = seen.owner
-        if former is None or former is worker or worker.options.instance is None:
-            return False
-        is_heir = former.options.instance == worker.options.instance
-        return is_heir and self._world.now_s - seen.taken_s < _TICK_S
 
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """What was stored must be there."""

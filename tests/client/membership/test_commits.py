@@ -317,3 +317,65 @@ def test_rebalance_in_sync_while_closing() -> None:
     assert script.awaits(HeartbeatRequest)
     script.store()
     assert script.error_of("last") is None
+
+
+# -- their order -------------------------------------------------------------------------------
+
+
+def numbered() -> Script:
+    """A member in generation 5 of a coordinator that issues tokens."""
+    script = Script("t").start()
+    script.find()
+    script.join(5)
+    script.sync(T0, T1, token=5 << 32)
+    script.beat()
+    return script
+
+
+def test_each_commit_has_a_higher_number() -> None:
+    """One that is sent again, as nobody knows what became of it, too."""
+    script = numbered()
+    script.commit("a", T0, 1)
+    script.store()
+    script.commit("b", T0, 2)
+    script.fail(OffsetCommitRequest)
+    script.sleep(150)
+    script.find()
+    script.sleep(150)
+    sequences = [request.sequence for request in script.sent(OffsetCommitRequest)]
+    assert len(sequences) == 3
+    assert sequences == sorted(set(sequences))
+    assert sequences[0] >= 0
+
+
+def test_numbers_go_on_under_another_member_id() -> None:
+    """They belong to the membership, and nobody has to know when to begin anew."""
+    script = numbered()
+    script.commit("a", T0, 1)
+    script.store()
+    script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    script.join(6, member_id="m-2")
+    script.sync(T0, token=6 << 32)
+    script.next_beat()
+    script.commit("b", T0, 2)
+    first, second = script.sent(OffsetCommitRequest)
+    assert second.sequence > first.sequence
+
+
+def test_kafka_is_sent_no_numbers() -> None:
+    """Whoever issues no token does not know what they are."""
+    script = at_work()
+    script.commit("a", T0, 1)
+    assert script.asks(OffsetCommitRequest).sequence == -1
+
+
+def test_overtaken_commit_goes_again() -> None:
+    """Whoever is told so of its newest one sends it with a higher number."""
+    script = numbered()
+    script.commit("a", T0, 1)
+    first = script.asks(OffsetCommitRequest)
+    script.store(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    script.sleep(150)
+    assert script.asks(OffsetCommitRequest).sequence > first.sequence
+    script.store()
+    assert script.error_of("a") is None

@@ -1,4 +1,4 @@
-"""Fencing tokens: a partition's next owner always has a greater one."""
+"""Fencing tokens: the coordinator issues them, and where it does not they are made up."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from coterie_client.membership.holdings import token_of
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import SyncGroupRequest
 from tests.support.scripted_membership import Script
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -17,6 +18,62 @@ YEAR_MS = 365 * 24 * 3_600_000
 
 generations = st.integers(1, 2**31 - 1)
 times = st.integers(NOW_MS, NOW_MS + YEAR_MS)
+
+
+# -- issued ------------------------------------------------------------------------------------
+
+
+def test_token_is_asked_for() -> None:
+    """Whoever does not know what that is passes over it."""
+    script = Script("t").start()
+    script.find()
+    script.join(1)
+    assert script.asks(SyncGroupRequest).wants_token
+
+
+def test_issued_token_is_what_work_gets() -> None:
+    """Whatever the clock says."""
+    script = Script("t").start()
+    script.find()
+    script.wall_shift_ms = NOW_MS
+    script.join(7)
+    script.sync(T0, T1, token=7 << 32 | 5)
+    script.beat()
+    assert script.working == {T0: 7 << 32 | 5, T1: 7 << 32 | 5}
+
+
+def test_kept_partition_keeps_its_issued_token() -> None:
+    """Only what is taken over has the new one."""
+    script = Script("t").start()
+    script.find()
+    script.join(1)
+    script.sync(T0, token=1 << 32)
+    script.beat()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(2)
+    script.sync(T0, T1, token=2 << 32)
+    script.answer_heartbeat()
+    assert script.working == {T0: 1 << 32, T1: 2 << 32}
+
+
+@given(tokens=st.lists(st.integers(0, 2**40), min_size=2, max_size=5))
+@example(tokens=[7, 7])
+@example(tokens=[7, 3])
+def test_no_token_is_used_twice_here(tokens: list[int]) -> None:
+    """Not even where a coordinator whose store was restored issues what it issued before."""
+    script = Script("t").start()
+    script.find()
+    newest = -1
+    for number, token in enumerate(tokens):
+        script.join(number + 1)
+        script.sync(T0, token=token)
+        script.beat()
+        assert script.working[T0] == max(token, newest + 1)
+        newest = script.working[T0]
+        script.next_beat(ErrorCode.ILLEGAL_GENERATION)
+
+
+# -- made up -----------------------------------------------------------------------------------
 
 
 @given(earlier=generations, later=generations, first_ms=times, second_ms=times)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from coterie_protocol.schema import declaration_of
 from tests.interop.differential.differences import Difference
 
 __all__ = ["ABSENT", "ANY", "Declared", "Names", "Step", "Transcript", "at", "compare"]
@@ -33,6 +34,12 @@ _ORDERED: Final = frozenset(
         "FindCoordinatorResponse.coordinators",
     }
 )
+
+
+def _is_own_and_unsaid(value: Any, name: str) -> bool:
+    """Whether a field is one of Coterie's own that does not travel: Kafka has no such field."""
+    spec = next(each for each in declaration_of(type(value)).fields if each.name == name)
+    return spec.is_own and getattr(value, name) == spec.default
 
 
 class _Word:
@@ -74,6 +81,7 @@ class Names:
             return {
                 f.name: self._sorted(f"{type(value).__name__}.{f.name}", getattr(value, f.name))
                 for f in dataclasses.fields(value)
+                if not _is_own_and_unsaid(value, f.name)
             }
         if isinstance(value, tuple | list):
             items = [self._sorted(name, item) for item in value]

@@ -53,6 +53,7 @@ def test_lone_new_member_in_a_long_delay() -> None:
         protocol_type="consumer",
         changed_at_ms=world.now_ms,
         cause="member_joined",
+        renewals=0,
     )
     assert world.rows == [row]
 

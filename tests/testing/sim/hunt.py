@@ -48,6 +48,12 @@ PROFILES: Final = {
     "crowd": Ground(faults=FaultOptions(add_worker=4, stop_worker=1), workers=6),
     "newcomers": Ground(faults=FaultOptions(add_worker=4, stop_worker=3, slow_network=2)),
     "rifts": Ground(faults=FaultOptions(part_worker=3, add_worker=2, long=True), trouble_s=40.0),
+    "namesakes and restarts": Ground(
+        faults=FaultOptions(twin_worker=4, restart_worker=2, kill_coordinator=4), is_static=True
+    ),
+    "standstills": Ground(
+        faults=FaultOptions(part_coordinator=3, slow_network=2, add_worker=1, long=True)
+    ),
     "stragglers": Ground(
         faults=FaultOptions(add_worker=3, stop_worker=2, slow_network=3, slow_disk=2)
     ),

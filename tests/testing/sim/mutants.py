@@ -31,9 +31,9 @@ from coterie_server.group import (
     offsets,
     rebalancing,
     recovery,
-    replies,
     syncing,
 )
+from coterie_server.group.commit_order import CommitOrder
 from coterie_server.group.group import Group
 from coterie_server.group.records import GroupRow, MemberRow
 from coterie_server.group.states import GroupState
@@ -214,6 +214,30 @@ def replaced_member_stays(hand_over: Any, turn: Turn, group: Group, old: Any, *r
     return new
 
 
+@_mutant(Group, "renew", "namesakes")
+def heir_has_the_same_token(_: Any, group: Group) -> None:
+    """A process that takes over a name gets the fencing token of the one that had it."""
+    del group
+
+
+@_mutant(Turn, "finish", "namesakes and restarts")
+def renewals_not_stored(finish: Any, turn: Turn) -> Any:
+    """How often names were taken over in a generation is forgotten in a restart."""
+    outcome = finish(turn)
+    outcome.records = [
+        replace(row, renewals=min(row.renewals, 0)) if isinstance(row, GroupRow) else row
+        for row in outcome.records
+    ]
+    return outcome
+
+
+@_mutant(CommitOrder, "admits", "standstills")
+def commits_taken_in_any_order(_: Any, order: CommitOrder, *rest: Any) -> bool:
+    """A commit that was held up undoes a later one."""
+    del order, rest
+    return True
+
+
 @_mutant(offsets, "check_generation", "hostile")
 def late_commits_pass(check: Any, *arguments: Any) -> Any:
     """A commit of somebody who is no member any more, or of a generation long gone, is stored."""
@@ -268,11 +292,10 @@ def commits_pass_before_the_assignment(check: Any, *arguments: Any) -> Any:
 
 
 @_mutant(syncing, "_answer", "slow leaders")
-def session_not_armed_after_a_sync(_: Any, turn: Turn, group: Group, member: Any) -> None:
+def session_not_armed_after_a_sync(answer: Any, *arguments: Any) -> None:
     """The session of a member that waited for its assignment does not start anew."""
-    if member.sync is not None:
-        turn.reply(member.sync.ticket, replies.sync_answer(group, member))
-        member.sync = None
+    with patch.object(Turn, "keep_alive", lambda *_: None):
+        answer(*arguments)
 
 
 @_mutant(joining, "_is_settled", "leaders look")
@@ -362,8 +385,16 @@ def commit_confirmed_when_asked(add: Any, commits: Commits, key: Any, *rest: Any
     add(commits, key, *rest)
 
 
-@_mutant(holdings, "token_of", "clocks")
-def tokens_without_generation(_: Any, generation: int, wall_ms: int) -> int:
-    """A fencing token is nothing but the date."""
-    del generation
-    return wall_ms // 100
+@_mutant(Holdings, "take", "clocks")
+def tokens_by_the_clock(take: Any, self: Holdings, partitions: Any, *_: Any) -> None:
+    """A fencing token is the date, and not what the coordinator issued."""
+    with patch.object(holdings, "token_of", lambda _, wall_ms: wall_ms // 100):
+        take(self, partitions, self._standing.identity.generation, None)
+
+
+@_mutant(Holdings, "take", "namesakes")
+def tokens_made_by_the_client(
+    take: Any, self: Holdings, partitions: Any, generation: int, _: Any
+) -> None:
+    """A client makes its tokens up, of the generation and the date."""
+    take(self, partitions, generation, None)

@@ -75,6 +75,13 @@ def test_lost_offset(scene: Scene) -> None:
     assert scene.read(6) == "t[0]: ann was told offset 6, but 7 was stored"
 
 
+@pytest.mark.parametrize(("offset", "is_wrong"), [(6, True), (7, False), (8, False)])
+def test_commit_that_undoes_a_later_one(scene: Scene, offset: int, *, is_wrong: bool) -> None:
+    """What somebody was told is stored is not written over with less, whoever sees it next."""
+    scene.commit(offset, confirm=False)
+    assert any("a commit of m undoes a later one" in each for each in scene.blame) == is_wrong
+
+
 # -- with its topic --------------------------------------------------------------------------------
 
 

@@ -317,24 +317,23 @@ def test_token_has_to_be_newer(scene: Scene, token: int) -> None:
     assert f"token {token} after 5" in scene.blame
 
 
-def test_heir_may_be_too_soon_for_a_new_token(scene: Scene) -> None:
-    """Within a tenth of a second a process that takes over a name has the token of the former."""
+def test_heir_of_a_name_has_a_newer_token_at_once(scene: Scene) -> None:
+    """A process that takes over a name is no exception, however soon it does."""
     scene.ann.instance = scene.bob.instance = "i"
     scene.do("started", scene.ann, Share(5))
     scene.do("ended", scene.ann, Share(5))
-    scene.do("started", scene.bob, Share(5))
-    assert scene.blame == ""
-    assert scene.eye.counts["token ties"] == 1
-
-
-def test_heir_has_a_new_token_later(scene: Scene) -> None:
-    """Later than that there is no excuse."""
-    scene.ann.instance = scene.bob.instance = "i"
-    scene.do("started", scene.ann, Share(5))
-    scene.do("ended", scene.ann, Share(5))
-    scene.world.run(0.2)
     scene.do("started", scene.bob, Share(5))
     assert "token 5 after 5" in scene.blame
+
+
+@pytest.mark.parametrize("token", [2, 3])
+def test_who_begins_though_it_is_out_has_an_older_token(scene: Scene, token: int) -> None:
+    """That it may not know excuses no token as high as its successor's (seed 1004235 of brief)."""
+    scene.joined(scene.ann)
+    scene.journal(replaced("ann"))
+    scene.do("started", scene.bob, Share(2))
+    scene.do("started", scene.ann, Share(token))
+    assert "ann" in scene.blame or f"token {token} after 2" in scene.blame
 
 
 # -- offsets ---------------------------------------------------------------------------------------

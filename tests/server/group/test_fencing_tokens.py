@@ -1,0 +1,239 @@
+"""Fencing tokens: whoever takes a partition over has a higher one than anybody who had it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from coterie_protocol import encode
+from coterie_protocol.messages import SyncGroupResponse
+from coterie_server.group import GroupState, from_stored, to_stored
+from coterie_server.group.records import GroupRow
+from tests.support.group_harness import Client, World, assigned
+
+
+def token_of(client: Client) -> int:
+    """The token that a member is told when it asks for its share."""
+    token: int = client.sync(wants_token=True).reply.fencing_token
+    return token
+
+
+def pair(world: World) -> tuple[Client, Client]:
+    """A stable group of a static leader and a static follower."""
+    leader, follower = world.member("a", static="i1"), world.member("b", static="i2")
+    world.form(leader, follower)
+    return leader, follower
+
+
+# -- who is told -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_token_is_of_the_generation(version: int) -> None:
+    """It is the generation's first, whoever asks, and however often."""
+    world = World()
+    clients = pair(world)
+    for client in clients * 2:
+        answer = client.sync(version=version, wants_token=True)
+        assert answer.reply.fencing_token == 1 << 32
+
+
+def test_parked_sync_is_told_as_well() -> None:
+    """A follower that comes before its leader is told with its share; who does not ask is not."""
+    world = World()
+    leader, asks, does_not = (world.member(name) for name in "abc")
+    for client in (leader, asks, does_not):
+        client.join()
+    world.sleep(6_000)
+    parked = asks.sync(wants_token=True), does_not.sync()
+    leader.sync({})
+    assert [answer.reply.fencing_token for answer in parked] == [1 << 32, -1]
+
+
+def test_who_does_not_ask_gets_kafkas_bytes() -> None:
+    """A stock client's answer has no byte more for it."""
+    world = World()
+    leader, follower = pair(world)
+    follower.restarted().join()
+    answer = leader.sync().reply
+    stock = SyncGroupResponse(
+        protocol_type="consumer", protocol_name="range", assignment=assigned("t", 0, 2)
+    )
+    assert encode(answer, 5) == encode(stock, 5)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_old_versions_have_no_room_for_it(version: int) -> None:
+    """Nobody can ask for a token there, and nobody gets one."""
+    world = World()
+    leader = world.member("a")
+    world.form(leader)
+    answer = leader.sync(version=version, wants_token=True)
+    assert answer.reply.fencing_token == -1
+
+
+# -- who has a higher one ----------------------------------------------------------------------
+
+
+def test_next_generation_has_higher_ones() -> None:
+    """However many were let go on in the one before."""
+    world = World()
+    leader, follower = pair(world)
+    for _ in range(3):
+        follower = follower.restarted()
+        follower.join()
+    before = token_of(follower)
+    leader.join()
+    follower.join()
+    leader.sync({})
+    assert token_of(leader) == token_of(follower) == 2 << 32
+    assert token_of(follower) > before
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_heir_of_a_name_has_a_higher_one(who: int) -> None:
+    """In the same generation, leader or not; and the one after it again."""
+    world = World()
+    client = pair(world)[who]
+    tokens = [token_of(client)]
+    for _ in range(3):
+        client = client.restarted()
+        client.join()
+        tokens.append(token_of(client))
+    assert tokens == [(1 << 32) + number for number in range(4)]
+    assert world.group().generation == 1
+
+
+def test_late_answer_has_the_older_token() -> None:
+    """What was on its way to a process whose name another took over is not the newest any more."""
+    world = World()
+    _, old = pair(world)
+    on_its_way = old.sync(wants_token=True).reply.fencing_token
+    new = old.restarted()
+    new.join()
+    assert on_its_way < token_of(new)
+
+
+def test_follower_that_joins_again_has_a_higher_one() -> None:
+    """It may have lost its share since, and begin with it anew in the same generation."""
+    world = World()
+    leader, follower = pair(world)
+    before = token_of(follower)
+    follower.join()
+    assert world.group().generation == 1
+    assert token_of(follower) > before
+    assert world.state() is GroupState.STABLE
+    assert leader.heartbeat() == 0
+
+
+def test_nothing_is_counted_before_anybody_has_begun() -> None:
+    """In the second phase a join that comes twice costs no write: nobody has a share yet."""
+    world = World()
+    leader, follower = world.member("a"), world.member("b")
+    for client in (leader, follower):
+        client.join()
+    world.sleep(6_000)
+    stored = dict(world.store)
+    follower.join()
+    assert world.store == stored
+    leader.sync({})
+    assert token_of(follower) == 1 << 32
+
+
+# -- what outlives what ------------------------------------------------------------------------
+
+
+def test_count_is_stored() -> None:
+    """A crash between two heirs forgets nothing."""
+    world = World()
+    _, client = pair(world)
+    tokens = [token_of(client)]
+    for _ in range(3):
+        client = client.restarted()
+        client.join()
+        world.crash()
+        tokens.append(token_of(client))
+    assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.parametrize("graves", [0, 10])
+def test_group_made_anew_has_higher_ones(graves: int) -> None:
+    """Also where deleted groups are remembered by one number for all."""
+    world = World(max_graves=graves)
+    _, client = pair(world)
+    for _ in range(3):
+        client = client.restarted()
+        client.join()
+    before = token_of(client)
+    for member in list(world.group().members.values()):
+        world.member("admin", id=member.id, static=member.instance_id).leave()
+    world.delete("g")
+    world.crash()
+    again = world.member("again")
+    world.form(again)
+    assert token_of(again) > before
+
+
+def test_generation_that_nobody_counted_has_none() -> None:
+    """A store of before is read, and tokens are issued from its groups' next generation on.
+
+    The clients of that generation made theirs up by the clock; a count from 0 would be lower.
+    """
+    world = World()
+    _, follower = pair(world)
+    for key, value in list(world.store.items()):
+        if isinstance(row := from_stored(key, value), GroupRow):
+            world.store |= {key: to_stored(replace(row, renewals=-1))[1] or b""}
+    world.crash()
+    heir = follower.restarted()
+    heir.join()
+    assert token_of(heir) == -1
+    heir.topics = ("u",)
+    heir.join()
+    world.sleep_until_due()
+    assert world.group().generation > 1
+    assert world.group().token == world.group().generation << 32
+
+
+_STEPS = st.sampled_from(
+    ["leader returns", "follower returns", "joins again", "crash", "rebalance"]
+)
+
+
+@given(st.lists(_STEPS, max_size=8))
+@example(["follower returns", "crash", "joins again"])
+def test_whoever_begins_has_a_higher_one(steps: list[str]) -> None:
+    """Whatever happened before: two that begin with one share never have the same token."""
+    world = World()
+    clients = dict(zip(("leader", "follower"), pair(world), strict=True))
+    newest = {name: token_of(client) for name, client in clients.items()}
+    for step in steps:
+        begun = _take(step, world, clients)
+        for name in begun:
+            token = token_of(clients[name])
+            assert token > newest[name], step
+            newest[name] = token
+
+
+def _take(step: str, world: World, clients: dict[str, Client]) -> list[str]:
+    """Take a step; whose share is begun with after it."""
+    match step.split():
+        case [name, "returns"]:
+            clients[name] = clients[name].restarted()
+            clients[name].join()
+            return [name]
+        case ["joins", "again"]:
+            clients["follower"].join()
+            return ["follower"]
+        case ["crash"]:
+            world.crash()
+            return []
+    world.force_rebalance()
+    for client in clients.values():
+        client.join_once()
+    leader = next(c for c in clients.values() if c.id == world.group().leader)
+    leader.sync({client: assigned("t", 0) for client in clients.values()})
+    return list(clients)
