@@ -79,6 +79,7 @@ sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults that are drawn anew,
 
 sim-mutants: $(DEV) ## Plant bugs, one at a time, and see how soon the simulator finds each
 	$(BIN)/python tools/sim_mutants.py $(ARGS)
+	$(BIN)/python tools/planted_bugs.py
 
 FUZZ_SECONDS ?= 60
 

@@ -7,14 +7,13 @@ For workers that do something, see `examples`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 
-import structlog
-
 from coterie_client import Group, Partition
 
-_log = structlog.get_logger()
+_log = logging.getLogger("counting")
 
 PAUSE_S = 0.1
 #: How many steps a commit is for.
@@ -24,7 +23,7 @@ STEPS = 10
 async def _count(shard: Partition) -> None:
     position = await shard.committed()
     done = position.offset if position is not None else 0
-    _log.info("begins", shard=shard.number, done=done, token=shard.token)
+    _log.info("%s begins at %d with token %d", shard, done, shard.token)
     try:
         while True:
             await asyncio.sleep(PAUSE_S)
@@ -34,7 +33,7 @@ async def _count(shard: Partition) -> None:
     finally:
         if shard.is_owned:
             await shard.commit(done)
-        _log.info("ends", shard=shard.number, done=done)
+        _log.info("%s ends at %d", shard, done)
 
 
 async def main(bootstrap: str) -> None:
@@ -46,4 +45,5 @@ async def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     asyncio.run(main(sys.argv[1]))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import logging
 import signal
 import sqlite3
 from collections.abc import Mapping
@@ -20,8 +21,6 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
-
-import structlog
 
 from coterie_client import Admin, Group, Partition
 from coterie_protocol.errors import TopicAlreadyExistsError
@@ -40,7 +39,7 @@ CREATE INDEX IF NOT EXISTS jobs_of_shard ON jobs (shard, job);
 CREATE TABLE IF NOT EXISTS owners (shard INTEGER PRIMARY KEY, token INTEGER NOT NULL);
 """
 
-log = structlog.get_logger()
+log = logging.getLogger(TOPIC)
 
 
 class FormerOwnerError(Exception):
@@ -98,7 +97,7 @@ async def work(shard: Partition, jobs: Jobs) -> None:
     jobs.store(shard.number, shard.token, {})
     position = await shard.committed()
     done = position.offset if position is not None else 0
-    log.info("begins", shard=shard.number, done=done, token=shard.token)
+    log.info("%s begins at %d with token %d", shard, done, shard.token)
     while True:
         results: dict[int, str] = {}
         try:
@@ -110,7 +109,7 @@ async def work(shard: Partition, jobs: Jobs) -> None:
                 jobs.store(shard.number, shard.token, results)
                 done = max(results)
                 await shard.commit(done)
-                log.info("stored", shard=shard.number, done=done)
+                log.info("%s stored up to %d", shard, done)
         if not results:
             await asyncio.sleep(LOOK_EVERY_S)
 
@@ -142,6 +141,8 @@ if __name__ == "__main__":
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
     parser.add_argument("--database", type=Path, default=Path("jobs.db"))
     options = parser.parse_args()
+    # Coterie's client logs there as well, and prints nothing by itself.
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     with closing(Jobs(options.database)) as table:
         table.fill(2_400)
         asyncio.run(main(options.bootstrap, table))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import random
 import signal
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,6 @@ from pathlib import Path
 from typing import Final
 
 import aiohttp
-import structlog
 
 from coterie_client import Admin, Group, Partition
 from coterie_protocol.errors import TopicAlreadyExistsError
@@ -41,7 +41,7 @@ LONGEST_PAUSE_S: Final = 30.0
 #: Answers that ask for patience, besides all that begin with 5.
 _TRY_AGAIN: Final = (408, 425, 429)
 
-log = structlog.get_logger()
+log = logging.getLogger(TOPIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Fanout:
         url = self.endpoints[endpoint.number]
         position = await endpoint.committed()
         done = position.offset if position is not None else 0
-        log.info("begins", url=url, done=done)
+        log.info("%s begins at %d", url, done)
         while True:
             for event in self._after(done):
                 await self._deliver(url, done, event)
@@ -81,13 +81,13 @@ class Fanout:
                 async with self.session.post(url, data=event, headers=headers) as answer:
                     status = answer.status
             except (aiohttp.ClientError, TimeoutError) as error:
-                log.warning("not reached", url=url, event_number=number, reason=repr(error))
+                log.warning("%s not reached for event %d: %r", url, number, error)
             else:
                 if status < 500 and status not in _TRY_AGAIN:
-                    outcome = "delivered" if status < 300 else "refused"
-                    log.info(outcome, url=url, event_number=number, status=status)
+                    outcome = "took" if status < 300 else "refused"
+                    log.info("%s %s event %d: %d", url, outcome, number, status)
                     return
-                log.warning("not taken", url=url, event_number=number, status=status)
+                log.warning("%s did not take event %d: %d", url, number, status)
             await asyncio.sleep(pause_s)
 
 
@@ -121,4 +121,6 @@ if __name__ == "__main__":
     parser.add_argument("--events", type=Path, default=Path("events.jsonl"))
     parser.add_argument("--to", nargs="+", default=ENDPOINTS, help="URLs, the same for all workers")
     options = parser.parse_args()
+    # Coterie's client logs there as well, and prints nothing by itself.
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     asyncio.run(main(options.name, options.bootstrap, options.events, options.to))

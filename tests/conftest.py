@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -26,6 +27,19 @@ def pytest_configure() -> None:
 def pytest_report_header() -> str:
     """Tell it, also if all goes well."""
     return f"simulator: fresh runs from seed {os.environ[SIM_SEED]} on ({SIM_SEED} sets it)"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def planted_bug() -> Iterator[None]:
+    """Plant the bug that COTERIE_PLANTED names, for the tests to find; mostly there is none."""
+    name = os.environ.get("COTERIE_PLANTED")
+    if name is None:
+        yield
+        return
+    from tests.planted.bugs import BUGS  # noqa: PLC0415  # it imports all that is tested
+
+    with next(bug for bug in BUGS if bug.name == name).plant():
+        yield
 
 
 def _needs_spark(nodeid: str) -> bool:

@@ -12,7 +12,14 @@ from coterie_cli.simulate import simulate
 
 __all__ = ["main"]
 
-app = typer.Typer(name="coterie", no_args_is_help=True, add_completion=True)
+app = typer.Typer(
+    name="coterie",
+    no_args_is_help=True,
+    add_completion=True,
+    # A bug's traceback is Python's own: whole lines for a log, and never what variables hold.
+    pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
+)
 
 
 def _print_version(*, wanted: bool) -> None:

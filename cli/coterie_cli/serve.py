@@ -52,7 +52,8 @@ DataDir = Annotated[
 ]
 
 
-def serve(
+def serve(  # noqa: PLR0913  # one for each option
+    *,
     listen: Listen = BOOTSTRAP,
     advertise: Advertise = None,
     http: HttpListen = HTTP,
@@ -69,6 +70,13 @@ def serve(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting, by Kafka's name for it."),
     ] = None,
+    accept_data_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-data-loss",
+            help="Go on with a store that has lost what was acknowledged; all groups rebalance.",
+        ),
+    ] = False,
 ) -> None:
     """Run the coordinator until SIGTERM or Ctrl-C."""
     with _signals_heard():
@@ -84,6 +92,7 @@ def serve(
             topics=topic or [],
             config=config,
             overrides=settings or [],
+            accept_data_loss=accept_data_loss,
         )
         code = run(options)
     raise typer.Exit(code)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["options_of", "run"]
 
 
-def options_of(
+def options_of(  # noqa: PLR0913  # one for each option
     *,
     listen: str,
     advertise: str | None,
@@ -28,6 +28,7 @@ def options_of(
     topics: list[str],
     config: Path | None,
     overrides: list[str],
+    accept_data_loss: bool,
 ) -> ServerOptions:
     """The server that the words ask for; exits with a sentence if they make no sense."""
     try:
@@ -43,6 +44,7 @@ def options_of(
             store=store,
             data_dir=data_dir,
             topics=_topics(topics),
+            accept_data_loss=accept_data_loss,
         )
     except (SettingsError, _ArgumentError) as error:
         typer.echo(f"coterie: {error}", err=True)

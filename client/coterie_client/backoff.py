@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coterie_client.errors import ConfigurationError
+from coterie_client import checks
 
 __all__ = ["Backoff", "RetryOptions"]
 
@@ -23,13 +23,14 @@ class RetryOptions:
     jitter: float = 0.2
 
     def __post_init__(self) -> None:
-        if not 0 < self.base_ms <= self.max_ms:
-            raise ConfigurationError(
-                f"base_ms={self.base_ms} and max_ms={self.max_ms} make no back-off: the first must"
-                " be positive and not above the second."
-            )
+        checks.whole("base_ms", self.base_ms)
+        checks.whole("max_ms", self.max_ms)
+        if self.base_ms > self.max_ms:
+            checks.must_be("base_ms", f"at most max_ms, which is {self.max_ms}", self.base_ms)
+        share = "a share from 0 to below 1"
+        checks.number("jitter", share, self.jitter)
         if not 0 <= self.jitter < 1:
-            raise ConfigurationError(f"jitter={self.jitter} is not a share from 0 to below 1.")
+            checks.must_be("jitter", share, self.jitter)
 
     def delay_ms(self, failures: int, chance: float) -> int:
         """How long to wait after so many failures in a row; `chance` is random, in [0, 1)."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from coterie_client.counters import GroupCounters
 from coterie_client.errors import AnswerTimedOutError
+from coterie_client.log import in_a_line
 from coterie_client.membership import (
     Abandon,
     Action,
@@ -36,12 +37,16 @@ from coterie_client.membership import (
     TopicPartition,
 )
 from coterie_client.membership.events import Event
+from coterie_client.wire.deadlines import SECOND_LOOK_S
 from coterie_client.work.events import GroupFailed
 from coterie_protocol.exceptions import CoterieError
 
 __all__ = ["Driver", "Requester", "Sink", "Teller"]
 
 T = TypeVar("T")
+
+#: A timer that comes this late was held up by something else than the turns before it.
+_LATE_MS: Final = 200
 
 
 class Requester(Protocol):
@@ -95,7 +100,11 @@ class Teller(Protocol):
         ...
 
     def crash(self, error: BaseException) -> None:
-        """Tell of an error that should not have been possible."""
+        """Tell of an error that should not have been possible, and that will be raised."""
+        ...
+
+    def unraised(self, text: str, error: BaseException) -> None:
+        """Tell of an error that is raised nowhere."""
         ...
 
 
@@ -160,11 +169,20 @@ class Driver:
         """Whether this very ownership still stands."""
         return not self.over.is_set() and self._membership.owned.get(partition) == token
 
+    def loss(self, partition: TopicPartition) -> PartitionLostError:
+        """The error that says why the partition is not owned."""
+        reason = None
+        if self.over.is_set():
+            reason = "the group has been left"
+            if self.error is not None:
+                reason = f"the group has ended ({in_a_line(self.error)})"
+        return PartitionLostError(f"{partition[0]}[{partition[1]}]", reason)
+
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
         """Have an offset committed, along with what others commit in this turn of the loop."""
         promise: asyncio.Future[None] = self._promise()
         if self.over.is_set():
-            _fail(promise, PartitionLostError(f"{partition[0]}[{partition[1]}]"))
+            _fail(promise, self.loss(partition))
         else:
             self._membership.commit(promise, partition, token, position)
             self._batch()
@@ -318,6 +336,17 @@ class Driver:
         self._timer = self._timer_ms = None
 
     def _fire(self, deadline_ms: int) -> None:
+        assert self._loop is not None
+        if self._loop.time() * 1000 - deadline_ms < _LATE_MS:
+            self._fire_now(deadline_ms)
+            return
+        # This process was suspended.  Others may own our partitions by now, so a lease that has run
+        # out stops work at once.  All else is judged when what has arrived has been read.
+        self._timer = self._loop.call_later(SECOND_LOOK_S, self._fire_now, deadline_ms)
+        self._timer_ms = deadline_ms
+        self._turn(self._membership.check_lease)
+
+    def _fire_now(self, deadline_ms: int) -> None:
         self._timer = self._timer_ms = None
         # A loop may wake up within its clock's resolution before the time.
         self._latest_ms = max(self._latest_ms, deadline_ms)
@@ -341,7 +370,7 @@ class Driver:
         self.over.set()
         self._disarm()
         if error is not None:
-            self._report(GroupFailed(exception=error))
+            self._report(GroupFailed(exception=error, is_raised=True))
         for promise in list(self._promises):
             _fail(promise, ClosedError("the group has been left"))
         if self._sink is not None:
@@ -358,7 +387,7 @@ class Driver:
                 self._sink.lose(list(self._membership.owned), f"the client has a fault: {error!r}")
             self._end(error)
         except Exception as another:  # noqa: BLE001  # the first one is what ended it
-            self._report.crash(another)
+            self._report.unraised("the client has another fault", another)
         finally:
             self.error = error
             self.over.set()

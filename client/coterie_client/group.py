@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Final, Literal, Self
 
+from coterie_client import checks
 from coterie_client.assignors import Assignor, CooperativeStickyAssignor
 from coterie_client.changes import Changes
 from coterie_client.counters import GroupCounters
@@ -28,6 +28,7 @@ from coterie_client.membership import (
 from coterie_client.partition import Partition
 from coterie_client.reporting import OnEvent, Reporter
 from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Network, Security
+from coterie_client.work.callables import is_async, require_async
 from coterie_client.work.crew import Crew, CrewOptions, Work
 from coterie_client.work.errors import GroupMisuseError
 from coterie_client.work.events import WorkLeftBehind
@@ -83,30 +84,29 @@ class Group:
         dial: Dial | None = None,
         sources: Sources | None = None,
     ) -> None:
-        self._topics = _topics(topics)
-        # A static member comes back under its name, and finds its partitions waiting for it.
-        self._leaves = instance is None if leave_on_close is None else leave_on_close
-        self._close_timeout_s = _milliseconds("close_timeout", close_timeout) / 1000
+        self._topics = checks.names("topics", topics)
+        self._leaves = _leaves(leave_on_close, instance)
+        self._close_timeout_s = checks.seconds("close_timeout", close_timeout)
         config = MembershipConfig(
             group=group,
             instance=instance,
             rack=rack,
-            session_timeout_ms=_milliseconds("session_timeout", session_timeout),
-            heartbeat_interval_ms=_milliseconds("heartbeat_interval", heartbeat_interval),
-            rebalance_timeout_ms=_milliseconds("rebalance_timeout", rebalance_timeout),
-            request_timeout_ms=_milliseconds("request_timeout", request_timeout),
-            metadata_max_age_ms=_milliseconds("metadata_max_age", metadata_max_age),
+            session_timeout_ms=checks.milliseconds("session_timeout", session_timeout),
+            heartbeat_interval_ms=checks.milliseconds("heartbeat_interval", heartbeat_interval),
+            rebalance_timeout_ms=checks.milliseconds("rebalance_timeout", rebalance_timeout),
+            request_timeout_ms=checks.milliseconds("request_timeout", request_timeout),
+            metadata_max_age_ms=checks.milliseconds("metadata_max_age", metadata_max_age),
             allow_auto_create_topics=allow_auto_create_topics,
             stop_when_silent=stop_when_silent,
         )
-        sources = sources or default_sources.get() or _OS_SOURCES
+        sources = _sources(sources)
         self._random = sources.random
         self._network = Network(
             bootstrap, security=security, client_id=client_id, dial=dial, random=sources.random
         )
         self._counters = GroupCounters(wire=self._network.counters)
-        self._report = Reporter(group, self._counters, on_event)
-        self._membership = Membership(config, assignors or (CooperativeStickyAssignor(),), sources)
+        self._report = Reporter(group, self._counters, _hook(on_event))
+        self._membership = Membership(config, _assignors(assignors), sources)
         self._driver = Driver(self._membership, self._network, self._report, self._counters)
         self._desk = Desk(self._driver)
         self._name = group
@@ -164,13 +164,14 @@ class Group:
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Want these topics from now on instead of the former ones."""
-        wanted = _topics(topics)
+        wanted = checks.names("topics", topics)
         self._require_open()
         self._topics = wanted
         self._driver.subscribe(wanted)
 
     def rejoin(self, reason: str = "the user asked for it") -> None:
         """Have the group share out its partitions anew."""
+        checks.text("reason", reason)
         self._require_open()
         self._driver.rejoin(reason)
 
@@ -204,6 +205,7 @@ class Group:
 
         Returns when `stop` was called, and raises why the group can't go on otherwise.
         """
+        require_async(work)
         options = _crew_options(on_error, progress_deadline, on_stall)
         self._claim("run")
         self._crew = crew = Crew(
@@ -255,11 +257,14 @@ class Group:
             self._raise_reason()
             raise ClosedError("the group has been left; make another Group")
 
-    def _raise_reason(self) -> None:
-        """Raise why the group ended, if it was not for somebody's wish."""
+    @property
+    def _reason(self) -> BaseException | None:
+        """Why the group ended, if it was not for somebody's wish."""
         failure = self._crew.failure if self._crew is not None else None
-        reason = failure or self._driver.error
-        if reason is not None:
+        return failure or self._driver.error
+
+    def _raise_reason(self) -> None:
+        if (reason := self._reason) is not None:
             self._is_told = True
             raise reason
 
@@ -279,8 +284,12 @@ class Group:
         trace: TracebackType | None,
     ) -> None:
         await self.aclose()
-        if error is None and not self._is_told:
+        if self._is_told:
+            return
+        if error is None:
             self._raise_reason()
+        elif (reason := self._reason) is not None:
+            self._report.unraised("the group had ended before, because of this", reason)
 
     async def aclose(self) -> None:
         """End all work, leave, and close the connections.
@@ -344,28 +353,56 @@ class Group:
             self._report(WorkLeftBehind(partitions=tuple(sorted(tasks))))
 
 
-def _topics(topics: Collection[str]) -> frozenset[str]:
-    if isinstance(topics, str):
-        raise ConfigurationError(f"topics are a list of names: write topics=[{topics!r}].")
-    if not topics:
-        raise ConfigurationError("A member of a group wants at least one topic; name it.")
-    return frozenset(topics)
+def _leaves(leave_on_close: bool | None, instance: str | None) -> bool:  # noqa: FBT001  # the option
+    if leave_on_close is not None:
+        return checks.flag("leave_on_close", leave_on_close)
+    # A static member comes back under its name, and finds its partitions waiting for it.
+    return instance is None
 
 
-def _milliseconds(name: str, seconds: float) -> int:
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise ConfigurationError(f"{name}={seconds} is no time: give seconds, more than none.")
-    return max(1, round(seconds * 1000))
+def _sources(sources: Sources | None) -> Sources:
+    if sources is not None:
+        return checks.instance_of("sources", Sources, "a Sources", sources)
+    return default_sources.get() or _OS_SOURCES
+
+
+def _assignors(assignors: Sequence[Assignor] | None) -> tuple[Assignor, ...]:
+    if assignors is None:
+        return (CooperativeStickyAssignor(),)
+    what = "a list of assignors, at least one"
+    if not isinstance(assignors, Iterable):
+        checks.must_be("assignors", what, assignors)
+    given = tuple(assignors)
+    if not given:
+        checks.must_be("assignors", what, assignors)
+    for each in given:
+        if not isinstance(each, Assignor):
+            checks.must_be("each of assignors", "an Assignor, and not its class", each)
+    return given
+
+
+def _hook(on_event: OnEvent | None) -> OnEvent | None:
+    if on_event is None:
+        return None
+    checks.plain_callable("on_event", on_event)
+    if is_async(on_event):
+        raise ConfigurationError(
+            "on_event must be a plain function, which may put the event into a queue: it is called"
+            " and not awaited."
+        )
+    return on_event
 
 
 def _crew_options(on_error: Policy, deadline_s: float | None, on_stall: OnStall) -> CrewOptions:
-    # Who leaves out the brackets should hear of it now and not when something fails.
+    # Whoever leaves out the brackets should hear of it now and not when something fails.
     if not isinstance(on_error, Policy):
-        raise ConfigurationError(f"on_error={on_error!r} is no Restart(), Release() or Stop().")
+        checks.must_be("on_error", "a Restart(), Release() or Stop()", on_error)
     if on_stall not in ("report", "restart", "release"):
-        raise ConfigurationError(f"on_stall={on_stall!r} is not report, restart or release.")
+        checks.must_be("on_stall", "'report', 'restart' or 'release'", on_stall)
     if deadline_s is not None:
-        _milliseconds("progress_deadline", deadline_s)
+        deadline_s = checks.seconds("progress_deadline", deadline_s)
     elif on_stall != "report":
-        raise ConfigurationError(f"on_stall={on_stall!r} needs a progress_deadline.")
+        raise ConfigurationError(
+            f"progress_deadline must be given with on_stall={on_stall!r}, or nothing would stall"
+        )
     return CrewOptions(on_error=on_error, progress_deadline=deadline_s, on_stall=on_stall)

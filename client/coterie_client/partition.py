@@ -26,6 +26,10 @@ class Keeper(Protocol):
         """Have the committed offset told."""
         ...
 
+    def loss(self, partition: TopicPartition) -> PartitionLostError:
+        """The error that says why the partition is not owned."""
+        ...
+
     def owns(self, partition: TopicPartition, token: int) -> bool:
         """Whether this very ownership still stands."""
         ...
@@ -64,7 +68,7 @@ class Partition:
         Raises `PartitionLostError` when the partition is not ours any more.
         """
         if not self.is_owned:
-            raise PartitionLostError(str(self))
+            raise self._keeper.loss(self.key)
         return await self._keeper.fetch(self.key)
 
     async def commit(self, offset: int, metadata: str | None = None) -> None:
@@ -98,9 +102,13 @@ class Partition:
 
 def _position(offset: int, metadata: str | None) -> Position:
     """Refuse here what would not fit a request: it would take other partitions' commits along."""
+    if isinstance(offset, bool):
+        raise TypeError(f"offset must be a whole number, got {offset}")
     number = operator.index(offset)
     if not 0 <= number <= _OFFSET_MAX:
         raise ValueError(f"offset {number} is not a number from 0 to {_OFFSET_MAX}")
+    if not isinstance(metadata, str | None):
+        raise TypeError(f"metadata must be a string or None, got {metadata!r:.60}")
     text = metadata or ""
     if len(text.encode()) > _METADATA_BYTES_MAX:
         raise ValueError(f"the metadata of an offset has {_METADATA_BYTES_MAX} bytes at most")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, TypeAlias
 
-import structlog
-
 from coterie_client.counters import GroupCounters
-from coterie_client.errors import ConfigurationError
+from coterie_client.log import ROOT, Log, in_a_line
 from coterie_client.membership import TopicPartition
-from coterie_client.membership.events import Event
+from coterie_client.membership.events import CoordinatorFound, Event, RetryPlanned, Severity
 
 __all__ = ["OnEvent", "Reporter", "brief"]
 
@@ -24,42 +21,42 @@ class Reporter:
     """Takes events and passes them on; nothing that others do with them comes back."""
 
     def __init__(self, group: str, counters: GroupCounters, hook: OnEvent | None = None) -> None:
-        if hook is not None and inspect.iscoroutinefunction(hook):
-            raise ConfigurationError(
-                "on_event is called and not awaited: give a plain function, which may put the"
-                " event into a queue."
-            )
-        self._log = structlog.stdlib.get_logger("coterie.client", group=group)
+        self._log = Log(f"{ROOT}.group", group=group)
         self._counters = counters
         self._hook = hook
+        #: How often what was attempted has failed, since a coordinator was found last.
+        self._retries: Counter[str] = Counter()
 
     def __call__(self, event: Event) -> None:
         """Tell of an event."""
         self._counters.count(event)
         details = _readable(event.details())
-        exception = getattr(event, "exception", None)
-        if exception is not None and exception.__traceback__ is not None:
-            details["exc_info"] = exception
-        self._write(event.severity, event.text, **details)
+        severity = event.severity if self._is_news(event) else Severity.DEBUG
+        self._log.write(severity, event.text, details, event.untold)
         if self._hook is None:
             return
         try:
             self._hook(event)
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._counters.hook_failures += 1
-            name = type(event).__name__
-            self._write("error", "the on_event hook failed", of=name, exc_info=error)
+            self.unraised("the on_event hook failed", error, of=type(event).__name__)
+
+    def _is_news(self, event: Event) -> bool:
+        """Whether it is not the same again: of attempts, the 1st, 10th, 100th and so on are."""
+        if isinstance(event, CoordinatorFound):
+            self._retries.clear()
+        if not isinstance(event, RetryPlanned):
+            return True
+        self._retries[event.what] += 1
+        return str(self._retries[event.what]).rstrip("0") == "1"
 
     def crash(self, error: BaseException) -> None:
-        """Tell of an error that should not have been possible."""
-        self._write("error", "the client has a fault, and the group stops", exc_info=error)
+        """Tell of an error that should not have been possible, and that will be raised."""
+        self._log.error("the client has a fault, and the group stops", error=in_a_line(error))
 
-    def _write(self, severity: str, text: str, **details: Any) -> None:  # noqa: ANN401
-        try:
-            getattr(self._log, severity)(text, **details)
-        except Exception as error:  # noqa: BLE001  # a log that is full ends no group
-            context = {"message": f"coterie can't log: {text}", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
+    def unraised(self, text: str, error: BaseException, **details: object) -> None:
+        """Tell of an error that is raised nowhere."""
+        self._log.write("error", text, {**details, "error": in_a_line(error)}, error)
 
 
 def _readable(details: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,6 +63,7 @@ class FrameReader:
     def _cut(self, data: bytes | bytearray) -> tuple[list[bytes], int]:
         payloads = []
         pos, end = 0, len(data)
+        view = memoryview(data)
         while end - pos >= _SIZE.size:
             (size,) = _size_at(data, pos)
             if not 0 <= size <= self._limit:
@@ -74,5 +75,7 @@ class FrameReader:
             if size > end - start:
                 break
             pos = start + size
-            payloads.append(bytes(data[start:pos]))
+            # A slice of a bytearray would be a copy of its own, of as much as 100 MB.
+            payloads.append(bytes(view[start:pos]))
+        view.release()
         return payloads, pos

@@ -22,6 +22,7 @@ __all__ = [
     "CAUSES",
     "KINDS",
     "SCHEMA_VERSION",
+    "ClockStepped",
     "Event",
     "GroupDeleted",
     "GroupEmptied",
@@ -34,6 +35,7 @@ __all__ = [
     "MemberJoined",
     "MemberPhase",
     "MemberReplaced",
+    "NodePaused",
     "NodeStarted",
     "NodeStopped",
     "OffsetsCommitted",
@@ -93,6 +95,8 @@ class NodeStarted(Event):
     offsets: int
     load_ms: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether it was told to go on though its store had lost something that was acknowledged.
+    accepted_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,28 @@ class NodeStopped(Event):
     kind: ClassVar[str] = "node_stopped"
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePaused(Event):
+    """A node did not run for a while: its process or machine was suspended, or its loop blocked.
+
+    No session, rebalance or other deadline counts that time.
+    """
+
+    kind: ClassVar[str] = "node_paused"
+
+    paused_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockStepped(Event):
+    """The system's clock of a node was set; the journal's times follow, and never go back."""
+
+    kind: ClassVar[str] = "clock_stepped"
+
+    #: Negative if it was set back.
+    stepped_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

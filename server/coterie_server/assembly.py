@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coterie_server.group import Config
 from coterie_server.ids import RandomIds, SequenceIds
 from coterie_server.net import Limits
-from coterie_server.topics import Catalogue, TopicConfig
+from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,10 +72,12 @@ def catalogue_config(settings: Settings, options: NodeOptions) -> TopicConfig:
     )
 
 
-def catalogue_maker(settings: Settings, options: NodeOptions) -> Callable[[], Catalogue]:
-    """What makes the catalogue of topics."""
+def catalogue_maker(
+    settings: Settings, options: NodeOptions
+) -> Callable[[PartitionEnds], Catalogue]:
+    """What makes the catalogue of topics, given where their partitions end."""
     config = catalogue_config(settings, options)
-    return lambda: Catalogue(config, RandomIds())
+    return lambda ends: Catalogue(config, RandomIds(), ends)
 
 
 def id_maker(settings: Settings) -> Callable[[int], IdSource]:

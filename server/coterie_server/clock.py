@@ -1,24 +1,173 @@
-"""The time that a node goes by."""
+"""The two times of a node: how long it has been running, and the date."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
-__all__ = ["Clock"]
+__all__ = ["TICK_MS", "Clock", "Tick"]
+
+#: How often `Clock.tick` is to be called.
+TICK_MS: Final = 250
+#: A stretch between two ticks that is longer than this is time in which the node did not run.
+_COUNTED_AT_MOST_MS: Final = 500
+#: Pauses and steps that are shorter are taken into account, but not worth a line.
+_WORTH_TELLING_MS: Final = 1_000
+#: The date may be so far ahead of the system's; reading two clocks takes a moment.
+_AHEAD_AT_MOST_MS: Final = 20
+#: While it is further ahead, it runs slower by this factor.
+_SLOWER_BY: Final = 2
+
+_MS: Final = 1_000_000
+
+#: Linux's monotonic clock leaves out the time for which the machine slept, this one does not.
+_elapsed_ns: Callable[[], int] = (
+    partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic_ns
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What a tick has found: 0 for what did not happen, or was too short to be worth telling."""
+
+    #: For how long the node did not run.
+    paused_ms: int = 0
+    #: By how much the system's clock was set forward; negative if it was set back.
+    stepped_ms: int = 0
 
 
 class Clock:
-    """Milliseconds since the epoch that never go back, whatever is done to the system's clock.
+    """Tells how long the node has been running, and what date it is.
 
-    Sessions and deadlines must not run out because somebody set the clock; so the date is read
-    once, and from then on only the time that passes is counted.
+    **Running time**, `now_ms`, is what sessions, rebalances and all other deadlines go by.  It
+    begins as the date of the node's start and never goes back.  It stands still
+
+    - until `start` is called, since nobody is heard before the node serves;
+    - while the node does not run, because its process or machine is suspended or its event loop
+      is blocked.  Such a pause shows by a tick that comes late.  The present stretch counts up to
+      the last reading before the pause, so it makes no difference whether the tick, another timer
+      or a request comes first afterwards;
+    - from the late tick to the next one.  A whole turn of the event loop lies between them, in
+      which it reads what has arrived in its sockets.
+
+    So nobody's deadline passes between the beginning of a pause and the moment at which everything
+    that arrived meanwhile has been read.
+
+    **The date**, `date_of` and `date_ms`, is what is written down: in the journal, with offsets
+    and topics, in leases.  It follows the system's clock, forward at once and back by running at
+    half its speed until the system's clock has caught up, so it never goes back either.  A step of
+    the system's clock does nothing to running time.
     """
 
-    __slots__ = ("_started_at_ns",)
+    __slots__ = (
+        "_base_ms",
+        "_counted_at_most_ns",
+        "_date_ms",
+        "_elapsed_ns",
+        "_is_slow",
+        "_shown_ms",
+        "_started",
+        "_ticked_ns",
+        "_wall_ms",
+        "_wall_ns",
+    )
 
-    def __init__(self) -> None:
-        self._started_at_ns = time.time_ns() - time.monotonic_ns()
+    def __init__(
+        self,
+        elapsed_ns: Callable[[], int] = _elapsed_ns,
+        wall_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._elapsed_ns = elapsed_ns
+        self._wall_ns = wall_ns
+        self._started = False
+        #: The last tick: when it was, and what running time, date and system's clock were then.
+        self._ticked_ns, self._wall_ms = self._read()
+        self._base_ms = self._date_ms = self._wall_ms
+        #: The last running time that was told.
+        self._shown_ms = self._base_ms
+        #: How much of the present stretch counts; nothing if running time stands still.
+        self._counted_at_most_ns = 0
+        self._is_slow = False
 
     def now_ms(self) -> int:
-        """The present moment."""
-        return (self._started_at_ns + time.monotonic_ns()) // 1_000_000
+        """How long the node has been running, in milliseconds since some moment."""
+        stretch_ns = self._elapsed_ns() - self._ticked_ns
+        if stretch_ns <= self._counted_at_most_ns:
+            self._shown_ms = shown_ms = self._base_ms + stretch_ns // _MS
+            return shown_ms
+        return self._shown_ms
+
+    def elapsed_s(self) -> float:
+        """Time that passes whatever becomes of the node; for what others count on meanwhile."""
+        return self._elapsed_ns() / 1_000_000_000
+
+    def date_of(self, now_ms: int) -> int:
+        """The date of a moment of running time, in milliseconds since 1970.
+
+        It is exact for the present.  Pauses and steps between a past moment and now shift it.
+        """
+        since_ms = now_ms - self._base_ms
+        if self._is_slow and since_ms > 0:
+            since_ms //= _SLOWER_BY
+        return self._date_ms + since_ms
+
+    def date_ms(self) -> int:
+        """The present date."""
+        return self.date_of(self.now_ms())
+
+    def start(self) -> None:
+        """Let running time begin."""
+        self.tick()
+        self._started = True
+        self._counted_at_most_ns = _COUNTED_AT_MOST_MS * _MS
+
+    def tick(self) -> Tick:
+        """Take note of how much time has passed; call it every `TICK_MS`, from a timer."""
+        elapsed_ns, wall_ms = self._read()
+        stretch_ms = (elapsed_ns - self._ticked_ns) // _MS
+        is_late = self._started and stretch_ms > _COUNTED_AT_MOST_MS
+        stood_still = not self._counted_at_most_ns
+        counted_ms = self._counted_ms(stretch_ms, is_late=is_late, stood_still=stood_still)
+        paused_ms = stretch_ms - counted_ms if is_late else 0
+        stepped_ms = wall_ms - self._wall_ms - stretch_ms
+
+        self._set_date(self.date_of(self._base_ms + counted_ms), wall_ms)
+        self._base_ms += counted_ms
+        self._shown_ms = self._base_ms
+        self._ticked_ns += stretch_ms * _MS
+        if self._started:
+            settles = is_late and not stood_still
+            self._counted_at_most_ns = 0 if settles else _COUNTED_AT_MOST_MS * _MS
+        return Tick(_worth_telling(paused_ms), _worth_telling(stepped_ms))
+
+    def _counted_ms(self, stretch_ms: int, *, is_late: bool, stood_still: bool) -> int:
+        """How much of the stretch that ends now is running time."""
+        if not self._started:
+            return 0
+        if stood_still:
+            # What had arrived has been read by now.  To count nothing at all would stop the time
+            # of a node that is always late.
+            return min(stretch_ms, TICK_MS)
+        return self._shown_ms - self._base_ms if is_late else stretch_ms
+
+    def _set_date(self, date_ms: int, wall_ms: int) -> None:
+        """Bring the date, as it has run on until now, closer to the system's clock."""
+        self._date_ms = max(date_ms, wall_ms)
+        self._is_slow = date_ms - wall_ms > _AHEAD_AT_MOST_MS
+        self._wall_ms = wall_ms
+
+    def _read(self) -> tuple[int, int]:
+        """Both of the system's clocks, at one moment: a pause in between would look like a step."""
+        while True:
+            elapsed_ns, wall_ns = self._elapsed_ns(), self._wall_ns()
+            if self._elapsed_ns() - elapsed_ns < _AHEAD_AT_MOST_MS * _MS:
+                return elapsed_ns, wall_ns // _MS
+
+
+def _worth_telling(ms: int) -> int:
+    return ms if abs(ms) >= _WORTH_TELLING_MS else 0

@@ -10,10 +10,8 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-import structlog
-
 from coterie_server.log import configure
-from coterie_server.node import ShardsTakenError
+from coterie_server.logger import get_logger
 from coterie_server.process import (
     DirectoryInUseError,
     DirectoryUnusableError,
@@ -23,6 +21,7 @@ from coterie_server.process import (
     room_for_connections,
 )
 from coterie_server.server import Server, ServerError, ServerOptions
+from coterie_server.serving import ShardsTakenError
 from coterie_server.store import StoreError
 from coterie_server.topics import TopicRefusal
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run", "serve"]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

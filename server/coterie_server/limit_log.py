@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import structlog
+from coterie_server.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUIET_MS", "LimitLog"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: For so long a limit is not mentioned again: who runs into one mostly tries again at once.
 QUIET_MS: Final = 10_000

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import structlog
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
 from coterie_protocol.journal import TopicChanged
@@ -19,30 +17,39 @@ from coterie_server import discovery
 from coterie_server.gathering import Gathering, split
 from coterie_server.group import Call, CommitOrder, Coordinator
 from coterie_server.limit_log import LimitLog
-from coterie_server.runner import ShardRunner
-from coterie_server.topic_runner import CATALOGUE_SHARD, TopicCounts, TopicRunner
+from coterie_server.logger import get_logger
+from coterie_server.pulse import Pulse
+from coterie_server.serving import (
+    CATALOGUE_SHARD,
+    CatalogueShard,
+    GroupShard,
+    LeaseKeeper,
+    Surroundings,
+    Terms,
+    TopicCounts,
+    Trust,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from coterie_protocol.journal import Event
     from coterie_server.clock import Clock
     from coterie_server.group import Config, Group, IdSource
+    from coterie_server.journal import Recollection
     from coterie_server.net import Exchange
-    from coterie_server.pump import Meter
+    from coterie_server.serving import Meter
     from coterie_server.store import Lease, Store
-    from coterie_server.topics import Catalogue, Change
+    from coterie_server.topics import Catalogue, Change, PartitionEnds
 
-__all__ = ["Node", "NodeOptions", "ShardsTakenError"]
+__all__ = ["Node", "NodeOptions"]
 
-_log = structlog.get_logger(__name__)
-
-#: A lease is renewed this many times before it would run out.
-_RENEWALS_PER_LEASE = 3
+_log = get_logger(__name__)
 
 
-class ShardsTakenError(Exception):
-    """Another node holds shards of this store."""
+#: More generations than a store can have lost: a group would have to rebalance every second for
+#: eleven days.
+_GENERATIONS_SKIPPED: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ class NodeOptions:
     port: int
     shards: int
     lease_ms: int
+    #: Go on with a store that has lost something that was acknowledged.
+    accept_loss: bool = False
 
     @property
     def owner(self) -> str:
@@ -77,7 +86,7 @@ class Node:
         clock: Clock,
         *,
         make_ids: Callable[[int], IdSource],
-        make_catalogue: Callable[[], Catalogue],
+        make_catalogue: Callable[[PartitionEnds], Catalogue],
         observe: Callable[[int, Event], None],
         meter: Meter | None = None,
     ) -> None:
@@ -88,14 +97,15 @@ class Node:
         self._make_ids = make_ids
         self._make_catalogue = make_catalogue
         self._observe = observe
-        self._meter = meter
-        self._limit_log = LimitLog()
+        self._pulse = Pulse(clock, observe)
         self._topics = TopicCounts()
         self._shards = options.shards
-        self._runners: list[ShardRunner] = []
-        self._topic_runner: TopicRunner | None = None
-        self._leases: list[Lease] = []
-        self._renewal: asyncio.Task[None] | None = None
+        self._groups: list[GroupShard] = []
+        self._catalogue: CatalogueShard | None = None
+        self._trust = Trust(clock.elapsed_s)
+        terms = Terms(options.owner, options.address, options.lease_ms)
+        self._keeper = LeaseKeeper(store, terms, self._trust, clock.date_ms, self)
+        self._around = Surroundings(store, clock, self._trust, self._keeper.lost, meter, LimitLog())
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
         self._routes = self._make_routes()
@@ -104,28 +114,24 @@ class Node:
 
     async def start(self, topics: dict[str, int] | None = None) -> None:
         """Claim the shards, read them, and be ready to serve."""
+        self._pulse.start()
+        await self._store.reserve(self._options.owner)
         await self._agree_on_shards()
-        await self._claim()
-        by_shard = {lease.shard: lease for lease in self._leases}
-        ids = self._make_ids(by_shard[CATALOGUE_SHARD].epoch)
-        self._topic_runner = TopicRunner(
-            by_shard.pop(CATALOGUE_SHARD),
-            self._store,
-            self._make_catalogue,
-            self._clock,
-            counts=self._topics,
-            on_change=self._tell_change,
-            meter=self._meter,
-            limit_log=self._limit_log,
-        )
-        await self._topic_runner.load()
-        runners = [self._make_runner(lease, ids) for _, lease in sorted(by_shard.items())]
-        self._runners = runners
-        for runner in self._runners:
-            await runner.load()
+        leases = await self._keeper.claim_all((CATALOGUE_SHARD, *range(self._shards)))
+        ids = self._make_ids(leases[CATALOGUE_SHARD].epoch)
+        self._catalogue = self._make_catalogue_shard(leases.pop(CATALOGUE_SHARD))
+        await self._catalogue.load()
+        self._groups = [self._make_group_shard(lease, ids) for _, lease in sorted(leases.items())]
+        self._keeper.start()
+        for shard in self._groups:
+            await shard.load()
+        if self._options.accept_loss:
+            for shard in self._groups:
+                await shard.until_durable()
+            await self._store.accept_loss()
         for name, partitions in (topics or {}).items():
-            await self._topic_runner.ensure(name, partitions)
-        self._renewal = asyncio.get_running_loop().create_task(self._renew())
+            await self._catalogue.ensure(name, partitions)
+        self._clock.start()
 
     async def _agree_on_shards(self) -> None:
         """A store keeps the number of shards that it was begun with."""
@@ -134,62 +140,83 @@ class Node:
         if self._shards != wanted:
             _log.warning("the store keeps its number of shards", shards=self._shards, set=wanted)
 
-    async def _claim(self) -> None:
-        options = self._options
-        for shard in (CATALOGUE_SHARD, *range(self._shards)):
-            lease = await self._store.claim(
-                shard, options.owner, options.address, self._clock.now_ms(), options.lease_ms
-            )
-            if lease is None:
-                others = {
-                    f"{held.owner} at {held.address}"
-                    for held in await self._store.leases()
-                    if held.owner not in ("", options.owner)
-                }
-                raise ShardsTakenError(
-                    f"{self._store.url} is in use by {', '.join(sorted(others))}."
-                    " Stop that node, or give this one a store of its own."
-                )
-            self._leases.append(lease)
-
-    def _make_runner(self, lease: Lease, ids: IdSource) -> ShardRunner:
-        order = CommitOrder()  # of all the lives that the shard has in this process
-        return ShardRunner(
+    def _make_catalogue_shard(self, lease: Lease) -> CatalogueShard:
+        return CatalogueShard(
             lease,
-            self._store,
-            lambda: Coordinator(self._config, ids, self._topics, self.count_groups, order),
-            self._clock,
-            observe=self._observe,
-            arm=self._arm,
-            meter=self._meter,
-            limit_log=self._limit_log,
+            self._around,
+            self._make_catalogue,
+            counts=self._topics,
+            on_change=self._tell_change,
+            until_told=self._until_told,
         )
 
-    async def _renew(self) -> None:
-        pause_s = self._options.lease_ms / 1000 / _RENEWALS_PER_LEASE
-        while True:
-            await asyncio.sleep(pause_s)
-            try:
-                held = await self._store.renew(
-                    self._leases, self._clock.now_ms(), self._options.lease_ms
-                )
-            except Exception as error:  # noqa: BLE001  # the appends will tell, if it lasts
-                _log.warning("leases can't be renewed", error=str(error))
-            else:
-                self._leases = held
+    def _make_group_shard(self, lease: Lease, ids: IdSource) -> GroupShard:
+        order = CommitOrder()  # of all the lives that the shard has in this process
+        return GroupShard(
+            lease,
+            self._around,
+            lambda: Coordinator(
+                self._config,
+                ids,
+                self._topics,
+                self.count_groups,
+                commit_order=order,
+                date_of=self._clock.date_of,
+            ),
+            observe=self._observe,
+            arm=self._arm,
+            generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
+        )
 
     async def stop(self) -> None:
         """Answer what is parked, see that all that was begun is durable, give the shards up."""
-        if self._renewal is not None:
-            self._renewal.cancel()
+        self._pulse.stop()
         if self._alarm is not None:
             self._alarm.cancel()
-        for runner in self._runners:
-            await runner.close()
-        if self._topic_runner is not None:
-            await self._topic_runner.close()
-        for lease in self._leases:
-            await self._store.release(lease)
+        for shard in self._all_shards():
+            await shard.close()
+        await self._keeper.stop()
+
+    # -- leases --------------------------------------------------------------------------------
+
+    def _shard(self, number: int) -> CatalogueShard | GroupShard:
+        if number == CATALOGUE_SHARD and self._catalogue is not None:
+            return self._catalogue
+        return self._groups[number]
+
+    def _all_shards(self) -> list[CatalogueShard | GroupShard]:
+        catalogue = [] if self._catalogue is None else [self._catalogue]
+        return [*self._groups, *catalogue]
+
+    def lost(self, shard: int) -> None:
+        """Another node has a shard: stop serving it."""
+        self._shard(shard).fence()
+
+    def gained(self, lease: Lease) -> None:
+        """A shard that was lost is this node's again: serve it."""
+        self._shard(lease.shard).take_over(lease)
+
+    def confirmed(self) -> None:
+        """The leases hold: go on with what was held meanwhile, then with what is due."""
+        for shard in self._all_shards():
+            shard.trusted()
+        self._fire()
+
+    def doubted(self) -> None:
+        """Nobody knows whether the leases hold: let nobody wait for that."""
+        for shard in self._all_shards():
+            shard.doubted()
+
+    @property
+    def trouble(self) -> str:
+        """Why not all requests can be served just now, in a sentence; empty if they can."""
+        shards = self._all_shards()
+        unserved = sum(not shard.is_served for shard in shards)
+        if unserved:
+            return f"{unserved} of {len(shards)} shards can't be served; the log says why."
+        if self._keeper.trouble:
+            return f"The node's leases on its shards can't be renewed: {self._keeper.trouble}."
+        return "" if self._trust.holds else "The node's leases on its shards have run out."
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -204,12 +231,14 @@ class Node:
         self._alarm = asyncio.get_running_loop().call_later(wait_s, self._fire)
 
     def _fire(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
         self._alarm = None
         now_ms = self._clock.now_ms()
-        for runner in self._runners:
-            runner.fire_due(now_ms)
-        due = [at_ms for r in self._runners if (at_ms := r.next_deadline()) is not None]
-        if due:
+        for shard in self._groups:
+            shard.fire_due(now_ms)
+        due = [at_ms for shard in self._groups if (at_ms := shard.next_deadline()) is not None]
+        if due and self._trust.holds:  # or `confirmed` comes back to it
             self._arm(min(due))
 
     # -- requests ------------------------------------------------------------------------------
@@ -220,7 +249,7 @@ class Node:
 
     def hear(self, message: m.HeartbeatRequest) -> m.HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
-        return self._runners[self._shard_of(message.group_id)].hear(message)
+        return self._groups[self._shard_of(message.group_id)].hear(message)
 
     def _make_routes(self) -> dict[type[Any], Callable[[Exchange], None]]:
         one_group = (
@@ -258,8 +287,8 @@ class Node:
 
     def _to_group(self, exchange: Exchange) -> None:
         request = exchange.request
-        runner = self._runners[self._shard_of(request.message.group_id)]
-        runner.submit(exchange, _call(exchange, request.message))
+        shard = self._groups[self._shard_of(request.message.group_id)]
+        shard.submit(exchange, _call(exchange, request.message))
 
     def _to_offset_fetch(self, exchange: Exchange) -> None:
         if exchange.request.message.groups:
@@ -279,16 +308,16 @@ class Node:
     def _gather(self, exchange: Exchange, parts: dict[int, Any]) -> None:
         if len(parts) == 1:
             ((shard, part),) = parts.items()
-            self._runners[shard].submit(exchange, _call(exchange, part))
+            self._groups[shard].submit(exchange, _call(exchange, part))
             return
         gathering = Gathering(exchange.request.message, exchange, len(parts))
         for shard, part in parts.items():
-            self._runners[shard].submit(gathering.part(), _call(exchange, part))
+            self._groups[shard].submit(gathering.part(), _call(exchange, part))
 
     def _to_topics(self, exchange: Exchange) -> None:
-        if self._topic_runner is None:
+        if self._catalogue is None:
             raise AssertionError("a request before the node was started")
-        self._topic_runner.submit(exchange)
+        self._catalogue.submit(exchange)
 
     def _to_api_versions(self, exchange: Exchange) -> None:
         request = exchange.request
@@ -311,25 +340,53 @@ class Node:
             partitions_before=change.before,
             partitions=change.after,
         )
-        self._observe(self._clock.now_ms(), event)
-        for runner in self._runners:
-            runner.topic_changed(change.topic, change.change)
-        if self._config.rebalance_on_topic_change and self._topic_runner is not None:
-            self._topic_runner.wake(change.topic)
+        self._observe(self._clock.date_ms(), event)
+        for shard in self._groups:
+            shard.topic_changed(change.topic, change.change)
+        if self._config.rebalance_on_topic_change and self._catalogue is not None:
+            self._catalogue.wake(change.topic)
+
+    async def _until_told(self) -> None:
+        """Wait until what the groups were told of topics is durable."""
+        for shard in self._groups:
+            await shard.settled()
+
+    def find_loss(self, journal: Recollection) -> str | None:
+        """What a journal knows and the groups do not, in words; None if nothing is missing."""
+        return journal.find_loss(self._generation_of, self._committed_at)
+
+    def _generation_of(self, group_id: str) -> int:
+        coordinator = self._groups[self._shard_of(group_id)].coordinator
+        return coordinator.generation_of(group_id) if coordinator else 0
+
+    def _committed_at(self, group_id: str, topic: str, partition: int) -> int | None:
+        group = self.group(group_id)
+        row = group.offsets.get((topic, partition)) if group is not None else None
+        return row.committed_at_ms if row is not None else None
 
     def group(self, group_id: str) -> Group | None:
         """A group, to be shown and not to be changed."""
-        coordinator = self._runners[self._shard_of(group_id)].coordinator
+        coordinator = self._groups[self._shard_of(group_id)].coordinator
         return coordinator.groups.get(group_id) if coordinator else None
 
     def groups(self) -> list[Group]:
         """All groups, to be shown and not to be changed."""
-        coordinators = (runner.coordinator for runner in self._runners)
+        coordinators = (shard.coordinator for shard in self._groups)
         return [group for c in coordinators if c for group in c.groups.values()]
+
+    def group_names(self) -> list[str]:
+        """The names of all groups."""
+        coordinators = (shard.coordinator for shard in self._groups)
+        return [name for c in coordinators if c for name in c.groups]
+
+    @property
+    def shards(self) -> Sequence[GroupShard]:
+        """The shards of groups, by number; not to be changed."""
+        return self._groups
 
     def count_groups(self) -> int:
         """How many groups there are."""
-        return sum(len(c.groups) for runner in self._runners if (c := runner.coordinator))
+        return sum(len(c.groups) for shard in self._groups if (c := shard.coordinator))
 
     @property
     def topics(self) -> TopicCounts:
@@ -337,29 +394,28 @@ class Node:
         return self._topics
 
     @property
-    def unserved_shards(self) -> list[int]:
-        """The shards that can't be served just now."""
-        return [runner.shard for runner in self._runners if runner.coordinator is None]
-
-    @property
     def parked_fetches(self) -> int:
         """How many requests for records wait, as there never are any."""
-        return self._topic_runner.parked if self._topic_runner else 0
+        return self._catalogue.parked if self._catalogue else 0
 
     def phase_deadline(self, group: Group) -> int | None:
         """When the present phase of a group's rebalance ends at the latest."""
-        coordinator = self._runners[self._shard_of(group.id)].coordinator
+        coordinator = self._groups[self._shard_of(group.id)].coordinator
         return coordinator.phase_deadline(group) if coordinator else None
+
+    def date_of(self, now_ms: int) -> int:
+        """The date of a moment of the time that the groups go by."""
+        return self._clock.date_of(now_ms)
 
     async def ensure_topic(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""
-        if self._topic_runner is None:
+        if self._catalogue is None:
             raise AssertionError("the node was not started")
-        await self._topic_runner.ensure(name, partitions)
+        await self._catalogue.ensure(name, partitions)
 
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
-        await self._runners[self._shard_of(group_id)].force_rebalance(group_id)
+        await self._groups[self._shard_of(group_id)].force_rebalance(group_id)
 
 
 def _call(exchange: Exchange, message: Any) -> Call:  # noqa: ANN401  # any request

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import os
 import resource
 import socket
 from typing import TYPE_CHECKING, Final
+
+from coterie_server.store.lock import FileLock, HeldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,24 +48,20 @@ def hold_directory(directory: Path) -> Iterator[None]:
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        opened = (directory / "lock").open("a+")
+        lock = FileLock(directory / "lock")
+    except HeldError as error:
+        raise DirectoryInUseError(
+            f"{directory} is in use by process {error.holder}. Stop it, or choose another"
+            " --data-dir."
+        ) from None
     except OSError as error:
         raise DirectoryUnusableError(
             f"can't keep data in {directory}: {error.strerror}. Choose another --data-dir."
         ) from error
-    with opened as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read().strip() or "unknown"
-            raise DirectoryInUseError(
-                f"{directory} is in use by process {holder}. Stop it, or choose another --data-dir."
-            ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def notify_systemd(state: str) -> None:

@@ -17,8 +17,8 @@ from coterie_protocol.journal import NodeStarted, NodeStopped
 from coterie_server.assembly import catalogue_maker, connection_limits, group_config, id_maker
 from coterie_server.clock import Clock
 from coterie_server.history import History
-from coterie_server.http import HttpServer, create_app
-from coterie_server.journal import JournalWriter
+from coterie_server.http import Hosts, HttpServer, create_app
+from coterie_server.journal import JournalWriter, recall
 from coterie_server.log import RebalanceLog
 from coterie_server.metrics import Metrics, error_of
 from coterie_server.net import Listener
@@ -87,6 +87,8 @@ class ServerOptions:
     data_dir: Path | None = None
     #: Topics to be there, with so many partitions, before anybody is served.
     topics: Mapping[str, int] = field(default_factory=dict)
+    #: Go on with a store that has lost something that was acknowledged.
+    accept_data_loss: bool = False
 
 
 class Observer(Protocol):
@@ -107,13 +109,15 @@ class _Door:
     def __init__(self, gate: Gate | None) -> None:
         self._gate = gate
         self._node: Node | None = None
-        self._waiting: list[Exchange] = []
+        #: In the order in which they came.
+        self._waiting: dict[Exchange, None] = {}
 
     def handle(self, exchange: Exchange) -> None:
         if self._gate is not None and self._gate(exchange):
             return
         if self._node is None:
-            self._waiting.append(exchange)
+            self._waiting[exchange] = None
+            exchange.when_gone(self._waiting.pop)
         else:
             self._node.handle(exchange)
 
@@ -124,8 +128,10 @@ class _Door:
 
     def open(self, node: Node) -> None:
         self._node = node
-        waiting, self._waiting = self._waiting, []
-        for exchange in waiting:
+        while self._waiting:
+            exchange = next(iter(self._waiting))
+            del self._waiting[exchange]
+            exchange.when_gone(None)
             node.handle(exchange)
 
 
@@ -228,6 +234,7 @@ class Server:
         self._parts.callback(listener.stop_accepting)
         self._parts.callback(show.close)
         await node.start(dict(self.options.topics))
+        await self._compare_with_journal(node, store)
         door.open(node)
         show.open(node)
         self._note_started(node, int((time.monotonic() - began) * 1000))
@@ -236,7 +243,8 @@ class Server:
         options = self.options
         if options.data_dir is not None:
             self._parts.enter_context(hold_directory(options.data_dir))
-        return open_store(options.store or str(options.data_dir or "memory:"))
+        where = options.store or str(options.data_dir or "memory:")
+        return open_store(where, accept_loss=options.accept_data_loss)
 
     def _start_journal(self) -> JournalWriter | None:
         if self.options.data_dir is None:
@@ -248,7 +256,7 @@ class Server:
             segment_bytes=settings.journal_segment_bytes,
             segment_ms=settings.journal_segment_ms,
             retention_ms=settings.journal_retention_ms,
-            clock=self.clock.now_ms,
+            clock=self.clock.date_ms,
             commits=settings.journal_commits,
         )
         self._observers.append(writer)
@@ -259,7 +267,7 @@ class Server:
     async def _start_http(self, show: Show) -> None:
         self.metrics.watch(show.census)
         if self.options.http is not None:
-            http = HttpServer(create_app(show, self.history, self.metrics))
+            http = HttpServer(create_app(show, self.history, self.metrics, self._hosts()))
             try:
                 await http.start(self.options.http.host, self.options.http.port)
             except OSError as error:
@@ -270,6 +278,12 @@ class Server:
                 ) from error
             self._parts.push_async_callback(http.close)
             self._http_address = Address(self.options.http.host, http.port)
+
+    def _hosts(self) -> Hosts:
+        options = self.options
+        addresses = (options.http, options.listen, options.advertise)
+        ours = (address.host for address in addresses if address is not None)
+        return Hosts((*ours, *options.settings.http_allowed_hosts.split(",")))
 
     async def _listen(self, listener: Listener) -> NodeOptions:
         options, settings = self.options, self.options.settings
@@ -288,7 +302,24 @@ class Server:
             port=advertise.port or self._address.port,
             shards=settings.shards,
             lease_ms=settings.shard_lease_ms,
+            accept_loss=options.accept_data_loss,
         )
+
+    async def _compare_with_journal(self, node: Node, store: Store) -> None:
+        """Refuse to serve a store that knows less than this node has written down."""
+        options = self.options
+        if options.data_dir is None or options.accept_data_loss or not store.is_lasting:
+            return
+        name = str(options.settings.node_id)
+        journal = await asyncio.to_thread(recall, options.data_dir / "journal", name)
+        loss = node.find_loss(journal)
+        if loss is not None:
+            raise ServerError(
+                f"{store.url} has lost what was acknowledged: by the journal, {loss}. It may be an"
+                " older copy, or another store: restore the right one; or, if what is missing may"
+                " be lost, start once with --accept-data-loss. The documentation says more under"
+                ' "Recover a store".'
+            )
 
     def _note_started(self, node: Node, load_ms: int) -> None:
         groups = node.groups()
@@ -298,15 +329,16 @@ class Server:
             offsets=sum(len(group.offsets) for group in groups),
             load_ms=load_ms,
             settings={setting.key: self.options.settings[setting.key] for setting in SETTINGS},
+            accepted_loss=self.options.accept_data_loss,
         )
-        self.observe(self.clock.now_ms(), event)
+        self.observe(self.clock.date_ms(), event)
 
     # -- stopping ------------------------------------------------------------------------------
 
     async def stop(self, reason: str = "asked to stop") -> None:
         """Answer what is parked, store what was begun, and let go of everything."""
         if self._node is not None:
-            self.observe(self.clock.now_ms(), NodeStopped(reason=reason))
+            self.observe(self.clock.date_ms(), NodeStopped(reason=reason))
         await self._parts.aclose()
         self._node = None
 

@@ -187,9 +187,10 @@ class Settings:
         kafka=True,
     )
     unfinished_frames_max_bytes: int = _number(
-        419_430_400,
+        134_217_728,
         "How many bytes of requests that have not arrived whole are held, over all connections; "
-        "beyond that the connection with the largest one is closed.",
+        "beyond that the connection with the largest one is closed. Less than "
+        "`socket.request.max.bytes` is the largest request as well.",
         unit="bytes",
         at_most=INT64_MAX,
     )
@@ -243,6 +244,16 @@ class Settings:
         "connection is closed.",
         unit="bytes",
         at_least=65_536,
+    )
+
+    # HTTP
+
+    http_allowed_hosts: str = _setting(
+        "localhost",
+        "By which names groups may be asked for over HTTP, with commas between them, besides "
+        "localhost, any IP address, and the hosts that the node listens on and advertises; `*` "
+        "stands for any name.",
+        pattern="[A-Za-z0-9._*, -]*",
     )
 
     # Journal and log

@@ -92,4 +92,4 @@ def test_rolling_restart_moves_nothing(rollout: Rollout) -> None:
     for keys in rollout.delivered().values():
         # What was under way when a worker was stopped may be delivered once more.
         assert [key for key, _ in groupby(keys)] == list(range(10))
-    assert "not taken" in "".join(worker.log for worker in rollout.workers.values())
+    assert "did not take" in "".join(worker.log for worker in rollout.workers.values())

@@ -68,7 +68,7 @@ LACKING: Final[dict[str, dict[ApiKey, set[int]]]] = {
         ApiKey.CREATE_TOPICS: {0, 1},
         ApiKey.DELETE_TOPICS: {0},
     },
-    OLD: {ApiKey.DESCRIBE_GROUPS: {6}},
+    OLD: {ApiKey.FETCH: {18}, ApiKey.DESCRIBE_GROUPS: {6}},
 }
 
 

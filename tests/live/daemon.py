@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from tests.interop.kafka_broker import free_port
 
-__all__ = ["HOST", "Daemon", "DaemonError", "coterie", "environment", "eventually"]
+__all__ = ["HOST", "Daemon", "DaemonError", "coterie", "environment", "eventually", "suspend"]
 
 HOST: Final = "127.0.0.1"
 _START_TIMEOUT_S: Final = 60.0
@@ -65,6 +65,15 @@ def eventually(
         time.sleep(every_s)
 
 
+def suspend(process: subprocess.Popen[Any], seconds: float) -> None:
+    """Stop a process for so long; there is no other way than to wait."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
 class Daemon:
     """One daemon on a loopback port, with its data in a folder that survives restarts.
 
@@ -79,10 +88,12 @@ class Daemon:
         topics: Mapping[str, int] | None = None,
         environ: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
+        arguments: Sequence[str] = (),
     ) -> None:
         """Choose a port; nothing is started yet.
 
-        `prefix` is what runs the command, such as a shell that sets limits first.
+        `prefix` is what runs the command, such as a shell that sets limits first; `arguments` are
+        more of its own.
         """
         self.port = free_port()
         self.http_port = 0
@@ -90,6 +101,7 @@ class Daemon:
         self.settings = dict(settings or {})
         self.topics = dict(topics or {})
         self._prefix = tuple(prefix)
+        self._arguments = tuple(arguments)
         self._environ = dict(environ or {})
         self._log_path = folder / "daemon.log"
         self._log_start = 0
@@ -121,6 +133,7 @@ class Daemon:
             *("--data-dir", str(self.data_dir)),
             *(f"--topic={name}:{partitions}" for name, partitions in self.topics.items()),
             *(f"--set={key}={_text(value)}" for key, value in self.settings.items()),
+            *self._arguments,
         ]
         with self._log_path.open("ab") as log:
             self._log_start = log.tell()
@@ -167,6 +180,10 @@ class Daemon:
         if code != 0:
             raise DaemonError(f"coterie exited with {code}\n{self.log()}")
         return time.monotonic() - began
+
+    def suspend(self, seconds: float) -> None:
+        """Stop its process for so long, as SIGSTOP does."""
+        suspend(self.process, seconds)
 
     def kill(self) -> None:
         """Kill it with SIGKILL and wait until it is gone."""

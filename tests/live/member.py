@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.live.daemon import environment
+from tests.live.daemon import environment, suspend
 from tests.live.judge import Stint
 from tests.live.programs.lines import Options
 
@@ -68,8 +68,12 @@ class Client:
     is_cooperative: bool = False
     #: It joins its group again when the coordinator was away, of its own accord.
     rejoins_after_restart: bool = False
+    #: It gives up its place when the coordinator was away, and comes back as another member.
+    is_another_after_restart: bool = False
     #: Its leader looks at the topics when it has led, and may then join once more.
     looks_again: bool = False
+    #: It learns of new partitions only when its metadata are too old, minutes later.
+    trusts_its_metadata: bool = False
     #: It can tell where it would read on before it has read anything.
     tells_positions: bool = True
 
@@ -226,6 +230,10 @@ class MemberProcess:
         self.ask("close")
         self._process.wait(_ANSWER_S)
         self._hang_up()
+
+    def suspend(self, seconds: float) -> None:
+        """Stop its process for so long, as SIGSTOP does."""
+        suspend(self._process, seconds)
 
     def die(self) -> None:
         """Kill it, so that it does not leave, if it still runs."""

@@ -72,7 +72,7 @@ def test_versions_spoken_are_those_promised() -> None:
     """Each API has exactly these versions; Produce is there so that librdkafka likes us."""
     assert {api.title: str(versions) for api, versions in API_VERSIONS.items()} == {
         "Produce": "0-9",
-        "Fetch": "0-12",
+        "Fetch": "0-18",
         "ListOffsets": "0-8",
         "Metadata": "0-12",
         "OffsetCommit": "0-9",
@@ -540,6 +540,10 @@ def test_known_tags_exist() -> None:
         "finalized_features",
         "zk_migration_ready",
         "cluster_id",
+        "replica_state",
+        "topics[0].partitions[0].replica_directory_id",
+        "topics[0].partitions[0].high_watermark",
+        "node_endpoints",
         "responses[0].partitions[0].diverging_epoch",
         "responses[0].partitions[0].current_leader",
         "responses[0].partitions[0].snapshot_id",

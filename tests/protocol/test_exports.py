@@ -59,7 +59,7 @@ PUBLIC = {
         ListGroupsResponse ListOffsetsPartition ListOffsetsPartitionResponse ListOffsetsRequest
         ListOffsetsResponse ListOffsetsTopic ListOffsetsTopicResponse ListedGroup MemberIdentity
         MemberResponse MetadataRequest MetadataRequestTopic MetadataResponse
-        MetadataResponseBroker MetadataResponsePartition MetadataResponseTopic
+        MetadataResponseBroker MetadataResponsePartition MetadataResponseTopic NodeEndpoint
         OffsetCommitRequest OffsetCommitRequestPartition OffsetCommitRequestTopic
         OffsetCommitResponse OffsetCommitResponsePartition OffsetCommitResponseTopic
         OffsetDeleteRequest OffsetDeleteRequestPartition OffsetDeleteRequestTopic
@@ -68,10 +68,10 @@ PUBLIC = {
         OffsetFetchRequestTopics OffsetFetchResponse OffsetFetchResponseGroup
         OffsetFetchResponsePartition OffsetFetchResponsePartitions OffsetFetchResponseTopic
         OffsetFetchResponseTopics PartitionData PartitionProduceData PartitionProduceResponse
-        ProduceRequest ProduceResponse SaslAuthenticateRequest SaslAuthenticateResponse
-        SaslHandshakeRequest SaslHandshakeResponse SnapshotId SupportedFeatureKey
-        SyncGroupRequest SyncGroupRequestAssignment SyncGroupResponse TopicProduceData
-        TopicProduceResponse
+        ProduceRequest ProduceResponse ReplicaState SaslAuthenticateRequest
+        SaslAuthenticateResponse SaslHandshakeRequest SaslHandshakeResponse SnapshotId
+        SupportedFeatureKey SyncGroupRequest SyncGroupRequestAssignment SyncGroupResponse
+        TopicProduceData TopicProduceResponse
     """,
     "coterie_protocol.schema": """
         Array BOOL BYTES Declaration FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID

@@ -209,3 +209,21 @@ def test_many_small_frames_at_once_are_linear() -> None:
     few = lines_of(FrameReader(), [frame(b"x") * 100])
     many = lines_of(FrameReader(), [frame(b"x") * 1000])
     assert many <= 10 * few
+
+
+def test_a_large_frame_in_pieces_is_copied_once() -> None:
+    """When its last piece comes, there are the buffer and the payload, and no third copy.
+
+    The buffer has an eighth to spare, and its last piece may have moved it.
+    """
+    payload = bytes(4_000_000)
+    reader = FrameReader()
+    reader.feed(frame(payload)[:-1])
+    tracemalloc.start()
+    try:
+        (found,) = reader.feed(payload[-1:])
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == payload
+    assert peak_bytes < 2.5 * len(payload)

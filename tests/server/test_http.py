@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,22 @@ from yarl import URL
 
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.journal import CAUSES
+from coterie_protocol.messages import DeleteGroupsRequest
 from coterie_server.group import Refusal
 from coterie_server.history import History
 from coterie_server.http import (
     GroupSummary,
     GroupView,
+    Hosts,
     HttpServer,
     create_app,
     summarize,
     view,
 )
+from coterie_server.http.serving import MAX_LINE_BYTES
 from coterie_server.metrics import Metrics
+from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.settings import Settings
 from tests.support.group_harness import Client, assigned
 from tests.support.watched_world import WatchedWorld
 
@@ -48,9 +54,17 @@ class Node:
         """What the test says."""
         return self.reason
 
-    def groups(self) -> Iterable[GroupSummary]:
+    def group_names(self) -> list[str]:
         """All groups."""
-        return [summarize(group) for group in self.world.coordinator.groups.values()]
+        return list(self.world.coordinator.groups)
+
+    def summary(self, group_id: str) -> GroupSummary | None:
+        """One of them."""
+        group = self.world.coordinator.groups.get(group_id)
+        return None if group is None else summarize(group)
+
+    async def count_groups(self) -> None:
+        """There is nobody to look at them."""
 
     def group(self, group_id: str) -> GroupView | None:
         """One group, with the deadline of its phase."""
@@ -61,7 +75,7 @@ class Node:
             return None
         deadlines = self.world.shard.deadlines
         phases = (deadlines.at((kind, group_id, "")) for kind in ("join", "sync"))
-        return view(group, next((at for at in phases if at is not None), None))
+        return view(group, next((at for at in phases if at is not None), None), int)
 
     async def force_rebalance(self, group_id: str) -> GroupView:
         """Start a rebalance."""
@@ -95,7 +109,9 @@ def node(world: WatchedWorld) -> Node:
 async def browser(node: Node, history: History) -> AsyncIterator[Browser]:
     """Somebody who looks at the node's pages."""
     app = create_app(node, history, Metrics("1.2.3", History(1)))
-    async with TestClient(TestServer(app)) as client:
+    server = TestServer(app)
+    await server.start_server(max_line_size=MAX_LINE_BYTES)
+    async with TestClient(server) as client:
         yield client
 
 
@@ -213,6 +229,125 @@ async def test_groups_are_listed_by_name(browser: Browser, world: WatchedWorld) 
     ]
 
 
+def fill(world: WatchedWorld, *names: str) -> None:
+    """Have groups of these names."""
+    for name in names:
+        world.commit({("t", 0): 1}, group_id=name)
+
+
+async def walk(browser: Browser, limit: int) -> AsyncIterator[list[str]]:
+    """The names on each page."""
+    query = {"limit": str(limit)}
+    while True:
+        values = await read(await browser.get("/v1/groups", params=query))
+        yield [group["group"] for group in values["groups"]]
+        if values["next"] is None:
+            return
+        query["after"] = values["next"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("limit", "pages"),
+    [(2, [["a", "b"], ["c", "d&=/"], ["é"]]), (5, [["a", "b", "c", "d&=/", "é"]])],
+)
+async def test_groups_come_in_pages(
+    browser: Browser, world: WatchedWorld, limit: int, pages: list[list[str]]
+) -> None:
+    """Each group is on one page, in order; a page that is just full is not followed by another."""
+    fill(world, "c", "é", "a", "d&=/", "b")
+    assert [page async for page in walk(browser, limit)] == pages
+
+
+@pytest.mark.asyncio
+async def test_pages_of_no_groups(browser: Browser) -> None:
+    """There is one page, with nothing on it."""
+    assert await read(await browser.get("/v1/groups")) == {"groups": [], "next": None}
+
+
+@pytest.mark.asyncio
+async def test_groups_that_come_and_go_between_pages(browser: Browser, world: WatchedWorld) -> None:
+    """Whoever stays is seen once, also if the group at the seam has gone."""
+    fill(world, "b", "d", "f", "h")
+    pages = walk(browser, 2)
+    assert await anext(pages) == ["b", "d"]
+    world.request(DeleteGroupsRequest(groups_names=("d",)), 2)
+    fill(world, "a", "e")
+    assert [page async for page in pages] == [["e", "f"], ["h"]]
+
+
+@pytest.mark.asyncio
+async def test_group_that_goes_while_its_page_is_made(
+    browser: Browser, node: Node, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is left out, and the next page begins behind it all the same."""
+    fill(world, "a", "b", "c")
+    monkeypatch.setattr(node, "group_names", lambda: ["a", "b", "b2", "c"])
+    assert [page async for page in walk(browser, 3)] == [["a", "b"], ["c"]]
+
+
+@pytest.mark.asyncio
+async def test_page_of_long_names_is_shorter(browser: Browser, world: WatchedWorld) -> None:
+    """What a page takes is bounded, whatever groups are called."""
+    names = [f"{number:03}" + "x" * 30_000 for number in range(300)]
+    fill(world, *names)
+    pages = [page async for page in walk(browser, 300)]
+    assert [len(page) for page in pages] == [140, 140, 20]
+    assert [name for page in pages for name in page] == names
+
+
+@pytest.mark.asyncio
+async def test_longest_name_can_be_asked_for(node: Node, history: History) -> None:
+    """Kafka's clients may call a group by a name of 32,767 bytes; so may whoever looks for it."""
+    server = HttpServer(create_app(node, history, Metrics("1", History(1))))
+    await server.start("127.0.0.1", 0)
+    try:
+        async with ClientSession() as session:
+            url = URL(
+                f"http://127.0.0.1:{server.port}/v1/groups/" + "%C3%A9" * 16_383, encoded=True
+            )
+            async with session.get(url) as answer:
+                assert await refusal(answer, 404) == "group_not_found"
+    finally:
+        await server.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("limit", ["0", "-1", "10001", "x", "", "1e3", "٣", "9" * 5000])
+async def test_limit_that_makes_no_sense(browser: Browser, limit: str) -> None:
+    """The question is refused, with what is expected."""
+    answer = await browser.get("/v1/groups", params={"limit": limit})
+    assert await refusal(answer, 400) == "bad_request"
+
+
+@pytest.mark.asyncio
+async def test_others_are_served_while_a_page_is_made(
+    browser: Browser, node: Node, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two turns of the loop not more than some hundred groups are written."""
+    fill(world, "a")
+    summary = node.summary("a")
+    written, most = 0, 0
+
+    def count(_group_id: str) -> GroupSummary | None:
+        nonlocal written
+        written += 1
+        return summary
+
+    def turn() -> None:
+        nonlocal written, most
+        most, written = max(most, written), 0
+        loop.call_soon(turn)
+
+    loop = asyncio.get_running_loop()
+    loop.call_soon(turn)
+    monkeypatch.setattr(node, "group_names", lambda: [f"{number}" for number in range(10_000)])
+    monkeypatch.setattr(node, "summary", count)
+    values = await read(await browser.get("/v1/groups?limit=10000"))
+    assert len(values["groups"]) == 10_000
+    assert most == 200
+
+
 @pytest.mark.asyncio
 async def test_group_shows_its_members_and_what_they_own(
     browser: Browser, world: WatchedWorld
@@ -257,7 +392,7 @@ async def test_owned_partitions_are_known_without_the_ledger(history: History) -
     """If the ledger is switched off, what members were given is read from their assignments."""
     world = WatchedWorld(history.observe, initial_rebalance_delay_ms=0, ownership_guard="off")
     pair(world)
-    owned = [member.owned for member in view(world.group(), None).members]
+    owned = [member.owned for member in view(world.group(), None, int).members]
     assert owned == [{"t": (0, 2)}, {"t": (1, 3)}]
 
 
@@ -268,7 +403,7 @@ async def test_member_without_partitions_owns_none(world: WatchedWorld) -> None:
     first.join()
     second.join()
     first.sync({first: assigned("t", 0, 1, 2, 3)})
-    assert [member.owned for member in view(world.group(), None).members] == [
+    assert [member.owned for member in view(world.group(), None, int).members] == [
         {"t": (0, 1, 2, 3)},
         {},
     ]
@@ -287,7 +422,18 @@ async def test_owned_partitions_that_cannot_be_read_are_unknown(
     worker.join()
     world.sleep(SECOND_MS)
     worker.sync({worker: assignment})
-    assert view(world.group(), None).members[0].owned is None
+    assert view(world.group(), None, int).members[0].owned is None
+
+
+@pytest.mark.asyncio
+async def test_times_are_shown_as_dates(world: WatchedWorld) -> None:
+    """After the clock was set, when a member was heard of is told by the new one."""
+    pair(world)
+    hour_ms = 3_600_000
+    shown = view(world.group(), world.now_ms, lambda now_ms: now_ms + hour_ms)
+    assert {member.last_seen_ms for member in shown.members} == {
+        member.last_seen_ms + hour_ms for member in world.group().members.values()
+    }
 
 
 @pytest.mark.asyncio
@@ -327,7 +473,7 @@ async def test_initial_delay_is_told_from_waiting(history: History) -> None:
     """While a new group waits for more members, nobody is missing."""
     world = WatchedWorld(history.observe, initial_rebalance_delay_ms=3 * SECOND_MS)
     world.member("a").join()
-    awaiting = view(world.group(), None).awaiting
+    awaiting = view(world.group(), None, int).awaiting
     assert awaiting is not None
     assert (awaiting.initial_delay, awaiting.members) == (True, ())
 
@@ -499,6 +645,65 @@ async def test_page_of_this_site_can_ask(browser: Browser, world: WatchedWorld) 
     await read(await browser.post("/v1/groups/g/rebalance", headers={"Origin": origin}))
 
 
+# -- by which name -----------------------------------------------------------------------------
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_rebound_name_sees_and_does_nothing(
+    browser: Browser, world: WatchedWorld, method: str
+) -> None:
+    """A page whose name was made to point here has Origin and Host agree, and is refused."""
+    static_pair(world)
+    headers = {"Host": "evil.example:9080", "Origin": "http://evil.example:9080"}
+    path = "/v1/groups/g/rebalance" if method == "POST" else "/v1/groups"
+    answer = await browser.request(method, path, headers=headers)
+    assert await refusal(answer, 403) == "unknown_host"
+    assert "admin" not in world.causes
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+async def test_probes_may_use_any_name(browser: Browser, path: str) -> None:
+    """Kubernetes and Prometheus ask by the names of services, and learn nothing that is secret."""
+    answer = await browser.get(path, headers={"Host": "coterie.prod.svc:9080"})
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        None,
+        "localhost",
+        "LOCALHOST:9080",
+        "coterie.localhost",
+        "127.0.0.1:9080",
+        "10.1.2.3",
+        "[::1]:9080",
+        "[2001:db8::1]",
+        "coordinator.example:9080",
+        "Coordinator.example.",
+    ],
+)
+def test_own_names(host: str | None) -> None:
+    """Loopback, addresses, and the names that the node was given, however they are written."""
+    assert Hosts(["coordinator.example"]).knows(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "x.coordinator", ":1"],
+)
+def test_names_of_others(host: str) -> None:
+    """A name that only looks like one of ours is none."""
+    assert not Hosts(["coordinator", ""]).knows(host)
+
+
+def test_any_name() -> None:
+    """Whoever guards the address by other means can switch the rule off."""
+    assert Hosts(["*"]).knows("evil.example")
+
+
 # -- what is not there -------------------------------------------------------------------------
 
 
@@ -527,7 +732,8 @@ async def test_fault_of_ours_is_answered_and_logged(
     assert values["error"] == "internal_error"
     assert "secret" not in values["message"]
     (line,) = log
-    assert (line["event"], line["path"], line["exc_info"]) == ("page failed", "/v1/groups/g", True)
+    assert (line["event"], line["path"]) == ("page failed", "/v1/groups/g")
+    assert line["exception"].endswith("ZeroDivisionError: secret")
 
 
 # -- the documentation -------------------------------------------------------------------------
@@ -591,3 +797,25 @@ async def test_address_in_use_is_an_error(node: Node, history: History) -> None:
         server = HttpServer(create_app(node, history, Metrics("1", History(1))))
         with pytest.raises(OSError, match="address already in use"):
             await server.start("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.mark.asyncio
+async def test_server_answers_by_its_own_names() -> None:
+    """The one that it advertises and those that it was told; and it counts its groups."""
+    here = Address("127.0.0.1", 0)
+    options = ServerOptions(
+        listen=here,
+        http=here,
+        advertise=Address("coordinator.example", 0),
+        settings=Settings(http_allowed_hosts="one.example, two.example"),
+    )
+    async with Server(options) as server, ClientSession() as session:
+        statuses = {}
+        for name in ("coordinator", "one", "two", "evil"):
+            url, headers = f"http://{server.http_address}/v1/groups", {"Host": f"{name}.example"}
+            async with session.get(url, headers=headers) as answer:
+                statuses[name] = answer.status
+        async with session.get(f"http://{server.http_address}/metrics") as answer:
+            figures = await answer.text()
+    assert statuses == {"coordinator": 200, "one": 200, "two": 200, "evil": 403}
+    assert 'coterie_groups{state="Empty"} 0.0' in figures

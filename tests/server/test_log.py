@@ -14,11 +14,13 @@ import structlog
 
 from coterie_protocol.journal import (
     CAUSES,
+    ClockStepped,
     GroupDeleted,
     GroupRecovered,
     IdUnclaimed,
     MemberGone,
     MemberJoined,
+    NodePaused,
     NodeStarted,
     NodeStopped,
     OffsetsCommitted,
@@ -511,6 +513,20 @@ def test_groups_read_back_are_summed_up(watcher: Watcher, log: LogLines) -> None
     assert (log[1]["version"], log[1]["load_seconds"]) == ("1.2", 1.5)
 
 
+def test_group_that_is_read_back_again_counts_once(watcher: Watcher, log: LogLines) -> None:
+    """On a full disk, each attempt to store anything ends with reading the groups back."""
+    watcher.observe(0, NodeStarted(version="1", groups=2, offsets=0, load_ms=0))
+    for state in ("Stable", "Stable", "PreparingRebalance"):
+        for group in ("a", "b"):
+            back = GroupRecovered(group=group, state=state, generation=1, members=("m", "n"))
+            watcher.observe(1, back)
+    for _ in range(2):
+        watcher.observe(2, OffsetsCommitted(group="a", member="m", generation=1, offsets={}))
+    (line,) = said(log, "groups with members read back")
+    assert (line["groups"], line["members"]) == (2, 4)
+    assert line["in_state"] == "2 PreparingRebalance"
+
+
 def test_groups_taken_over_later_are_summed_up(watcher: Watcher, log: LogLines) -> None:
     """Groups that a running node takes over are summed up when something else happens."""
     watcher.observe(0, NodeStarted(version="1", groups=0, offsets=0, load_ms=0))
@@ -657,3 +673,24 @@ def gone(how: str) -> MemberGone:
         silent_ms=0,
         session_timeout_ms=1,
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "words", "fields"),
+    [
+        (
+            NodePaused(paused_ms=12_000),
+            "node did not run; no member is blamed for it",
+            {"seconds": 12.0},
+        ),
+        (ClockStepped(stepped_ms=-3_000), "the system's clock was set", {"by_seconds": -3.0}),
+    ],
+)
+def test_what_befell_the_node_is_a_warning(
+    watcher: Watcher, log: LogLines, event: Any, words: str, fields: dict[str, Any]
+) -> None:
+    """A pause and a step of the clock are no bug, and somebody should know of them."""
+    watcher.observe(0, event)
+    (line,) = said(log, words)
+    assert line["log_level"] == "warning"
+    assert fields.items() <= line.items()

@@ -32,6 +32,7 @@ from coterie_protocol.messages import (
 )
 from coterie_server.bounds import LimitHit
 from coterie_server.group import (
+    END_OF_TIME_MS,
     Call,
     CommitOrder,
     Config,
@@ -130,6 +131,8 @@ class World:
         self.config = Config(**settings)
         self.topics: dict[str, int] = dict(topics if topics is not None else {"t": 4, "u": 2})
         self.now_ms = START_MS
+        #: How far the date is ahead of the running time.
+        self.ahead_ms = 0
         self.store: dict[bytes, bytes] = {}
         self.events: list[Event] = []
         self.hits: list[LimitHit] = []
@@ -147,7 +150,11 @@ class World:
     def _start(self) -> None:
         rows = [from_stored(key, self.store[key]) for key in sorted(self.store)]
         self.coordinator = Coordinator(
-            self.config, self.ids, self.topics, commit_order=self.commit_order
+            self.config,
+            self.ids,
+            self.topics,
+            commit_order=self.commit_order,
+            date_of=lambda now_ms: now_ms + self.ahead_ms,
         )
         self._take(self.coordinator.recover(rows, self.now_ms))
 
@@ -279,7 +286,7 @@ class World:
             self.topics.pop(topic, None)
         else:
             self.topics[topic] = partitions
-        self._take(self.coordinator.topic_changed(topic, change, self.now_ms))
+        self._take(self.coordinator.topic_changed(topic, change, END_OF_TIME_MS, self.now_ms))
 
     # -- time ----------------------------------------------------------------------------------
 

@@ -180,8 +180,12 @@ def _fields(cls: type[Any], version: int) -> Iterator[tuple[FieldSpec, str]]:
 
 
 def _is_tagged_part(spec: FieldSpec) -> bool:
-    """Whether leaving the field out means a part full of defaults; kafka-python calls it None."""
-    return spec.tag is not None and dataclasses.is_dataclass(spec.default)
+    """Whether leaving the field out means a part full of defaults, or the nil id.
+
+    kafka-python calls either None.
+    """
+    is_none = dataclasses.is_dataclass(spec.default) or spec.default == NIL_UUID
+    return spec.tag is not None and is_none
 
 
 def _to_container(message: Any, version: int, theirs: Any, struct: Any) -> Any:

@@ -281,6 +281,7 @@ def _fetch(message: Any, _version: int) -> FetchResponse:
         responses=tuple(
             FetchableTopicResponse(
                 topic=topic.topic,
+                topic_id=topic.topic_id,
                 partitions=tuple(
                     PartitionData(
                         partition_index=partition.partition,

@@ -14,9 +14,12 @@ __all__ = ["quiet"]
 @contextmanager
 def quiet() -> Iterator[None]:
     """Have nothing logged meanwhile."""
-    before = structlog.get_config()
+    was_configured, before = structlog.is_configured(), structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         yield
     finally:
-        structlog.configure(**before)
+        if was_configured:
+            structlog.configure(**before)
+        else:
+            structlog.reset_defaults()

@@ -7,18 +7,17 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-import structlog
-
+from coterie_client import checks
 from coterie_client.admin.results import Result, Results, error_of
 from coterie_client.backoff import RetryOptions
 from coterie_client.errors import (
     AnswerTimedOutError,
     ClientClosedError,
-    ConfigurationError,
     ConnectionFailedError,
     ConnectionLostError,
     UnexpectedAnswerError,
 )
+from coterie_client.log import Log
 from coterie_client.membership.actions import ANY, Anybody, NodeAddress
 from coterie_client.wire.network import Network
 from coterie_client.wire.versions import ByVersion
@@ -42,7 +41,7 @@ from coterie_protocol.messages import (
 
 __all__ = ["Attempt", "Caller", "Timing"]
 
-_log = structlog.stdlib.get_logger("coterie.client")
+_log = Log(__name__)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -75,8 +74,9 @@ class Timing:
     retry: RetryOptions = field(default_factory=RetryOptions)
 
     def __post_init__(self) -> None:
-        if self.timeout_ms <= 0 or self.request_timeout_ms <= 0:
-            raise ConfigurationError("timeout_ms and request_timeout_ms must be positive.")
+        checks.whole("timeout_ms", self.timeout_ms)
+        checks.whole("request_timeout_ms", self.request_timeout_ms)
+        checks.instance_of("retry", RetryOptions, "a RetryOptions", self.retry)
 
 
 class Caller:
@@ -115,6 +115,8 @@ class Caller:
         `done_if` are the errors that say, of an item whose former attempt was in doubt, that this
         attempt had been carried out: what is to be deleted is not there any more.
         """
+        if isinstance(items, str | bytes):  # its letters might well be names of something
+            checks.must_be("a batch", "a collection of names, and not a single one", items)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._timing.timeout_ms / 1000
         results = Results[K, V]({item: Result() for item in items})

@@ -6,6 +6,7 @@ import random as _random
 from collections.abc import Callable
 from typing import Self
 
+from coterie_client import checks
 from coterie_client.admin.caller import Caller, Timing
 from coterie_client.admin.groups import Groups
 from coterie_client.admin.members import Members
@@ -44,6 +45,8 @@ class Admin:
         dial: Dial | None = None,
         random: Callable[[], float] = _random.random,
     ) -> None:
+        if timing is not None:
+            checks.instance_of("timing", Timing, "a Timing", timing)
         self._network = Network(
             bootstrap,
             security=security,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
+
+from coterie_client import checks
+from coterie_client.errors import ConfigurationError
 
 __all__ = ["REASON_CHARS", "MembershipConfig", "Sources"]
 
@@ -38,17 +41,22 @@ class MembershipConfig:
     stop_when_silent: bool = True
 
     def __post_init__(self) -> None:
-        if not self.group:
-            raise ValueError("a member needs the name of its group")
-        if self.instance == "":
-            raise ValueError("an instance id is None or has a letter at least")
-        if not 0 < self.heartbeat_interval_ms < self.session_timeout_ms:
-            raise ValueError(
-                f"the heartbeat interval ({self.heartbeat_interval_ms} ms) has to be shorter than "
-                f"the session timeout ({self.session_timeout_ms} ms), a third of it at most is good"
+        checks.text("group", self.group)
+        for name in ("instance", "rack"):
+            if getattr(self, name) is not None:
+                checks.text(name, getattr(self, name))
+        for each in fields(self):
+            if each.name.endswith("_ms"):
+                checks.whole(each.name, getattr(self, each.name))
+        for name in ("allow_auto_create_topics", "stop_when_silent"):
+            checks.flag(name, getattr(self, name))
+        session_ms, heartbeat_ms = self.session_timeout_ms, self.heartbeat_interval_ms
+        # One heartbeat may get lost, and the next one has to come in time.
+        if heartbeat_ms * 3 > session_ms:
+            raise ConfigurationError(
+                "heartbeat_interval must be at most a third of session_timeout, which is"
+                f" {session_ms / 1000:g} s, got {heartbeat_ms / 1000:g} s"
             )
-        if self.rebalance_timeout_ms <= 0:
-            raise ValueError("the rebalance timeout has to be longer than nothing")
 
     @property
     def join_timeout_ms(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeGuard, TypeVar
 
 from coterie_client.assignors import Assignor, Claim, MemberInfo, RebalanceProtocol
@@ -103,6 +103,9 @@ class Conversation:
         self._assignment: Assignment | None = None
         #: The fencing token that came with it, if the coordinator issues any.
         self._token: int | None = None
+        #: What was lost with the lease, with its tokens: it is taken up again if the coordinator
+        #: counts on us yet.
+        self._suspended: dict[TopicPartition, int] = {}
 
     @property
     def deadline_ms(self) -> int | None:
@@ -118,7 +121,10 @@ class Conversation:
         """Take all steps that can be taken now."""
         standing = self._standing
         if standing.phase is Phase.PROVING and self._heart.is_trusted(now_ms):
-            self._accept(now_ms)
+            if self._assignment is None:
+                self._resume()
+            else:
+                self._accept(now_ms)
         if self._doubt_ms is not None and now_ms >= self._doubt_ms:
             self._ask_again()
         if not self._is_ready() or now_ms < self._not_before_ms:
@@ -139,6 +145,21 @@ class Conversation:
         self._post.drop(self._ticket)
         self._ticket = self._doubt_ms = None
         self._assignment = None
+        self._suspended = {}
+
+    def suspend(self, lost: Mapping[TopicPartition, int]) -> None:
+        """Have the coordinator confirm our generation before anything else is done in it.
+
+        As long as it counts on us in that generation it gives nothing of ours to anybody else, so
+        what was lost with the lease is then taken up again.
+        """
+        if self._standing.phase is Phase.STABLE:
+            self._standing.phase = Phase.PROVING
+            self._suspended = dict(lost)
+
+    def forget(self, gone: Callable[[TopicPartition], bool]) -> None:
+        """Take up no partitions that are no more."""
+        self._suspended = {p: token for p, token in self._suspended.items() if not gone(p)}
 
     def begin_anew(self, now_ms: int) -> None:
         """What was owned is lost: join again, from the start."""
@@ -363,6 +384,19 @@ class Conversation:
             began_ms=self._began_ms,
             now_ms=now_ms,
         )
+
+    def _resume(self) -> None:
+        """The lease ran out, the session did not: nobody else was given what we had."""
+        standing, suspended = self._standing, self._suspended
+        self._suspended = {}
+        standing.phase = Phase.STABLE
+        if not standing.is_closing:
+            wanted = {
+                each: token
+                for each, token in suspended.items()
+                if each not in standing.refused and each[0] in standing.wanted
+            }
+            self._holdings.take_back(wanted, standing.identity.generation)
 
     # -- answers that are none -----------------------------------------------------------------
 

@@ -52,6 +52,11 @@ class Event:
         """The event's fields, for a log line."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
+    @property
+    def untold(self) -> BaseException | None:
+        """The error whose traceback belongs into the log, because it is raised nowhere."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorFound(Event):

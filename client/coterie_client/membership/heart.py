@@ -64,6 +64,10 @@ class Heart:
         self._denials = 0
         self._due_ms = now_ms
 
+    def prove(self, now_ms: int) -> None:
+        """Ask at once whether the coordinator still counts on us, unless that is under way."""
+        self._due_ms = min(self._due_ms, now_ms)
+
     def stop(self) -> None:
         """Nobody counts on us any more."""
         self._post.drop(self._ticket)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from coterie_client.membership.actions import Abandon, Assign, Lose, Revoke, TopicPartition
@@ -56,14 +56,24 @@ class Holdings:
         self, partitions: Iterable[TopicPartition], generation: int, issued: int | None
     ) -> None:
         """Own these from now on, under the token that the coordinator issued, if it did."""
-        token = token_of(generation, self._wall_ms()) if issued is None else issued
-        # Two ownerships of one process never look the same, whatever a clock or coordinator says.
-        taken = {each: max(token, self._newest.get(each, -1) + 1) for each in sorted(partitions)}
-        if taken:
-            self._newest |= taken
-            self._standing.owned |= taken
-            self._post.do(Assign(taken, generation))
-            self._post.report(Assigned(partitions=tuple(taken)))
+        if issued is not None:
+            taken = dict.fromkeys(sorted(partitions), issued)
+        else:
+            # Two ownerships of one process never look the same, whatever its clock says.
+            made = token_of(generation, self._wall_ms())
+            taken = {each: max(made, self._newest.get(each, -1) + 1) for each in sorted(partitions)}
+        self._newest |= taken
+        self._own(taken, generation)
+
+    def take_back(self, tokens: Mapping[TopicPartition, int], generation: int) -> None:
+        """Own these again under the tokens that they had: nobody else has had them since."""
+        self._own(dict(sorted(tokens.items())), generation)
+
+    def _own(self, tokens: dict[TopicPartition, int], generation: int) -> None:
+        if tokens:
+            self._standing.owned |= tokens
+            self._post.do(Assign(tokens, generation))
+            self._post.report(Assigned(partitions=tuple(tokens)))
 
     def revoke(
         self, partitions: Iterable[TopicPartition], reason: str, deadline_ms: int, now_ms: int

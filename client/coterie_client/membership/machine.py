@@ -191,6 +191,12 @@ class Membership:
         """Time has come for what `next_deadline` announced."""
         return self._settle(now_ms)
 
+    def check_lease(self, now_ms: int) -> list[Action]:
+        """Stop work if the lease has run out, and judge nothing else yet."""
+        if self._standing.phase is not Phase.OVER and self._heart.has_run_out(now_ms):
+            self._silenced(now_ms)
+        return self._post.take()
+
     # -- inside --------------------------------------------------------------------------------
 
     def _settle(self, now_ms: int) -> list[Action]:
@@ -264,16 +270,26 @@ class Membership:
         self._standing.want_rejoin(reason)
 
     def _silenced(self, now_ms: int) -> None:
-        """The coordinator was silent for so long that it may have dropped us."""
+        """The coordinator was silent for so long that it may have dropped us.
+
+        If it did, it says so to the next heartbeat.  If it did not, as when this process or that of
+        the coordinator was suspended, there is no need for a rebalance.
+        """
+        standing = self._standing
+        releasing = standing.releasing
+        lost = {each: token for each, token in standing.owned.items() if each not in releasing}
         reason = "no sign of life from the coordinator for a session timeout"
-        if self._standing.phase in CONVERSING:
-            self._holdings.lose(reason)
-            return
-        self._left_behind(Identity(self._standing.identity.member_id), reason, now_ms)
+        self._holdings.lose(reason)
+        if standing.phase in (Phase.STABLE, Phase.PROVING):
+            self._conversation.suspend(lost)
+            self._heart.prove(now_ms)
+        elif standing.phase not in CONVERSING:
+            self._left_behind(Identity(standing.identity.member_id), reason, now_ms)
 
     def _topics_changed(self, changes: Mapping[str, int | None]) -> None:
         gone = [each for each in self._standing.owned if _is_gone(each, changes)]
         self._holdings.lose("the topic does not have it any more", gone)
+        self._conversation.forget(lambda each: _is_gone(each, changes))
         decided = self._standing.phase not in CONVERSING or self._standing.phase is Phase.SYNCING
         if self._standing.is_leader and decided:
             self._standing.want_rejoin("topics changed")

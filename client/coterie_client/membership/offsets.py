@@ -43,6 +43,17 @@ _COMMITTING = frozenset({Phase.PREPARING, Phase.JOINING, Phase.PROVING, Phase.ST
 class PartitionLostError(RebalanceInProgressError):
     """The partition is not ours any more, so nothing may be done in its name."""
 
+    def __init__(self, detail: str | None = None, reason: str | None = None) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        if reason is not None:
+            self.args = (detail, reason)
+
+    def __str__(self) -> str:
+        # Kafka's sentence is about a rebalance, and there need not be one.
+        sentence = f"{self.detail or 'the partition'} is not ours any more"
+        return f"{sentence}: {self.reason}" if self.reason else sentence
+
 
 @dataclass(slots=True)
 class _Wish:

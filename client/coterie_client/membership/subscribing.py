@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from coterie_client import checks
 from coterie_client.assignors.base import Assignor, Claim, Partitions, RebalanceProtocol
+from coterie_client.errors import ConfigurationError
 from coterie_protocol.consumer import Subscription, encode_subscription
 from coterie_protocol.messages.join_group import JoinGroupRequestProtocol
 
@@ -18,13 +20,15 @@ def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
     list both kinds and stay eager; in the second, they drop the eager one.
     """
     if not assignors:
-        raise ValueError("a member needs an assignor at least")
+        checks.must_be("assignors", "a list of assignors, at least one", assignors)
     common = set(RebalanceProtocol)
     for assignor in assignors:
         common &= set(assignor.protocols)
     if not common:
         names = ", ".join(assignor.name for assignor in assignors)
-        raise ValueError(f"these assignors have no protocol in common: {names}")
+        raise ConfigurationError(
+            f"assignors must have a rebalance protocol in common, and these have none: {names}"
+        )
     return max(common, key=lambda protocol: protocol.value)
 
 

@@ -12,16 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast, final
 
-import structlog
-
 from coterie_client.errors import AnswerTimedOutError, ConnectionLostError
+from coterie_client.log import Log
 from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire.counters import ConnectionLimits, Counters
+from coterie_client.wire.deadlines import SECOND_LOOK_S, time_limit
 from coterie_protocol import FrameReader, ProtocolError, correlation_id_of
 
 __all__ = ["Channel"]
 
-_log = structlog.stdlib.get_logger("coterie.client")
+_log = Log(__name__)
 
 _CORRELATION_ID_MAX: Final = 2**31 - 1
 
@@ -142,7 +142,7 @@ class Channel(asyncio.Protocol):
         correlation_id = self._next_id()
         frame = encode(correlation_id)
         due = _Due(correlation_id, title, decode, loop.create_future())
-        due.timer = loop.call_at(deadline_s, self._overdue, due, timeout_s)
+        due.timer = loop.call_at(deadline_s, self._time_is_up, due, timeout_s)
         self._due.append(due)
         self._counters.requests += 1
         self._counters.bytes_out += len(frame)
@@ -154,7 +154,7 @@ class Channel(asyncio.Protocol):
         """Wait for one's turn to write; nobody is overtaken, for the order of commits counts."""
         self._held_back += 1
         try:
-            async with asyncio.timeout(timeout_s), self._queue:
+            async with time_limit(timeout_s), self._queue:
                 while self._closing is None and not self._writable.is_set():
                     await self._writable.wait()
         except TimeoutError:
@@ -189,6 +189,11 @@ class Channel(asyncio.Protocol):
         return self._last_id
 
     # The end
+
+    def _time_is_up(self, due: _Due, timeout_s: float) -> None:
+        """Read what has arrived, then see whether the answer is among it."""
+        loop = asyncio.get_running_loop()
+        due.timer = loop.call_later(SECOND_LOOK_S, self._overdue, due, timeout_s)
 
     def _overdue(self, due: _Due, timeout_s: float) -> None:
         """Give up: without this answer, the ones behind it can't come either."""

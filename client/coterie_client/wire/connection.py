@@ -11,17 +11,17 @@ import ssl
 from importlib.metadata import version as installed_version
 from typing import Any, Final, Self
 
-import structlog
-
 from coterie_client.errors import (
     ConnectionFailedError,
     CoterieClientError,
     TlsFailedError,
     VersionNotSpokenError,
 )
+from coterie_client.log import Log
 from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire.channel import Channel
 from coterie_client.wire.counters import ConnectionLimits, Counters
+from coterie_client.wire.deadlines import time_limit
 from coterie_client.wire.dialling import Dial, dial_tcp
 from coterie_client.wire.sasl import authenticate
 from coterie_client.wire.security import PLAINTEXT, Sasl, Security
@@ -44,7 +44,7 @@ from coterie_protocol.messages import (
 
 __all__ = ["Connection"]
 
-_log = structlog.stdlib.get_logger("coterie.client")
+_log = Log(__name__)
 
 #: What ApiVersions is first asked in; every server since Kafka 2.4 knows it.
 _VERSIONS_ASKED_FIRST: Final = 3
@@ -201,9 +201,9 @@ class _Opening:
         """Take all steps; answer the server's versions and how long the authentication holds."""
         tls = self._security.tls_context()
         step = "connect"
-        limit = asyncio.timeout(self._timeout_s)
+        limit: asyncio.Timeout | None = None
         try:
-            async with limit:
+            async with time_limit(self._timeout_s) as limit:
                 await dial(lambda: self.channel, self._address, tls)
                 self._dialled = True
                 step = "tell its versions"
@@ -213,7 +213,7 @@ class _Opening:
         except ssl.SSLError as error:
             raise self._tls_failed(error) from error
         except TimeoutError as error:
-            if not limit.expired():  # the system gave up before we did
+            if limit is None or not limit.expired():  # the system gave up before we did
                 raise self._failed(str(error) or "it timed out") from error
             reason = f"it took more than {self._timeout_s:g} s to {step}"
             raise self._failed(reason) from None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from coterie_client import checks
 from coterie_protocol import FRAME_SIZE_LIMIT
 
 __all__ = ["ConnectionLimits", "Counters"]
@@ -46,3 +47,7 @@ class ConnectionLimits:
     frame_max_bytes: int = FRAME_SIZE_LIMIT
     #: With more than this unsent, requests wait until the server has read some of it.
     write_buffer_high_bytes: int = 262_144
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            checks.whole(each.name, getattr(self, each.name))

@@ -11,8 +11,7 @@ import random as _random
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
 
-import structlog
-
+from coterie_client import checks
 from coterie_client.backoff import Backoff, RetryOptions
 from coterie_client.errors import (
     AnswerTimedOutError,
@@ -20,10 +19,12 @@ from coterie_client.errors import (
     ConnectionFailedError,
     ConnectionLostError,
 )
+from coterie_client.log import Log
 from coterie_client.membership.actions import ANY, Anybody, Lane, NodeAddress
 from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
 from coterie_client.wire.connection import Connection
 from coterie_client.wire.counters import ConnectionLimits, Counters
+from coterie_client.wire.deadlines import wait_for_task
 from coterie_client.wire.dialling import Dial, default_dial, dial_tcp
 from coterie_client.wire.security import PLAINTEXT, Security
 from coterie_client.wire.versions import api_of
@@ -31,7 +32,7 @@ from coterie_protocol.messages import FindCoordinatorResponse, MetadataResponse
 
 __all__ = ["RECONNECT", "Network"]
 
-_log = structlog.stdlib.get_logger("coterie.client")
+_log = Log(__name__)
 
 #: Kafka's defaults for `reconnect.backoff.ms` and `reconnect.backoff.max.ms`.
 RECONNECT: Final = RetryOptions(base_ms=50, max_ms=1_000)
@@ -83,6 +84,15 @@ class Network:
         random: Callable[[], float] = _random.random,
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
+        checks.secret("security", Security, "a Security(tls=..., sasl=...)", security)
+        if client_id is not None:
+            checks.text("client_id", client_id)
+        if limits is not None:
+            checks.instance_of("limits", ConnectionLimits, "a ConnectionLimits", limits)
+        checks.instance_of("reconnect", RetryOptions, "a RetryOptions", reconnect)
+        if dial is not None:
+            checks.plain_callable("dial", dial)
+        checks.plain_callable("random", random)
         self._security = security
         self._client_id = client_id
         self._limits = limits or ConnectionLimits()
@@ -187,7 +197,7 @@ class Network:
             slot.attempt = loop.create_task(self._attempt(node, slot))
             slot.attempt.add_done_callback(_fetch_error)
         attempt = slot.attempt
-        await asyncio.wait({attempt}, timeout=max(0.0, deadline_s - loop.time()))
+        await wait_for_task(attempt, max(0.0, deadline_s - loop.time()))
         self._refuse_if_closed()
         if not attempt.done():
             raise ConnectionFailedError(
@@ -210,7 +220,8 @@ class Network:
             )
         except Exception as error:
             node.backoff.failed(loop.time())
-            _log.warning("connection failed", node=str(node.address), error=str(error))
+            # Whoever wanted the connection is told, and knows whether that is worth a warning.
+            _log.info("connection failed", node=str(node.address), error=str(error))
             raise
         finally:
             slot.attempt = None

@@ -9,6 +9,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Final
 
+from coterie_client import checks
 from coterie_client.errors import ConfigurationError
 
 __all__ = ["PLAINTEXT", "Sasl", "SaslMechanism", "Security", "Tls"]
@@ -40,11 +41,16 @@ class Tls:
     verify_hostname: bool = True
 
     def __post_init__(self) -> None:
+        _check_tls(self)
         files = (self.cafile, self.certfile, self.keyfile, self.key_password)
         if self.context is not None and (any(files) or not self.verify_hostname):
-            raise ConfigurationError("Tls takes either a context or files and options, not both.")
+            raise ConfigurationError(
+                "context must be given alone: it is used as it is, without files and options"
+            )
         if self.certfile is None and (self.keyfile or self.key_password):
-            raise ConfigurationError("Tls has a keyfile but no certfile; give both or none.")
+            raise ConfigurationError(
+                "certfile must be given along with a keyfile or a key_password, got None"
+            )
 
     @cached_property
     def ready_context(self) -> ssl.SSLContext:
@@ -55,7 +61,8 @@ class Tls:
             context = ssl.create_default_context(cafile=self.cafile)
             if self.certfile is not None:
                 context.load_cert_chain(self.certfile, self.keyfile, self._key_password)
-        except OSError as error:  # ssl.SSLError is one as well
+        # ssl.SSLError is an OSError as well; the other is for what can be no path.
+        except (OSError, ValueError) as error:
             files = ", ".join(str(f) for f in (self.cafile, self.certfile, self.keyfile) if f)
             raise ConfigurationError(
                 f"The TLS files ({files}) can't be used: {error}. Give PEM files that can be read."
@@ -78,18 +85,28 @@ class Sasl:
     password: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "mechanism", SaslMechanism(self.mechanism))
-        except ValueError:
-            spoken = ", ".join(SaslMechanism)
-            raise ConfigurationError(
-                f"{self.mechanism!r} is not a SASL mechanism of this client; use one of {spoken}."
-            ) from None
-        if not self.username or not (_is_sendable(self.username) and _is_sendable(self.password)):
-            raise ConfigurationError(
-                "SASL needs a username, and neither it nor the password may hold a zero byte or"
-                " what has no UTF-8."
-            )
+        checks.text("username", self.username)
+        checks.secret("password", str, "a string", self.password)
+        if self.mechanism not in tuple(SaslMechanism):
+            checks.must_be("mechanism", f"one of {', '.join(SaslMechanism)}", self.mechanism)
+        object.__setattr__(self, "mechanism", SaslMechanism(self.mechanism))
+        for name in ("username", "password"):
+            if not _is_sendable(getattr(self, name)):
+                raise ConfigurationError(
+                    f"{name} must be a string of UTF-8 without a zero byte, and this one is not"
+                )
+
+
+def _check_tls(tls: Tls) -> None:
+    if tls.context is not None:
+        checks.instance_of("context", ssl.SSLContext, "an ssl.SSLContext", tls.context)
+    for name in ("cafile", "certfile", "keyfile"):
+        path = getattr(tls, name)
+        if path is not None and (not isinstance(path, str | PathLike) or path == ""):
+            checks.must_be(name, "the path of a PEM file", path)
+    if tls.key_password is not None:
+        checks.secret("key_password", str, "a string", tls.key_password)
+    checks.flag("verify_hostname", tls.verify_hostname)
 
 
 def _is_sendable(text: str) -> bool:
@@ -105,6 +122,12 @@ class Security:
 
     tls: Tls | None = None
     sasl: Sasl | None = None
+
+    def __post_init__(self) -> None:
+        if self.tls is not None:
+            checks.secret("tls", Tls, "a Tls(...)", self.tls)
+        if self.sasl is not None:
+            checks.secret("sasl", Sasl, "a Sasl(...)", self.sasl)
 
     def tls_context(self) -> ssl.SSLContext | None:
         """The context to connect with; None without TLS."""

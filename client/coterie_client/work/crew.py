@@ -61,6 +61,8 @@ class _Worker:
     began_s: float = 0.0
     #: Whether we have cancelled its task. That is done once, lest its clean-up be interrupted.
     is_cancelled: bool = False
+    #: Whether it can't be awaited, so that trying again would change nothing.
+    is_unfit: bool = False
     #: Why we have cancelled it although the partition stays ours.
     stalled: WorkStalledError | None = None
 
@@ -199,18 +201,21 @@ class Crew:
         worker.pause, worker.stalled, worker.is_cancelled = None, None, False
         worker.began_s = self._loop.time()
         worker.task = self._loop.create_task(
-            self._run(partition), name=str(partition), context=self._context.copy()
+            self._run(worker), name=str(partition), context=self._context.copy()
         )
         worker.task.add_done_callback(partial(self._safely, self._ended, worker))
         if self._watchdog is not None:
             self._watchdog.watch(partition)
         self._report(WorkStarted(partition=partition.key, token=partition.token))
 
-    async def _run(self, partition: Partition) -> object:
-        working = self._work(partition)
+    async def _run(self, worker: _Worker) -> object:
+        working = self._work(worker.partition)
         if not inspect.isawaitable(working):
+            worker.is_unfit = True
+            kind = "None" if working is None else f"a value of type {type(working).__name__}"
             raise ConfigurationError(
-                f"work on {partition} can't be awaited: give `run` an async function."
+                f"work must be an async function, and this one returned {kind}, which can't be"
+                " awaited"
             )
         return await working
 
@@ -234,8 +239,15 @@ class Crew:
             self._judge(worker, error)
 
     def _note_ending(self, worker: _Worker, error: BaseException | None) -> None:
-        """Tell if work failed after it was cancelled; a commit that came too late is no news."""
-        if error is not None and not isinstance(error, WorkCancelledError | PartitionLostError):
+        """Tell if work failed after it was cancelled.
+
+        A commit that came too late is no news, nor is it that what can't be awaited here could not
+        be awaited elsewhere.
+        """
+        is_news = not (
+            worker.is_unfit or isinstance(error, WorkCancelledError | PartitionLostError)
+        )
+        if error is not None and is_news:
             self._report(WorkFailedEnding(partition=worker.partition.key, exception=error))
 
     def _judge(self, worker: _Worker, error: BaseException | None) -> None:
@@ -244,10 +256,20 @@ class Crew:
         if error is None:
             self._report(WorkFinished(partition=key))
             return
+        if worker.is_unfit and self.failure is not None:
+            return  # the same was said of another partition
         policy, pause_s = self._policy(worker), 0.0
         if policy != "stop":
             pause_s = self._pace(key).failed(worker.began_s, self._loop.time())
-        self._report(WorkFailed(partition=key, exception=error, policy=policy, pause_s=pause_s))
+        self._report(
+            WorkFailed(
+                partition=key,
+                exception=error,
+                is_raised=policy == "stop" and self.failure is None,
+                policy=policy,
+                pause_s=pause_s,
+            )
+        )
         if policy == "stop":
             self._fail(worker, error)
         elif policy == "restart":
@@ -257,6 +279,8 @@ class Crew:
             self._give_up(worker.partition)
 
     def _policy(self, worker: _Worker) -> str:
+        if worker.is_unfit:
+            return "stop"
         if worker.stalled is not None:
             return self._options.on_stall
         match self._options.on_error:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from coterie_client.log import in_a_line
 from coterie_client.membership.actions import Position, TopicPartition
 from coterie_client.membership.events import Event, Partitions, Severity
 
@@ -28,11 +29,20 @@ class _Failure(Event):
 
     severity = Severity.ERROR
     exception: BaseException
+    #: Whether it is raised as well, by `run` or at the end of the block.
+    is_raised: bool = False
 
     def details(self) -> Mapping[str, Any]:
         """The event's fields, for a log line; the error as one line."""
-        rest = {k: v for k, v in Event.details(self).items() if k != "exception"}
-        return rest | {"error": f"{type(self.exception).__name__}: {self.exception}"}
+        hidden = ("exception", "is_raised")
+        rest = {k: v for k, v in Event.details(self).items() if k not in hidden}
+        return rest | {"error": in_a_line(self.exception)}
+
+    @property
+    def untold(self) -> BaseException | None:
+        """The error, unless its traceback is seen where it is raised."""
+        is_told = self.is_raised or self.exception.__traceback__ is None
+        return None if is_told else self.exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

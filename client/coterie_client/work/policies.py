@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from coterie_client.errors import ConfigurationError
+from coterie_client import checks
 
 __all__ = ["OnStall", "Policy", "Release", "Restart", "Stop"]
 
@@ -18,12 +18,11 @@ class _Pause:
     limit: float = 60.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.first <= self.limit < float("inf"):
-            name = type(self).__name__
-            raise ConfigurationError(
-                f"{name}(first={self.first}, limit={self.limit}) makes no pauses: the first must"
-                " be longer than nothing and not longer than the limit."
-            )
+        for name in ("first", "limit"):
+            checks.seconds(f"{type(self).__name__}.{name}", getattr(self, name))
+        if self.first > self.limit:
+            name = f"{type(self).__name__}.first"
+            checks.must_be(name, f"at most limit, which is {self.limit:g} s", self.first)
 
 
 @dataclass(frozen=True, slots=True)

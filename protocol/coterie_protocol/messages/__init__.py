@@ -52,7 +52,9 @@ from coterie_protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
+    ReplicaState,
     SnapshotId,
 )
 from coterie_protocol.messages.find_coordinator import (
@@ -214,6 +216,7 @@ __all__ = [
     "MetadataResponseBroker",
     "MetadataResponsePartition",
     "MetadataResponseTopic",
+    "NodeEndpoint",
     "OffsetCommitRequest",
     "OffsetCommitRequestPartition",
     "OffsetCommitRequestTopic",
@@ -241,6 +244,7 @@ __all__ = [
     "PartitionProduceResponse",
     "ProduceRequest",
     "ProduceResponse",
+    "ReplicaState",
     "SaslAuthenticateRequest",
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from coterie_protocol.api_keys import ApiKey
 from coterie_protocol.schema import (
     INT8,
     INT16,
     INT32,
     INT64,
+    NIL_UUID,
     RECORDS,
     STRING,
+    UUID,
     Array,
     field,
     request,
     response,
     struct,
 )
+
+if TYPE_CHECKING:
+    import uuid
 
 __all__ = [
     "AbortedTransaction",
@@ -27,9 +34,13 @@ __all__ = [
     "FetchableTopicResponse",
     "ForgottenTopic",
     "LeaderIdAndEpoch",
+    "NodeEndpoint",
     "PartitionData",
+    "ReplicaState",
     "SnapshotId",
 ]
+
+_INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 
 @struct()
@@ -42,13 +53,18 @@ class FetchPartition:
     last_fetched_epoch: int = field(INT32, versions="12+", default=-1)
     log_start_offset: int = field(INT64, versions="5+", ignorable=True, default=-1)
     partition_max_bytes: int = field(INT32)
+    replica_directory_id: uuid.UUID = field(
+        UUID, versions="17+", tag=0, ignorable=True, default=NIL_UUID
+    )
+    high_watermark: int = field(INT64, versions="18+", tag=1, ignorable=True, default=_INT64_MAX)
 
 
 @struct()
 class FetchTopic:
-    """What to fetch of one topic."""
+    """What to fetch of one topic, by name or, since version 13, by id."""
 
-    topic: str = field(STRING)
+    topic: str = field(STRING, versions="0-12", ignorable=True, default="")
+    topic_id: uuid.UUID = field(UUID, versions="13+", ignorable=True, default=NIL_UUID)
     partitions: tuple[FetchPartition, ...] = field(Array(FetchPartition))
 
 
@@ -56,18 +72,28 @@ class FetchTopic:
 class ForgottenTopic:
     """Partitions that the fetch session is to drop."""
 
-    topic: str = field(STRING)
+    topic: str = field(STRING, versions="0-12", ignorable=True, default="")
+    topic_id: uuid.UUID = field(UUID, versions="13+", ignorable=True, default=NIL_UUID)
     partitions: tuple[int, ...] = field(Array(INT32))
 
 
-@request(ApiKey.FETCH, versions="0-12", flexible="12+")
+@struct()
+class ReplicaState:
+    """Which broker fetches, if one does."""
+
+    replica_id: int = field(INT32, default=-1)
+    replica_epoch: int = field(INT64, default=-1)
+
+
+@request(ApiKey.FETCH, versions="0-18", flexible="12+")
 class FetchRequest:
     """Ask for records from given offsets on, and wait for them."""
 
     cluster_id: str | None = field(
         STRING, versions="12+", nullable="12+", tag=0, ignorable=True, default=None
     )
-    replica_id: int = field(INT32, default=-1)
+    replica_id: int = field(INT32, versions="0-14", default=-1)
+    replica_state: ReplicaState = field(ReplicaState, versions="15+", tag=1, default=ReplicaState())
     max_wait_ms: int = field(INT32)
     min_bytes: int = field(INT32)
     max_bytes: int = field(INT32, versions="3+", ignorable=True, default=0x7FFFFFFF)
@@ -138,13 +164,24 @@ class PartitionData:
 
 @struct()
 class FetchableTopicResponse:
-    """What there is of one topic."""
+    """What there is of one topic, by name or, since version 13, by id."""
 
-    topic: str = field(STRING)
+    topic: str = field(STRING, versions="0-12", ignorable=True, default="")
+    topic_id: uuid.UUID = field(UUID, versions="13+", ignorable=True, default=NIL_UUID)
     partitions: tuple[PartitionData, ...] = field(Array(PartitionData))
 
 
-@response(ApiKey.FETCH, versions="0-12", flexible="12+")
+@struct()
+class NodeEndpoint:
+    """Where a broker is that leads partitions now."""
+
+    node_id: int = field(INT32)
+    host: str = field(STRING)
+    port: int = field(INT32)
+    rack: str | None = field(STRING, nullable="0+", default=None)
+
+
+@response(ApiKey.FETCH, versions="0-18", flexible="12+")
 class FetchResponse:
     """Records, or that there are none yet."""
 
@@ -152,3 +189,6 @@ class FetchResponse:
     error_code: int = field(INT16, versions="7+", ignorable=True, default=0)
     session_id: int = field(INT32, versions="7+", default=0)
     responses: tuple[FetchableTopicResponse, ...] = field(Array(FetchableTopicResponse))
+    node_endpoints: tuple[NodeEndpoint, ...] = field(
+        Array(NodeEndpoint), versions="16+", tag=0, default=()
+    )

@@ -77,6 +77,8 @@ class Coordinator:
     `count_groups` says how many groups there are where other shards have groups as well.
     `commit_order` comes from the coordinator that had the shard before, if there was one in this
     process.
+    `now_ms` is running time everywhere, by which nobody is late while the node does not run;
+    `date_of` says what date a moment of it is.
     """
 
     def __init__(
@@ -85,9 +87,13 @@ class Coordinator:
         ids: IdSource,
         topics: Mapping[str, int],
         count_groups: Callable[[], int] | None = None,
+        *,
         commit_order: CommitOrder | None = None,
+        date_of: Callable[[int], int] | None = None,
     ) -> None:
-        self._shard = Shard(config, ids, topics, count_groups, commit_order)
+        self._shard = Shard(
+            config, ids, topics, count_groups, commit_order=commit_order, date_of=date_of
+        )
 
     @property
     def groups(self) -> Mapping[str, Group]:
@@ -99,12 +105,25 @@ class Coordinator:
         """How many partitions each topic has."""
         return self._shard.topics
 
-    def recover(self, rows: Iterable[StoredRow], now_ms: int) -> Outcome:
-        """Take up where the stored rows leave off; members get a fresh session to come back in."""
+    def recover(
+        self, rows: Iterable[StoredRow], now_ms: int, *, generations_lost: int = 0
+    ) -> Outcome:
+        """Take up where the stored rows leave off; members get a fresh session to come back in.
+
+        If as many generations may be missing in the rows, all numbers go on behind those.
+        """
         self._shard.deadlines.set(_SWEEP, now_ms + self._shard.config.offsets_check_interval_ms)
         turn = Turn(self._shard, now_ms)
-        recovery.recover(turn, rows)
+        recovery.recover(turn, rows, generations_lost)
         return turn.finish()
+
+    def generation_of(self, group_id: str) -> int:
+        """The newest generation that a group has had, or may have had if it was deleted."""
+        shard = self._shard
+        if group_id in shard.groups:
+            return shard.groups[group_id].generation
+        grave = shard.graves.get(group_id)
+        return grave.generation if grave is not None else shard.floor.generation
 
     # -- requests and time ---------------------------------------------------------------------
 
@@ -164,15 +183,19 @@ class Coordinator:
         administration.force_rebalance(turn, group_id)
         return turn.finish()
 
-    def topic_changed(self, topic: str, change: str, now_ms: int) -> Outcome:
-        """Let the groups that subscribe to a topic know that it appeared, grew or went away."""
+    def topic_changed(self, topic: str, change: str, until_ms: int, now_ms: int) -> Outcome:
+        """Let the groups that subscribe to a topic know that it appeared, grew or went away.
+
+        Of one that went away, the offsets are forgotten that were committed until then; later ones
+        are those of a topic that was made anew.
+        """
         turn = Turn(self._shard, now_ms)
         for group_id in list(self._shard.groups):
             group = turn.group(group_id)
             if group is None:
                 continue
             if change == "deleted":
-                offsets.forget_topic(turn, group, topic)
+                offsets.forget_topic(turn, group, topic, until_ms)
             has_members = group.is_in(GroupState.STABLE, GroupState.COMPLETING)
             if (
                 has_members

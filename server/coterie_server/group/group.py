@@ -60,12 +60,12 @@ class InitialDelay:
 class Group:
     """A group of consumers, or of anything else that shares work by Kafka's group protocol."""
 
-    def __init__(self, group_id: str, *, generation: int = 0, now_ms: int = 0) -> None:
+    def __init__(self, group_id: str, *, generation: int = 0, date_ms: int = 0) -> None:
         self.row = GroupRow(
             group_id=group_id,
             state=GroupState.EMPTY.value,
             generation=generation,
-            changed_at_ms=now_ms,
+            changed_at_ms=date_ms,
         )
         self.state = GroupState.EMPTY
         #: In the order in which they came.
@@ -162,11 +162,11 @@ class Group:
         self.state = GroupState(row.state)
         self.row = row
 
-    def enter(self, state: GroupState, now_ms: int) -> GroupRow:
+    def enter(self, state: GroupState, date_ms: int) -> GroupRow:
         """The row with which the group moves to another state."""
         if state not in TRANSITIONS[self.state]:
             raise AssertionError(f"group {self.id}: {self.state.value} -> {state.value}")
-        return replace(self.row, state=state.value, changed_at_ms=now_ms)
+        return replace(self.row, state=state.value, changed_at_ms=date_ms)
 
     def begin_generation(self) -> None:
         """Count on; the row is stored before anybody is told."""

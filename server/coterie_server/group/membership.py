@@ -38,11 +38,13 @@ _REBALANCING = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 def heartbeat(turn: Turn, ticket: Ticket, call: Call) -> None:
     """Keep a member alive, and tell it if it is to join again."""
     message: HeartbeatRequest = call.message
+    if not message.group_id:
+        # There is such a group if offsets were committed for it, but nobody can be a member of it.
+        turn.reply(ticket, HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        return
     group = turn.shard.groups.get(message.group_id)
     if group is None:
-        named = bool(message.group_id)
-        error = ErrorCode.UNKNOWN_MEMBER_ID if named else ErrorCode.INVALID_GROUP_ID
-        turn.reply(ticket, HeartbeatResponse(error_code=error))
+        turn.reply(ticket, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         return
     refusal = check_generation(
         turn, group, message.member_id, message.group_instance_id, message.generation_id, call

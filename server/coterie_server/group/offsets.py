@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupDeleted, OffsetsCommitted, OffsetsDeleted, OffsetsExpired
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from coterie_server.group.member import Ticket
     from coterie_server.group.turn import Call, Turn
 
-__all__ = ["commit", "delete", "expire", "forget_topic"]
+__all__ = ["END_OF_TIME_MS", "commit", "delete", "expire", "forget_topic"]
 
 #: From this version on a commit for a group that is not there says so.
 _GROUP_ID_NOT_FOUND_FROM = 9
 #: The last moment that can be stored; old clients ask for offsets to be kept that long and longer.
-_END_OF_TIME_MS = 2**63 - 1
+END_OF_TIME_MS: Final = 2**63 - 1
 #: How many results of partitions are remembered.
 _RESULTS_MAX = 4_096
 
@@ -137,7 +137,7 @@ def _store(
         turn.shard.commit_order.note(group.id, member.id, message.sequence)
     expires_at_ms = -1
     if message.retention_time_ms >= 0:
-        expires_at_ms = min(turn.now_ms + message.retention_time_ms, _END_OF_TIME_MS)
+        expires_at_ms = min(turn.date_ms + message.retention_time_ms, END_OF_TIME_MS)
     topics = []
     committed: dict[str, dict[str, int]] = {}
     for topic in _answered(turn, message.topics):
@@ -163,7 +163,7 @@ def _rows_of(
     turn: Turn, group: Group, topic: OffsetCommitRequestTopic, expires_at_ms: int
 ) -> tuple[list[OffsetRow], OffsetCommitResponseTopic]:
     """What of a topic is to be stored, and the answer for all of it."""
-    group_id, name, now_ms = group.id, topic.name, turn.now_ms
+    group_id, name, date_ms = group.id, topic.name, turn.date_ms
     count, longest = turn.shard.topics.get(name, 0), turn.config.offset_metadata_max
     rows, results = [], []
     for partition in topic.partitions:
@@ -175,7 +175,7 @@ def _rows_of(
         else:
             offset, epoch = partition.committed_offset, partition.committed_leader_epoch
             rows.append(
-                OffsetRow(group_id, name, index, offset, epoch, metadata, now_ms, expires_at_ms)
+                OffsetRow(group_id, name, index, offset, epoch, metadata, date_ms, expires_at_ms)
             )
             results.append(_stored(index))
     return rows, OffsetCommitResponseTopic(name=name, partitions=tuple(results))
@@ -249,9 +249,13 @@ def _delete_topic(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(results))
 
 
-def forget_topic(turn: Turn, group: Group, topic: str) -> None:
-    """Forget the offsets of a topic that is gone."""
-    partitions = [key for key in group.offsets if key[0] == topic]
+def forget_topic(turn: Turn, group: Group, topic: str, until_ms: int) -> None:
+    """Forget the offsets of a topic that is gone, those committed by then."""
+    partitions = [
+        key
+        for key, row in group.offsets.items()
+        if key[0] == topic and row.committed_at_ms <= until_ms
+    ]
     _drop(turn, group, partitions)
     if partitions:
         turn.event(
@@ -296,5 +300,5 @@ def _has_expired(turn: Turn, group: Group, row: OffsetRow) -> bool:
     else:
         return False
     if row.expires_at_ms >= 0:
-        return turn.now_ms >= row.expires_at_ms
-    return turn.now_ms - counted_from_ms >= turn.config.offsets_retention_ms
+        return turn.date_ms >= row.expires_at_ms
+    return turn.date_ms - counted_from_ms >= turn.config.offsets_retention_ms

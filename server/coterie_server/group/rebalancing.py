@@ -75,7 +75,7 @@ def prepare(turn: Turn, group: Group, cause: str, detail: str, follows: int | No
             cause=cause,
             detail=detail,
             awaited=awaited,
-            deadline=turn.now_ms + wait_ms,
+            deadline=turn.date_ms + wait_ms,
             follows=follows,
         )
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from coterie_protocol.journal import GroupRecovered
 from coterie_server.group.checks import keeps_ledger
 from coterie_server.group.group import Group, Rebalance
+from coterie_server.group.offsets import END_OF_TIME_MS, forget_topic
 from coterie_server.group.rebalancing import prepare
 from coterie_server.group.records import FloorRow, GroupRow
 from coterie_server.group.states import GroupState
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["recover"]
 
 
-def recover(turn: Turn, rows: Iterable[StoredRow]) -> None:
+def recover(turn: Turn, rows: Iterable[StoredRow], generations_lost: int) -> None:
     """Apply stored rows, groups before their members, and set the groups going again."""
     shard = turn.shard
     for row in rows:
@@ -43,10 +44,37 @@ def recover(turn: Turn, rows: Iterable[StoredRow]) -> None:
         group.apply(row)
     by_age = sorted(shard.graves.values(), key=lambda grave: grave.changed_at_ms)
     shard.graves = {grave.group_id: grave for grave in by_age}
+    if generations_lost:
+        _skip_generations(turn, generations_lost)
     for group_id in list(shard.groups):
         group = turn.group(group_id)
         if group is not None:
+            _forget_deleted_topics(turn, group)
             _resume(turn, group)
+
+
+def _skip_generations(turn: Turn, lost: int) -> None:
+    """No number comes twice, though nobody knows which ones have been used.
+
+    Whoever is in one of the generations that are missing learns at its next heartbeat that it is
+    over, and joins anew.
+    """
+    shard = turn.shard
+    shard.floor = replace(shard.floor, generation=shard.floor.generation + lost)
+    turn.record(shard.floor)
+    for name, grave in shard.graves.items():
+        shard.graves[name] = replace(grave, generation=grave.generation + lost)
+        turn.record(shard.graves[name])
+    for group_id in list(shard.groups):
+        group = turn.group(group_id)
+        if group is not None:
+            group.row = replace(group.row, generation=group.generation + lost)
+
+
+def _forget_deleted_topics(turn: Turn, group: Group) -> None:
+    """A node may have stopped when a topic was gone, and before its groups had forgotten it."""
+    for topic in {topic for topic, _ in group.offsets} - turn.shard.topics.keys():
+        forget_topic(turn, group, topic, END_OF_TIME_MS)
 
 
 def _resume(turn: Turn, group: Group) -> None:

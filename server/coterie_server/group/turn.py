@@ -95,7 +95,9 @@ class Shard:
         ids: IdSource,
         topics: Mapping[str, int],
         count_groups: Callable[[], int] | None = None,
+        *,
         commit_order: CommitOrder | None = None,
+        date_of: Callable[[int], int] | None = None,
     ) -> None:
         self.config = config
         self.ids = ids
@@ -104,6 +106,8 @@ class Shard:
         self.groups: dict[str, Group] = {}
         #: How many groups the node holds, those of other shards included.
         self.count_groups = count_groups or self.groups.__len__
+        #: The date of a moment; all times are running time, but what is kept or told has dates.
+        self.date_of = date_of or (lambda now_ms: now_ms)
         #: Generations of deleted groups, so that their numbers are never used again; the oldest
         #: first.
         self.graves: dict[str, GroupRow] = {}
@@ -142,6 +146,11 @@ class Turn:
         self.outcome = Outcome()
         self._touched: dict[str, tuple[Group, GroupRow]] = {}
 
+    @property
+    def date_ms(self) -> int:
+        """The date, for what is kept or told; deadlines and durations go by `now_ms`."""
+        return self.shard.date_of(self.now_ms)
+
     # -- groups --------------------------------------------------------------------------------
 
     def group(self, group_id: str) -> Group | None:
@@ -158,7 +167,7 @@ class Turn:
             return None
         grave = self.shard.graves.pop(group_id, None)
         generation = grave.generation if grave else self.shard.floor.generation
-        group = Group(group_id, generation=generation, now_ms=self.now_ms)
+        group = Group(group_id, generation=generation, date_ms=self.date_ms)
         self.shard.groups[group_id] = group
         unsaved = GroupRow(group_id=group_id, state="", generation=-1)
         self._touched[group_id] = (group, unsaved)
@@ -166,7 +175,7 @@ class Turn:
 
     def bury(self, group: Group) -> None:
         """Delete an empty group with all that belongs to it, but for its generation."""
-        row = group.enter(GroupState.DEAD, self.now_ms)
+        row = group.enter(GroupState.DEAD, self.date_ms)
         for topic, partition in group.offsets:
             self.record(Gone(OffsetRow, group.id, topic, partition))
         for member_id in group.pending_joins:
@@ -193,7 +202,7 @@ class Turn:
 
     def enter(self, group: Group, state: GroupState) -> None:
         """Move a group to another state."""
-        group.apply(group.enter(state, self.now_ms))
+        group.apply(group.enter(state, self.date_ms))
 
     # -- what comes of the turn ----------------------------------------------------------------
 

@@ -10,29 +10,38 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import structlog
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.journal import CAUSES
 from coterie_server.group import Refusal
 from coterie_server.history import History, Rebalance
+from coterie_server.http.hosts import Hosts
+from coterie_server.http.listing import PageQuery, QueryError, group_in_full, page_of_groups
 from coterie_server.http.views import NodeView
+from coterie_server.logger import get_logger
 from coterie_server.metrics import Metrics
 
 __all__ = ["create_app"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+#: Probes and scrapers ask by whatever name a service has, and what they see is not secret: whether
+#: the node is well, and numbers without names.
+_FOR_ANYBODY: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
 _dumps: Final = partial(json.dumps, separators=(",", ":"))
 
 
-def create_app(node: NodeView, history: History, metrics: Metrics) -> web.Application:
-    """The application that shows a node."""
+def create_app(
+    node: NodeView, history: History, metrics: Metrics, hosts: Hosts | None = None
+) -> web.Application:
+    """The application that shows a node, to those who ask for it by one of its names."""
     pages = _Pages(node, history, metrics)
-    app = web.Application(middlewares=[_errors_as_json])
+    app = web.Application(middlewares=[_errors_as_json, _only_for(hosts or Hosts())])
     app.add_routes(
         [
             web.get("/healthz", pages.health),
@@ -63,13 +72,18 @@ class _Pages:
 
     async def figures(self, request: web.Request) -> web.Response:
         """Show the figures to Prometheus."""
+        await self._node.count_groups()
         body, content_type = self._metrics.render(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def groups(self, _request: web.Request) -> web.Response:
-        """List the groups."""
-        groups = sorted(self._node.groups(), key=lambda group: group.group)
-        return _json({"groups": [dataclasses.asdict(group) for group in groups]})
+    async def groups(self, request: web.Request) -> web.Response:
+        """List some of the groups."""
+        try:
+            query = PageQuery.read(request.query)
+        except QueryError as error:
+            return _error(HTTPStatus.BAD_REQUEST, "bad_request", str(error))
+        body = await page_of_groups(self._node, query)
+        return _json_body(body)
 
     async def group(self, request: web.Request) -> web.Response:
         """Show a group and its last rebalances."""
@@ -78,13 +92,11 @@ class _Pages:
         if group is None:
             return _refused(Refusal("group_not_found", f"There is no group {group_id!r} here."))
         running = self._history.running(group_id)
-        return _json(
-            {
-                **dataclasses.asdict(group),
-                "rebalance": None if running is None else _rebalance(running),
-                "rebalances": [_rebalance(each) for each in self._history.last(group_id)],
-            }
-        )
+        more = {
+            "rebalance": None if running is None else _rebalance(running),
+            "rebalances": [_rebalance(each) for each in self._history.last(group_id)],
+        }
+        return _json_body(await group_in_full(group, more))
 
     async def force_rebalance(self, request: web.Request) -> web.Response:
         """Start a rebalance of a group of static members."""
@@ -100,7 +112,7 @@ class _Pages:
             return _refused(refusal)
         except CoterieError as error:
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(error))
-        return _json(dataclasses.asdict(group))
+        return _json_body(await group_in_full(group, {}))
 
 
 def _rebalance(rebalance: Rebalance) -> dict[str, Any]:
@@ -121,6 +133,10 @@ def _rebalance(rebalance: Rebalance) -> dict[str, Any]:
 
 def _json(values: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     return web.json_response(values, status=status, dumps=_dumps)
+
+
+def _json_body(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json", charset="utf-8")
 
 
 def _error(status: HTTPStatus, name: str, message: str) -> web.Response:
@@ -150,7 +166,29 @@ def _is_foreign(request: web.Request) -> bool:
     browser on the same machine can reach it too, and that is not whom we mean.
     """
     origin = request.headers.get("Origin")
-    return origin is not None and urlsplit(origin).netloc != request.host
+    if origin is None:
+        return False
+    try:
+        return urlsplit(origin).netloc != request.host
+    except ValueError:
+        return True
+
+
+def _only_for(hosts: Hosts) -> Middleware:
+    """Let nobody see or do anything by a name that is not ours."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: _Page) -> web.StreamResponse:
+        host = request.headers.get("Host")
+        if request.path in _FOR_ANYBODY or hosts.knows(host):
+            return await handler(request)
+        message = (
+            f"{host!r} is no name of this node. Ask by its address, or add the name to"
+            " http.allowed.hosts."
+        )
+        return _error(HTTPStatus.FORBIDDEN, "unknown_host", message)
+
+    return check
 
 
 @web.middleware

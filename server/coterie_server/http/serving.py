@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aiohttp import web
 
-__all__ = ["HttpServer"]
+__all__ = ["MAX_LINE_BYTES", "HttpServer"]
+
+#: The longest request line: a group's name may have 32,767 bytes, and each takes three of them.
+MAX_LINE_BYTES: Final = 131_072
 
 #: How long a stopping server waits for answers that are being sent.
 _SHUTDOWN_S = 1.0
@@ -15,7 +20,12 @@ class HttpServer:
 
     def __init__(self, app: web.Application) -> None:
         # No access log: a scraper would fill it.
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=_SHUTDOWN_S,
+            max_line_size=MAX_LINE_BYTES,
+        )
         self._port = 0
 
     async def start(self, host: str, port: int) -> None:

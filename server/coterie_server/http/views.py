@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -96,8 +96,14 @@ class NodeView(Protocol):
     def not_ready(self) -> str | None:
         """Why the node does not serve, in a sentence; None if it does."""
 
-    def groups(self) -> Iterable[GroupSummary]:
-        """The groups of this node."""
+    def group_names(self) -> list[str]:
+        """The names of this node's groups, in any order."""
+
+    def summary(self, group_id: str) -> GroupSummary | None:
+        """A group of this node as one of a list; None if there is none."""
+
+    async def count_groups(self) -> None:
+        """Count the groups, their members and their requests, for the figures."""
 
     def group(self, group_id: str) -> GroupView | None:
         """A group of this node; None if there is none."""
@@ -118,8 +124,12 @@ def summarize(group: Group) -> GroupSummary:
     )
 
 
-def view(group: Group, until_ms: int | None) -> GroupView:
-    """A group of the core in full; `until_ms` is the deadline of its phase, if it is in one."""
+def view(group: Group, until_ms: int | None, date_of: Callable[[int], int]) -> GroupView:
+    """A group of the core in full.
+
+    `until_ms` is the deadline of its phase, if it is in one.  That and the group's own times are
+    running time; `date_of` makes dates of them.
+    """
     owned = _owned(group)
     return GroupView(
         group=group.id,
@@ -129,12 +139,14 @@ def view(group: Group, until_ms: int | None) -> GroupView:
         protocol=group.row.protocol_name,
         leader=group.leader,
         offsets=len(group.offsets),
-        members=tuple(_member(member, owned) for member in group.members.values()),
-        awaiting=_awaiting(group, until_ms),
+        members=tuple(_member(member, owned, date_of) for member in group.members.values()),
+        awaiting=_awaiting(group, None if until_ms is None else date_of(until_ms)),
     )
 
 
-def _member(member: Member, owned: dict[str, Partitions | None]) -> MemberView:
+def _member(
+    member: Member, owned: dict[str, Partitions | None], date_of: Callable[[int], int]
+) -> MemberView:
     return MemberView(
         member=member.id,
         instance=member.instance_id,
@@ -142,7 +154,7 @@ def _member(member: Member, owned: dict[str, Partitions | None]) -> MemberView:
         host=member.row.client_host,
         session_timeout_ms=member.row.session_timeout_ms,
         rebalance_timeout_ms=member.row.rebalance_timeout_ms,
-        last_seen_ms=member.last_seen_ms,
+        last_seen_ms=date_of(member.last_seen_ms),
         parked=member.is_waiting,
         owned=owned[member.id],
     )

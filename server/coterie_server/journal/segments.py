@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from coterie_protocol.journal_text import SEGMENT, segment_name
+from coterie_server.logger import get_logger
 
 __all__ = ["FOR_EVER", "Segments", "find_segments", "last_numbers"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: A retention that deletes nothing.
 FOR_EVER: Final = -1

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from coterie_protocol.journal import Event, Line, OffsetsCommitted, write_line
 from coterie_server.journal.segments import Segments
+from coterie_server.logger import get_logger
 
 __all__ = ["QUEUE_LINES", "JournalStats", "JournalWriter"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: How many lines may wait for the disk; the next ones are dropped.
 QUEUE_LINES: Final = 65_536

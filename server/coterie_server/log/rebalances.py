@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-import structlog
-
 from coterie_protocol.journal import (
     CAUSES,
+    ClockStepped,
     Event,
     GroupDeleted,
     GroupRecovered,
@@ -18,6 +17,7 @@ from coterie_protocol.journal import (
     MemberGone,
     MemberJoined,
     MemberReplaced,
+    NodePaused,
     NodeStarted,
     NodeStopped,
     OffsetsDeleted,
@@ -28,10 +28,11 @@ from coterie_protocol.journal import (
     TopicChanged,
 )
 from coterie_server.history import History, Outcome, Rebalance
+from coterie_server.logger import get_logger
 
 __all__ = ["LINES_PER_WINDOW", "WINDOW_MS", "RebalanceLog"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: How many lines groups may cause in so many milliseconds; further ones are counted and summed up
 #: in one line.  Without it, a client that joins and leaves in a loop fills the disk.
@@ -78,14 +79,14 @@ class RebalanceLog:
         self._window_ends_ms = 0
         self._lines_left = LINES_PER_WINDOW
         self._is_started = False
-        self._states: Counter[str] = Counter()
-        self._members = 0
+        #: The groups that were read back since that was last told: state, and how many members.
+        self._read_back: dict[str, tuple[str, int]] = {}
         self._conflicts: dict[str, list[OwnershipConflict]] = {}
 
     def observe(self, ts_ms: int, event: Event) -> None:
         """Note an event; most kinds make no line."""
         handle = self._HANDLERS.get(type(event))
-        if self._states and self._is_started and type(event) is not GroupRecovered:
+        if self._read_back and self._is_started and type(event) is not GroupRecovered:
             self._sum_up_recovered(ts_ms)
         if handle is not None:
             handle(self, ts_ms, event)
@@ -271,26 +272,25 @@ class RebalanceLog:
     def _recovered(self, _ts_ms: int, event: GroupRecovered) -> None:
         if not event.members:
             return
-        self._states[event.state] += 1
-        self._members += len(event.members)
+        # While the store fails, a group is read back over and over: it is one group all the same.
+        self._read_back[event.group] = (event.state, len(event.members))
 
     def _sum_up_recovered(self, ts_ms: int) -> None:
-        states = ", ".join(f"{count} {state}" for state, count in sorted(self._states.items()))
-        groups = self._states.total()
-        members, self._members = self._members, 0
-        self._states.clear()
+        read_back, self._read_back = self._read_back, {}
+        counts = Counter(state for state, _ in read_back.values())
+        states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
         self._say(
             ts_ms,
             "info",
             "groups with members read back",
-            groups=groups,
-            members=members,
+            groups=len(read_back),
+            members=sum(members for _, members in read_back.values()),
             in_state=states,
         )
 
     def _started(self, ts_ms: int, event: NodeStarted) -> None:
         self._is_started = True
-        if self._states:
+        if self._read_back:
             self._sum_up_recovered(ts_ms)
         self._say(
             ts_ms,
@@ -302,10 +302,19 @@ class RebalanceLog:
             load_seconds=_seconds(event.load_ms),
         )
 
+    def _paused(self, ts_ms: int, event: NodePaused) -> None:
+        seconds = _seconds(event.paused_ms)
+        self._say(ts_ms, "warning", "node did not run; no member is blamed for it", seconds=seconds)
+
+    def _stepped(self, ts_ms: int, event: ClockStepped) -> None:
+        seconds = _seconds(event.stepped_ms)
+        self._say(ts_ms, "warning", "the system's clock was set", by_seconds=seconds)
+
     def _stopped(self, ts_ms: int, event: NodeStopped) -> None:
         self._say(ts_ms, "info", "node stopped", reason=event.reason)
 
     _HANDLERS: ClassVar[Mapping[type[Event], Callable[[RebalanceLog, int, Any], None]]] = {
+        ClockStepped: _stepped,
         GroupDeleted: _deleted,
         GroupRecovered: _recovered,
         IdUnclaimed: _unclaimed,
@@ -313,6 +322,7 @@ class RebalanceLog:
         MemberGone: _gone,
         MemberJoined: _joined,
         MemberReplaced: _replaced,
+        NodePaused: _paused,
         NodeStarted: _started,
         NodeStopped: _stopped,
         OffsetsDeleted: _offsets_deleted,

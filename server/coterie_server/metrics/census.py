@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from coterie_server.journal import JournalStats
     from coterie_server.net.stats import NetStats
 
-__all__ = ["Census", "GroupCount", "count_groups"]
+__all__ = ["Census", "GroupCount", "GroupCounting", "count_groups"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +40,38 @@ class Census:
     journal: JournalStats | None = None
 
 
+class GroupCounting:
+    """Counts groups, their members and the requests that are parked in them, some at a time."""
+
+    def __init__(self) -> None:
+        self._states: Counter[str] = Counter({state.value: 0 for state in GroupState})
+        # A dead group is no group any more.
+        del self._states[GroupState.DEAD.value]
+        self._members = self._joins = self._syncs = 0
+
+    def add(self, groups: Iterable[Group]) -> None:
+        """Count some more."""
+        for group in groups:
+            if group.state is GroupState.DEAD:
+                continue  # it was deleted since the counting began
+            self._states[group.state.value] += 1
+            self._members += len(group.members)
+            self._joins += group.parked_joins
+            if group.state is GroupState.COMPLETING:
+                self._syncs += sum(member.sync is not None for member in group.members.values())
+
+    def count(self) -> GroupCount:
+        """What was counted so far."""
+        return GroupCount(
+            groups=self._states,
+            members=self._members,
+            parked_joins=self._joins,
+            parked_syncs=self._syncs,
+        )
+
+
 def count_groups(groups: Iterable[Group]) -> GroupCount:
     """Count groups, their members and the requests that are parked in them."""
-    states: Counter[str] = Counter({state.value: 0 for state in GroupState})
-    # A dead group is no group any more.
-    del states[GroupState.DEAD.value]
-    members = joins = syncs = 0
-    for group in groups:
-        states[group.state.value] += 1
-        members += len(group.members)
-        joins += group.parked_joins
-        if group.state is GroupState.COMPLETING:
-            syncs += sum(member.sync is not None for member in group.members.values())
-    return GroupCount(groups=states, members=members, parked_joins=joins, parked_syncs=syncs)
+    counting = GroupCounting()
+    counting.add(groups)
+    return counting.count()

@@ -15,11 +15,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, cast, final
 
-import structlog
-
 from coterie_protocol import FrameReader, ProtocolError, Request, UnsupportedRequest, decode_request
+from coterie_server.logger import get_logger
 from coterie_server.net.addresses import kafka_host, printable
-from coterie_server.net.exchange import Exchange, Turn
+from coterie_server.net.closing import log_unencodable, reason_of
+from coterie_server.net.exchange import Exchange, Turn, take_ready
 from coterie_server.net.quick import QuickRequests
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason
@@ -27,13 +27,15 @@ from coterie_server.net.unsupported import answer_to_unsupported
 
 __all__ = ["Connection"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 _SIZE_BYTES: Final = 4
 #: How long one client's pipeline may keep the others waiting before it is their turn. A single
 #: request can't be interrupted; most take microseconds, but some hundreds that ask for much,
 #: sent in one piece, would take seconds.
 _TURN_S: Final = 0.01
+#: How often to look whether a client is still there while nothing is read from it.
+_LOOK_MS: Final = 1000
 
 
 @final
@@ -259,7 +261,8 @@ class Connection(asyncio.Protocol):
         elif self._fault is not None:
             self._close_for_fault(self._fault)
             return
-        if self._backlog or (self._turns and self._full):
+        if self._backlog or not self._reading or (self._turns and self._full):
+            # Also if nothing was sent: the first request may be parked, with room behind it.
             self._go_on()
 
     def _handle(self, payloads: list[bytes], received_ms: int) -> int:
@@ -286,13 +289,10 @@ class Connection(asyncio.Protocol):
         return taken
 
     def _answered_unsupported(self, error: ProtocolError) -> bool:
-        if not isinstance(error, UnsupportedRequest):
-            return False
-        frame = answer_to_unsupported(error)
-        if frame is None:
-            return False
-        self._turns.append(Turn(frame))
-        return True
+        frame = answer_to_unsupported(error) if isinstance(error, UnsupportedRequest) else None
+        if frame is not None:
+            self._turns.append(Turn(frame))
+        return frame is not None
 
     def _work_off(self) -> None:
         """Take the backlog, from the loop: a handler is never called from within a reply."""
@@ -317,16 +317,9 @@ class Connection(asyncio.Protocol):
 
     def _write_ready(self) -> bool:
         """Send, as one piece, all answers up to the first that is still awaited."""
-        turns = self._turns
-        if not turns or (data := turns[0].frame) is None:
+        data = take_ready(self._turns)
+        if data is None:
             return False
-        turns.popleft()
-        if turns and turns[0].frame is not None:
-            frames = [data]
-            while turns and (frame := turns[0].frame) is not None:
-                frames.append(frame)
-                turns.popleft()
-            data = b"".join(frames)
         self._registry.bytes_out += len(data)
         self._transport.write(data)
         return True
@@ -350,11 +343,16 @@ class Connection(asyncio.Protocol):
             if not self._turns:
                 self._close(CloseReason.STOPPING)
             return
-        waiting = self._backlog or self._fault is not None
-        if waiting and not self._scheduled and not self._full and self._behind_since is None:
+        has_room = not self._full and self._behind_since is None
+        if self._left_over and has_room and not self._scheduled:
             self._scheduled = True
             self._registry.call_soon(self._work_off)
         self._regulate()
+
+    @property
+    def _left_over(self) -> bool:
+        """Whether something came that is still to be dealt with."""
+        return bool(self._backlog) or self._fault is not None
 
     @property
     def _full(self) -> bool:
@@ -364,14 +362,14 @@ class Connection(asyncio.Protocol):
         """Read if and only if there is room for what may come."""
         if self.gone:
             return
-        reading = not (
-            self._backlog or self._full or self._behind_since is not None or self._registry.stopping
-        )
+        busy = self._left_over or self._full or self._behind_since is not None
+        reading = not (busy or self._registry.stopping)
         if reading == self._reading:
             return
         self._reading = reading
         if not reading:
             self._transport.pause_reading()
+            self._watch(_LOOK_MS)
             return
         if self._frame_since is not None:
             # It was us who did not read the rest.
@@ -399,6 +397,18 @@ class Connection(asyncio.Protocol):
                 self.close_for(reason, found=round((now - since) * 1000))
                 return
             self.due = min(self.due, deadline)
+        if not self._reading:
+            self._look_for_the_client(now)
+
+    def _look_for_the_client(self, now: float) -> None:
+        """Close if the client has, which does not show by itself while nothing is read.
+
+        A backlog that waits for nothing but its turn is worked off first.
+        """
+        if not self._scheduled and self._registry.has_hung_up(self._transport):
+            self._close(CloseReason.PEER)
+        else:
+            self.due = min(self.due, now + _LOOK_MS / 1000)
 
     def _clocks(self) -> Iterator[tuple[float, CloseReason]]:
         """Which limits of time apply, and since when each has been running."""
@@ -420,6 +430,7 @@ class Connection(asyncio.Protocol):
     def stop(self) -> None:
         """Read nothing more and close when the requests at hand are answered."""
         self._backlog = []
+        self._fault = None
         self._regulate()
         self._go_on()
 
@@ -447,24 +458,12 @@ class Connection(asyncio.Protocol):
 
     def close_for_unencodable(self, request: Request, error: Exception) -> None:
         """Close because an answer does not fit its request, which is a bug of ours."""
-        _log.error(
-            "a bug: reply cannot be encoded, connection closed",
-            peer=self.peer,
-            api=request.api_key.title,
-            api_version=request.api_version,
-            error=repr(error),
-            exc_info=error,
-        )
+        log_unencodable(self.peer, request, error)
         self._close(CloseReason.BUG)
 
     def _close_for_fault(self, fault: ProtocolError) -> None:
-        if isinstance(fault, UnsupportedRequest):
-            reason = CloseReason.UNSUPPORTED
-            self._tell(reason, api_key=fault.api_key, api_version=fault.api_version)
-        else:
-            bad_size = fault.subject == "frame"
-            reason = CloseReason.FRAME_SIZE if bad_size else CloseReason.MALFORMED
-            self._tell(reason, error=str(fault))
+        reason, told = reason_of(fault)
+        self._tell(reason, **told)
         self._close(reason)
 
     def _tell(self, reason: CloseReason, level: str = "warning", **values: object) -> None:
@@ -488,8 +487,11 @@ class Connection(asyncio.Protocol):
     def _let_go(self) -> None:
         """Free what the client made us hold, though a parked exchange may hold on to this."""
         self.gone = True
-        self._turns.clear()
+        turns, self._turns = self._turns, deque()
         self._backlog = []
         self._frames = FrameReader()
+        self._quick.forget()
         self._registry.charge(-self._unfinished_bytes)
         self._unfinished_bytes = 0
+        for turn in turns:
+            turn.abandon()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from coterie_protocol import ApiKey, Request, encode_response
 
-__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "Turn"]
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable
+
+__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "Turn", "take_ready"]
 
 
 class OnReply(Protocol):
@@ -49,6 +53,9 @@ class Turn:
     def __init__(self, frame: bytes | None = None) -> None:
         self.frame = frame
 
+    def abandon(self) -> None:
+        """Learn that the connection is gone."""
+
 
 @final
 class Exchange(Turn):
@@ -57,12 +64,13 @@ class Exchange(Turn):
     Replies leave a connection in the order of its requests, whatever order they are made in.
     """
 
-    __slots__ = ("_path", "received_ms", "request")
+    __slots__ = ("_path", "_when_gone", "received_ms", "request")
 
     def __init__(self, path: ReplyPath, request: Request, received_ms: int) -> None:
         # Instead of the base's __init__: this runs for every request.
         self.frame = None
         self._path = path
+        self._when_gone: Callable[[Exchange], object] | None = None
         self.request = request
         self.received_ms = received_ms
 
@@ -94,13 +102,50 @@ class Exchange(Turn):
         except Exception as error:  # noqa: BLE001  # whatever it is, this client must not wait
             path.close_for_unencodable(request, error)
             return
+        self._when_gone = None
         if path.on_reply is not None:
             path.on_reply(request.api_key, message, self.received_ms)
         path.flush()
 
+    def when_gone(self, forget: Callable[[Exchange], object] | None) -> None:
+        """Have `forget` called, at once, if the connection goes before the reply is made.
+
+        Whoever keeps an exchange that nobody else waits for, for longer than a moment, asks for
+        this, or what clients send and leave behind piles up. `forget` may be called from within
+        anything that concerns the connection, also from within the reply to another exchange: it
+        forgets the exchange and does nothing else. Only the last that was asked for is called, and
+        None takes it back.
+        """
+        self._when_gone = forget
+        if self._path.gone:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Learn that the connection is gone."""
+        forget, self._when_gone = self._when_gone, None
+        if forget is not None and self.frame is None:
+            forget(self)
+
     def close(self, why: str) -> None:
         """Close the whole connection instead of answering."""
         self._path.close_for_handler(why)
+
+
+def take_ready(turns: deque[Turn]) -> bytes | None:
+    """Take all answers up to the first that is still awaited, as one piece; None if there is none.
+
+    What was taken is in flight no more.
+    """
+    if not turns or (data := turns[0].frame) is None:
+        return None
+    turns.popleft()
+    if not turns or turns[0].frame is None:
+        return data
+    frames = [data]
+    while turns and (frame := turns[0].frame) is not None:
+        frames.append(frame)
+        turns.popleft()
+    return b"".join(frames)
 
 
 class Handler(Protocol):

@@ -38,7 +38,9 @@ class Limits:
     #: Requests of one connection that wait for their answers. At the limit nothing more is read.
     max_requests_in_flight: int = 100
     #: Frames that have begun to arrive, over all connections. Beyond it the largest one is cut off.
-    unfinished_frames_max_bytes: int = 4 * FRAME_SIZE_LIMIT
+    #: There is room for one of the largest and for thousands of usual ones: several clients that
+    #: send the largest at the same time are none that have groups in mind.
+    unfinished_frames_max_bytes: int = 134_217_728
     #: Unsent bytes of one connection above which nothing more is read from it.
     write_buffer_high_bytes: int = 65_536
     #: Unsent bytes of one connection that are too many to add another reply to. The first reply

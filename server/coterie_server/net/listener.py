@@ -10,9 +10,8 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import structlog
-
 from coterie_protocol import ApiKey
+from coterie_server.logger import get_logger
 from coterie_server.net.addresses import printable
 from coterie_server.net.connection import Connection
 from coterie_server.net.exchange import Handler, OnReply
@@ -23,13 +22,16 @@ from coterie_server.net.stats import NetStats
 
 __all__ = ["Listener"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: Room for a thousand members that come at once, with some to spare; the kernel may allow less.
 _BACKLOG: Final = 2048
 
 #: How long to wait for what cannot take long: the end of connections that were dropped.
 _ABORT_TIMEOUT_S: Final = 1.0
+
+#: A sweep that comes this late was held up by more than the turns of the loop before it.
+_LATE_S: Final = 0.5
 
 #: Set on the listening sockets, from which accepted ones inherit them: that spares each connection
 #: the system calls. Keep-alive finds out within two minutes that the host behind a parked request
@@ -72,6 +74,8 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         self._addresses: list[tuple[str, int]] = []
         self._sweep_interval_s = sweep_interval_s
+        self._skips = False
+        self._sweep_at_s = self._loop.time() + sweep_interval_s
         self._timer = self._loop.call_later(sweep_interval_s, self._sweep_again)
 
     @property
@@ -134,8 +138,14 @@ class Listener:
         return self._registry.stats()
 
     def _sweep_again(self) -> None:
+        late_s = self._loop.time() - self._sweep_at_s
+        self._sweep_at_s = self._loop.time() + self._sweep_interval_s
         self._timer = self._loop.call_later(self._sweep_interval_s, self._sweep_again)
-        self._registry.sweep()
+        # After a pause of this process, what has arrived is read before anybody is closed.  One
+        # sweep is enough for that; a loop that is always late has to close connections as well.
+        self._skips = late_s > _LATE_S and not self._skips
+        if not self._skips:
+            self._registry.sweep()
 
     async def _until_empty(self, timeout_s: float) -> None:
         if not len(self._registry):

@@ -18,6 +18,10 @@ _BEFORE: Final = slice(0, 4)
 _NUMBER: Final = slice(4, 8)
 _BEHIND: Final = slice(8, None)
 
+#: A longer request is not remembered: a client might make each of its connections hold as much as
+#: the largest request. Real heartbeats have some hundred bytes.
+_REMEMBERED_MAX_BYTES: Final = 4096
+
 
 class QuickAnswers:
     """Who answers which requests at once."""
@@ -66,8 +70,14 @@ class QuickRequests:
         frame = self._frame
         return frame[_BEFORE] + payload[_NUMBER] + frame[_BEHIND], request.api_key, message
 
+    def forget(self) -> None:
+        """Forget the last request and its answer."""
+        self._before, self._behind, self._message = b"", None, None
+
     def _read(self, payload: bytes) -> bool:
         """Take in a request that is not like the last; False if it is no quick one."""
+        if len(payload) > _REMEMBERED_MAX_BYTES:
+            return False
         answer = self._answers.find(payload)
         if answer is None:
             return False

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
-import structlog
-
 from coterie_protocol import ApiKey
+from coterie_server.logger import get_logger
 from coterie_server.net.exchange import Handler, OnReply
+from coterie_server.net.hanging_up import has_hung_up
 from coterie_server.net.limits import Limits
 from coterie_server.net.quick import QuickAnswer, QuickAnswers
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
 
 __all__ = ["LOG_LINES_PER_SWEEP", "Guest", "Registry"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 #: What hostile clients can write into our log between two sweeps; the rest is counted and summed
 #: up in one line. Without it, whoever connects in a loop fills the disk.
@@ -68,6 +69,7 @@ class Registry:
         on_reply: OnReply | None = None,
         at_once: Mapping[ApiKey, QuickAnswer] | None = None,
         stopwatch: Callable[[], float] = time.perf_counter,
+        has_hung_up: Callable[[asyncio.BaseTransport], bool] = has_hung_up,
     ) -> None:
         self.handle = handler.handle
         self.on_reply = on_reply
@@ -77,6 +79,7 @@ class Registry:
         self.call_soon = call_soon
         #: What `now` does not tell: a loop's time may stand still while it is busy.
         self.stopwatch = stopwatch
+        self.has_hung_up = has_hung_up
         self.on_empty: Callable[[], None] | None = None
         self.stopping = False
         self.requests = 0

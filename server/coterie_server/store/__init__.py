@@ -9,6 +9,7 @@ from coterie_server.store.abc import (
     FencedError,
     KeptRecord,
     Lease,
+    OwnerTakenError,
     Record,
     Store,
     StoreError,
@@ -21,6 +22,7 @@ __all__ = [
     "KeptRecord",
     "Lease",
     "MemoryStore",
+    "OwnerTakenError",
     "Record",
     "SqliteStore",
     "Store",
@@ -34,8 +36,10 @@ FILE_NAME = "coterie.db"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.DOTALL)
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, *, accept_loss: bool = False) -> Store:
     """Return the store that a URL names, to be opened by its user.
+
+    It refuses to open when it is behind what was acknowledged, unless that loss is accepted.
 
     `memory:` is a new one in the process, `sqlite:PATH` a file. Anything without such a beginning
     is a path: of a file if it is one or ends in `.db`, else of a data directory, in which the store
@@ -45,12 +49,12 @@ def open_store(url: str) -> Store:
     if named is None:
         path = Path(url)
         is_file = path.suffix == ".db" or path.is_file()
-        return SqliteStore(path if is_file else path / FILE_NAME)
+        return SqliteStore(path if is_file else path / FILE_NAME, accept_loss=accept_loss)
     scheme, rest = named.groups()
     if scheme == "memory" and rest in ("", "//"):
         return MemoryStore()
     if scheme == "sqlite" and rest not in ("", ":memory:"):
-        return SqliteStore(rest)
+        return SqliteStore(rest, accept_loss=accept_loss)
     raise StoreError(
         f"{url} names no store: expected memory:, sqlite:PATH or the path of a data directory"
     )

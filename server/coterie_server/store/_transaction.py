@@ -10,22 +10,30 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from coterie_server.store.abc import FencedError, KeptRecord, Lease, Record, StoreError
+from coterie_server.store.damage import check_record, checksum
+from coterie_server.store.mark import Reached
 
 __all__ = ["Transaction", "read_leases", "read_records"]
 
 _LEASE = "SELECT shard, epoch, owner, address, expires_ms FROM leases"
+_READ: Final = "SELECT key, value, checksum FROM records WHERE shard = ?"
 _SET_LEASE = (
     "INSERT OR REPLACE INTO leases (shard, epoch, owner, address, expires_ms)"
     " VALUES (?, ?, ?, ?, ?)"
 )
 _KEEP: Final = (
-    "INSERT INTO records (shard, key, value) VALUES {}"
-    " ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value"
+    "INSERT INTO records (shard, key, value, checksum) VALUES {}"
+    " ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value, checksum = excluded.checksum"
+)
+#: Counts, and reads the epochs of all held shards, in one statement.
+_COUNT: Final = (
+    "UPDATE progress SET commits = commits + 1 RETURNING store, commits,"
+    " (SELECT group_concat(shard || ':' || epoch) FROM leases WHERE owner <> '')"
 )
 _DROP: Final = "DELETE FROM records WHERE shard = ?1 AND key IN ({})"
 #: How many records a statement writes.  Every statement lets go of Python's lock and has to get it
 #: back, for which a busy event loop makes it wait up to 5 ms: a statement for each record would be
-#: the end of all speed.  SQLite took 999 parameters at all times; a record needs two.
+#: the end of all speed.  SQLite took 999 parameters at all times; a record needs three.
 _ROWS: Final = (256, 64, 16, 4, 1)
 
 T = TypeVar("T")
@@ -42,22 +50,29 @@ class Transaction:
     def __init__(self, connection: sqlite3.Connection, broken: Mapping[int, str]) -> None:
         self._connection = connection
         self._broken = broken
-        self._held_epochs: dict[int, int | None] = {}
         self._changes: dict[int, dict[bytes, bytes | None]] = {}
         # Takes the right to write at once, so that the epochs read here hold until the end.
         connection.execute("BEGIN IMMEDIATE")
+        store, commits, epochs = connection.execute(_COUNT).fetchone()
+        self._reached = Reached(store, commits)
+        self._held_epochs = _epochs(epochs or "")
 
-    def end(self) -> None:
-        """Write what was gathered and make all of it durable."""
+    def end(self) -> Reached:
+        """Write what was gathered, make all of it durable, and return how far the store is then."""
         for shard, changes in self._changes.items():
             # In key order, neighbours are written while their page is at hand.
-            kept = sorted((key, value) for key, value in changes.items() if value is not None)
+            kept = sorted(
+                (key, value, checksum(shard, key, value))
+                for key, value in changes.items()
+                if value is not None
+            )
             for rows in _parts(kept):
                 self._connection.execute(_keep(len(rows)), (shard, *chain.from_iterable(rows)))
             dropped = sorted(key for key, value in changes.items() if value is None)
             for keys in _parts(dropped):
                 self._connection.execute(_drop(len(keys)), (shard, *keys))
         self._connection.execute("COMMIT")
+        return self._reached
 
     def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
         """Gather the records of one append, or refuse all of them."""
@@ -66,7 +81,7 @@ class Transaction:
                 f"shard {shard} takes no appends until it is loaded again, because an earlier one "
                 f"failed: {self._broken[shard]}"
             )
-        if self._held_epoch(shard) != epoch:
+        if self._held_epochs.get(shard) != epoch:
             latest = self._latest(shard)
             raise FencedError(shard, epoch, latest if latest and latest.owner else None)
         self._changes.setdefault(shard, {}).update(records)
@@ -84,12 +99,12 @@ class Transaction:
         return [
             self._set(replace(lease, expires_ms=now_ms + ttl_ms))
             for lease in leases
-            if self._held_epoch(lease.shard) == lease.epoch
+            if self._held_epochs.get(lease.shard) == lease.epoch
         ]
 
     def release(self, lease: Lease) -> None:
         """Take the owner from a shard, if the lease is still held."""
-        if self._held_epoch(lease.shard) == lease.epoch:
+        if self._held_epochs.get(lease.shard) == lease.epoch:
             self._set(replace(lease, owner=""))
 
     def agree(self, name: str, value: str) -> str:
@@ -100,12 +115,6 @@ class Transaction:
         assert isinstance(agreed, str)
         return agreed
 
-    def _held_epoch(self, shard: int) -> int | None:
-        if shard not in self._held_epochs:
-            latest = self._latest(shard)
-            self._held_epochs[shard] = latest.epoch if latest and latest.owner else None
-        return self._held_epochs[shard]
-
     def _latest(self, shard: int) -> Lease | None:
         row = self._connection.execute(f"{_LEASE} WHERE shard = ?", (shard,)).fetchone()
         return Lease(*row) if row else None
@@ -113,8 +122,17 @@ class Transaction:
     def _set(self, lease: Lease) -> Lease:
         row = (lease.shard, lease.epoch, lease.owner, lease.address, lease.expires_ms)
         self._connection.execute(_SET_LEASE, row)
-        self._held_epochs[lease.shard] = lease.epoch if lease.owner else None
+        if lease.owner:
+            self._held_epochs[lease.shard] = lease.epoch
+        else:
+            self._held_epochs.pop(lease.shard, None)
         return lease
+
+
+def _epochs(text: str) -> dict[int, int]:
+    """The epoch of each shard that is held."""
+    pairs = (entry.split(":") for entry in text.split(",") if entry)
+    return {int(shard): int(epoch) for shard, epoch in pairs}
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -128,7 +146,9 @@ def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 @cache
 def _keep(rows: int) -> str:
-    places = ", ".join(f"(?1, ?{2 * row + 2}, ?{2 * row + 3})" for row in range(rows))
+    places = ", ".join(
+        f"(?1, ?{3 * row + 2}, ?{3 * row + 3}, ?{3 * row + 4})" for row in range(rows)
+    )
     return _KEEP.format(places)
 
 
@@ -145,12 +165,16 @@ def read_leases(connection: sqlite3.Connection) -> list[Lease]:
 def read_records(
     connection: sqlite3.Connection, shard: int, after: bytes | None, limit: int
 ) -> list[KeptRecord]:
-    """Return the next records of a shard in key order, after a key or from the first one on."""
+    """Return the next records of a shard in key order, after a key or from the first one on.
+
+    Raises `Damage` if one of them is not what was written.
+    """
     if after is None:
-        return connection.execute(
-            "SELECT key, value FROM records WHERE shard = ? ORDER BY key LIMIT ?", (shard, limit)
+        rows = connection.execute(f"{_READ} ORDER BY key LIMIT ?", (shard, limit)).fetchall()
+    else:
+        rows = connection.execute(
+            f"{_READ} AND key > ? ORDER BY key LIMIT ?", (shard, after, limit)
         ).fetchall()
-    return connection.execute(
-        "SELECT key, value FROM records WHERE shard = ? AND key > ? ORDER BY key LIMIT ?",
-        (shard, after, limit),
-    ).fetchall()
+    for key, value, check in rows:
+        check_record(shard, key, value, check)
+    return [(key, value) for key, value, _ in rows]

@@ -15,6 +15,9 @@ from typing import Any, Final, TypeVar
 
 from coterie_server.store._transaction import Transaction
 from coterie_server.store.abc import FencedError, StoreError
+from coterie_server.store.damage import Damage, damaged
+from coterie_server.store.guard import Guard, read_reached
+from coterie_server.store.mark import Mark, Reached, mark_path
 from coterie_server.store.schema import Connect, explain, open_database
 
 __all__ = ["Writer"]
@@ -43,6 +46,42 @@ class _Write:
     appends_to: int | None
 
 
+class _Watched:
+    """An open database, with what notices that it is not what this process left."""
+
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, mark: Mark, *, is_behind: bool
+    ) -> None:
+        self.connection = connection
+        self._mark = mark
+        # The store may be behind its mark; until somebody accepts that for good, the mark stays.
+        self._is_behind = is_behind
+        self._reached = read_reached(connection)
+        self._guard = Guard(path, connection)
+
+    def check(self) -> None:
+        """Raise `StoreError` if somebody has done something to the files."""
+        self._guard.check(self._reached)
+
+    def wrote(self, reached: Reached) -> None:
+        """Note that a transaction is durable; raise `StoreError` if its file is gone."""
+        self._reached = reached
+        if not self._is_behind:
+            self._mark.write(reached)
+        self._guard.wrote()
+
+    def accept_loss(self) -> None:
+        """From now on the store is what counts, whatever the mark says."""
+        if self._is_behind:
+            self._is_behind = False
+            self._mark.begin_anew(self._reached)
+
+    def close(self) -> None:
+        """Close the files."""
+        self.connection.close()
+        self._mark.close()
+
+
 _Job = _Read | _Write
 _Outcomes = list[tuple[asyncio.Future[Any], object]]
 
@@ -55,10 +94,12 @@ class Writer:
     transaction, not once for each call.
     """
 
-    def __init__(self, path: Path, connect: Connect) -> None:
+    def __init__(self, path: Path, connect: Connect, *, accept_loss: bool = False) -> None:
         self._path = path
         self._connect = connect
+        self._accept_loss = accept_loss
         self._loop = asyncio.get_running_loop()
+        self._watched: _Watched
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None is the end
         self._broken: dict[int, str] = {}
         self._started: asyncio.Future[None] = self._loop.create_future()
@@ -84,6 +125,10 @@ class Writer:
         await self._ended
         self._thread.join()  # it has nothing left to do, so this does not hold the loop up
 
+    def accept_loss(self) -> asyncio.Future[None]:
+        """Have what the store holds count from now on, though it may be behind its mark."""
+        return self.write(lambda _transaction: self._watched.accept_loss())
+
     def read(
         self, work: Callable[[sqlite3.Connection], T], *, mends: int | None = None
     ) -> asyncio.Future[T]:
@@ -102,20 +147,32 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            connection = open_database(self._path, self._connect)
+            watched = self._open()
         except StoreError as error:
             self._post([(self._started, error)])
             return
         except Exception as error:  # noqa: BLE001  # a bug; whoever opens must not wait for ever
             self._post([(self._started, self._store_error(error))])
             return
+        self._watched = watched
         self._post([(self._started, None)])
         try:
-            while self._do(connection, self._wait()):
+            while self._do(watched, self._wait()):
                 pass
         finally:
-            connection.close()
+            watched.close()
             self._post([(self._ended, None)])
+
+    def _open(self) -> _Watched:
+        mark = Mark(mark_path(self._path))
+        connection = open_database(
+            self._path, self._connect, mark=mark, accept_loss=self._accept_loss
+        )
+        try:
+            return _Watched(self._path, connection, mark, is_behind=self._accept_loss)
+        except BaseException:
+            connection.close()
+            raise
 
     def _wait(self) -> list[_Job | None]:
         """Return all that waits to be done, once there is something."""
@@ -127,33 +184,35 @@ class Writer:
             pass
         return jobs
 
-    def _do(self, connection: sqlite3.Connection, jobs: Sequence[_Job | None]) -> bool:
+    def _do(self, watched: _Watched, jobs: Sequence[_Job | None]) -> bool:
         """Do a group of jobs; return False at the end.
 
         Reads divide a group, because they see only what is committed.
         """
         for kind, run in groupby(jobs, type):
             if kind is _Write:
-                self._post(self._commit(connection, [job for job in run if type(job) is _Write]))
+                self._post(self._commit(watched, [job for job in run if type(job) is _Write]))
             elif kind is _Read:
-                self._post(self._answer(connection, [job for job in run if type(job) is _Read]))
+                self._post(self._answer(watched, [job for job in run if type(job) is _Read]))
             else:
                 return False
         return True
 
-    def _commit(self, connection: sqlite3.Connection, jobs: Sequence[_Write]) -> _Outcomes:
+    def _commit(self, watched: _Watched, jobs: Sequence[_Write]) -> _Outcomes:
         """Do a group of writes in one transaction: all of them, or none but for those refused."""
+        connection = watched.connection
         try:
             if connection.in_transaction:  # the last rollback failed as well
                 connection.execute("ROLLBACK")
             transaction = Transaction(connection, self._broken)
+            watched.check()
             outcomes: _Outcomes = []
             for job in jobs:
                 try:
                     outcomes.append((job.future, job.work(transaction)))
                 except (FencedError, StoreError) as refusal:
                     outcomes.append((job.future, refusal))
-            transaction.end()
+            watched.wrote(transaction.end())
         except Exception as error:  # noqa: BLE001  # a bug must fail its callers, not hang them
             self._roll_back(connection)
             return self._fail(jobs, error)
@@ -173,11 +232,12 @@ class Writer:
         # Each caller gets an error of its own, as raising one changes it.
         return [(job.future, self._store_error(error)) for job in jobs]
 
-    def _answer(self, connection: sqlite3.Connection, jobs: Iterable[_Read]) -> _Outcomes:
+    def _answer(self, watched: _Watched, jobs: Iterable[_Read]) -> _Outcomes:
         outcomes: _Outcomes = []
         for job in jobs:
             try:
-                outcomes.append((job.future, job.work(connection)))
+                watched.check()
+                outcomes.append((job.future, job.work(watched.connection)))
             except Exception as error:  # noqa: BLE001  # a bug must fail its caller, not hang it
                 outcomes.append((job.future, self._store_error(error)))
             else:
@@ -188,6 +248,10 @@ class Writer:
     def _store_error(self, error: Exception) -> StoreError:
         if isinstance(error, sqlite3.Error):
             explained = explain(self._path, error)
+        elif isinstance(error, Damage):
+            explained = StoreError(damaged(self._path, str(error)))
+        elif isinstance(error, StoreError):
+            explained = StoreError(str(error))
         else:
             explained = StoreError(f"{self._path}: the store failed: {error!r}")
         explained.__cause__ = error

@@ -7,6 +7,7 @@ epochs that have passed: a node that lost a shard without noticing cannot write 
 
 CoterieError
 ├── StoreError      the store could not do it: disk full, file damaged, store closed, ...
+│   └── OwnerTakenError   another process goes by the same name
 └── FencedError     the shard has another epoch now: somebody else may own it
 """
 
@@ -25,6 +26,7 @@ __all__ = [
     "FencedError",
     "KeptRecord",
     "Lease",
+    "OwnerTakenError",
     "Record",
     "Store",
     "StoreError",
@@ -61,6 +63,22 @@ class StoreError(CoterieError):
     """The store could not do what it was asked to; the text says why, and what helps if known."""
 
 
+class OwnerTakenError(StoreError):
+    """Another process that is alive uses the store under the same name."""
+
+    def __init__(self, url: str, owner: str, holder: str) -> None:
+        super().__init__(url, owner, holder)
+        self.url = url
+        self.owner = owner
+        self.holder = holder
+
+    def __str__(self) -> str:
+        return (
+            f"{self.url} is in use as {self.owner} by {self.holder}. Stop that, or give this"
+            " process a store of its own, or another node.id"
+        )
+
+
 class FencedError(CoterieError):
     """An append under an epoch that is not the shard's; nothing of it was kept.
 
@@ -89,6 +107,9 @@ class Store(ABC):
     call does not take it back: it may or may not have happened.
     """
 
+    #: Whether what it keeps outlives the process.
+    is_lasting: bool = True
+
     @property
     @abstractmethod
     def url(self) -> str:
@@ -109,6 +130,23 @@ class Store(ABC):
         Closing a store that is not open does nothing.
         """
 
+    async def accept_loss(self) -> None:  # noqa: B027  # most stores have nothing to remember
+        """Have what the store holds count from now on.
+
+        A store that notices that it lost something refuses to open; one that was told to open all
+        the same remembers that it is behind until this is called.
+        """
+
+    @abstractmethod
+    async def reserve(self, owner: str) -> None:
+        """Make a name this process's own for as long as the store is open.
+
+        An owner is one process: who claims a shard again under its own name need not wait for its
+        former lease to expire, because its former life has ended.  Raises `OwnerTakenError` while
+        another open store of this content has the name, in this process or in another; the end of
+        a process, however it comes, gives its names up.
+        """
+
     @abstractmethod
     async def claim(
         self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int
@@ -117,8 +155,8 @@ class Store(ABC):
 
         A lease is valid while `now_ms` is less than its `expires_ms`. A claim that succeeds raises
         the shard's epoch, also when the same owner claims again: what it began to write before,
-        in an earlier life perhaps, is refused from then on. `address` is where clients find the
-        owner.
+        in an earlier life perhaps, is refused from then on. So `reserve` the owner's name first.
+        `address` is where clients find the owner.
         """
 
     @abstractmethod

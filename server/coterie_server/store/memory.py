@@ -10,6 +10,7 @@ from coterie_server.store.abc import (
     FencedError,
     KeptRecord,
     Lease,
+    OwnerTakenError,
     Record,
     Store,
     StoreError,
@@ -26,6 +27,7 @@ class _Content:
     epochs: dict[int, int] = field(default_factory=dict)  # of shards without a lease too
     leases: dict[int, Lease] = field(default_factory=dict)
     agreed: dict[str, str] = field(default_factory=dict)
+    names: dict[str, MemoryStore] = field(default_factory=dict)
 
 
 class MemoryStore(Store):
@@ -33,6 +35,8 @@ class MemoryStore(Store):
 
     No method waits for anything, so whoever calls one is not interrupted.
     """
+
+    is_lasting = False
 
     def __init__(self, content: _Content | None = None) -> None:
         self._content = _Content() if content is None else content
@@ -54,6 +58,19 @@ class MemoryStore(Store):
     async def close(self) -> None:
         """Keep the store from being used; its content stays."""
         self._is_open = False
+        self.give_up_names()
+
+    def give_up_names(self) -> None:
+        """Let others go by the names that this store has, as the end of its process does."""
+        names = self._content.names
+        for owner in [owner for owner, holder in names.items() if holder is self]:
+            del names[owner]
+
+    async def reserve(self, owner: str) -> None:
+        """Make a name this store's own for as long as it is open."""
+        holder = self._opened().names.setdefault(owner, self)
+        if holder is not self:
+            raise OwnerTakenError(self.url, owner, "another store of the same content")
 
     async def claim(
         self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from coterie_server.store.abc import StoreError
+from coterie_server.store.damage import checksum, damaged
+from coterie_server.store.guard import read_reached
+from coterie_server.store.mark import Mark, Reached, mark_path
 
 __all__ = ["APPLICATION_ID", "MIGRATIONS", "Connect", "Migration", "explain", "open_database"]
 
@@ -22,6 +26,12 @@ APPLICATION_ID: Final = 0x436F5465  # "CoTe": tells our files from other program
 BUSY_TIMEOUT_S: Final = 5.0  # other processes write for milliseconds; this long is a hang
 
 CACHE_KIB: Final = 16_384
+
+_WAY_ON: Final = (
+    ": keep a copy of it and of its -wal and -mark files, then restore a backup; or, if what is"
+    " missing may be lost, start once with --accept-data-loss. The documentation says more under"
+    ' "Recover a store"'
+)
 # SQLite copies the log into the file at every 4 MB of it, and then begins it again from the front:
 # overwriting a file is cheaper to make durable than making it grow. More often or less often was
 # no better, measured at groups of 1 to 1000 records. Only what a stalled reader made of the log
@@ -55,31 +65,45 @@ def _version_2(_connection: sqlite3.Connection) -> None:
     """
 
 
-def _version_3(_connection: sqlite3.Connection) -> None:
-    """Change nothing in the file either: rows of groups say more from here on."""
+def _version_3(connection: sqlite3.Connection) -> None:
+    # A file that lost something must not be taken for an older one: each record has a checksum, and
+    # each transaction counts; the mark beside the file remembers the number (see mark.py). And rows
+    # of groups say more from here on.
+    connection.create_function("checksum", 3, checksum, deterministic=True)
+    connection.execute("ALTER TABLE records ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
+    connection.execute("UPDATE records SET checksum = checksum(shard, key, value)")
+    connection.execute("CREATE TABLE progress (store TEXT NOT NULL, commits INTEGER NOT NULL)")
+    connection.execute("INSERT INTO progress VALUES (?, 0)", (uuid.uuid4().hex,))
 
 
 MIGRATIONS: Final[Sequence[Migration]] = (_version_1, _version_2, _version_3)
+#: From this version on a store says how far it has come.
+_COUNTS_FROM: Final = 3
 
 
 def open_database(
-    path: Path, connect: Connect = sqlite3.connect, migrations: Sequence[Migration] = MIGRATIONS
+    path: Path,
+    connect: Connect = sqlite3.connect,
+    migrations: Sequence[Migration] = MIGRATIONS,
+    *,
+    mark: Mark | None = None,
+    accept_loss: bool = False,
 ) -> sqlite3.Connection:
     """Return a connection to the file, which is made or migrated if need be.
 
     Raises `StoreError`, and leaves the file as it is, when the file is another program's, was
-    written by a newer Coterie, or is damaged.
+    written by a newer Coterie, is damaged, or is behind its mark, unless that is accepted.
     """
+    mark = mark or Mark(mark_path(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _inspect(path, mark, connect, newest=len(migrations), accept_loss=accept_loss)
         connection = connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     except OSError as error:
         raise StoreError(f"cannot make the folder {path.parent}: {error.strerror}") from error
     except sqlite3.Error as error:
         raise explain(path, error) from error
     try:
-        _refuse_strangers(path, connection, newest=len(migrations))
-        _refuse_damage(path, connection)
         _configure(path, connection)
         _migrate(connection, migrations)
     except BaseException as error:
@@ -88,6 +112,44 @@ def open_database(
             raise explain(path, error) from error
         raise
     return connection
+
+
+def _inspect(path: Path, mark: Mark, connect: Connect, *, newest: int, accept_loss: bool) -> None:
+    """Look at a file without a chance of changing it.
+
+    Who closes a file that could be written to as the last one empties its log into it: the log of a
+    store that is refused has to stay for whoever wants to rescue something.
+    """
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder: name a file for the store")
+    marked = None if accept_loss else mark.read()
+    if not path.exists() or not path.stat().st_size:
+        if marked is not None:
+            raise StoreError(
+                f"{path} is {'empty' if path.exists() else 'gone'}, though {marked.commits} "
+                f"transactions were acknowledged{_WAY_ON}"
+            )
+        return
+    reader = connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
+    try:
+        _refuse_strangers(path, reader, newest)
+        _refuse_damage(path, reader)
+        if marked is not None:
+            _refuse_loss(path, reader, marked)
+    finally:
+        reader.close()
+
+
+def _refuse_loss(path: Path, connection: sqlite3.Connection, marked: Reached) -> None:
+    counts = _number(connection, "user_version") >= _COUNTS_FROM
+    found = read_reached(connection) if counts else Reached(marked.store, 0)
+    if found.store != marked.store:
+        raise StoreError(f"{path} is another store than the one that was in use here last{_WAY_ON}")
+    if found.commits < marked.commits:
+        raise StoreError(
+            f"{path} has lost what was acknowledged: it ends with transaction {found.commits}, and "
+            f"there were {marked.commits}. It may be damaged, or an older copy{_WAY_ON}"
+        )
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
@@ -116,7 +178,7 @@ def _refuse_damage(path: Path, connection: sqlite3.Connection) -> None:
     # Reads the whole file: about a millisecond for each megabyte.
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
-        raise StoreError(_damaged(path, found.splitlines()[-1]))
+        raise StoreError(damaged(path, found.splitlines()[-1]))
 
 
 def _configure(path: Path, connection: sqlite3.Connection) -> None:
@@ -156,7 +218,7 @@ def explain(path: Path, error: sqlite3.Error) -> StoreError:
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     match None if code is None else code & 0xFF:  # the rest of the code says where it happened
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return StoreError(_damaged(path, str(error)))
+            return StoreError(damaged(path, str(error)))
         case sqlite3.SQLITE_FULL:
             why = "the disk is full; make room on it"
         case sqlite3.SQLITE_IOERR:
@@ -168,11 +230,3 @@ def explain(path: Path, error: sqlite3.Error) -> StoreError:
         case _:
             why = "SQLite refused"
     return StoreError(f"{path}: {why} ({error}, {name})")
-
-
-def _damaged(path: Path, found: str) -> str:
-    return (
-        f"{path} is damaged ({found}): keep a copy of it and of its -wal file, then restore a "
-        f"backup, rescue what is left with `sqlite3 {path.name} .recover`, or move it away to "
-        f"start with an empty store"
-    )

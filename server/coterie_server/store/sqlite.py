@@ -8,7 +8,16 @@ from pathlib import Path
 
 from coterie_server.store._transaction import read_leases, read_records
 from coterie_server.store._writer import Writer
-from coterie_server.store.abc import CHUNK_RECORDS, KeptRecord, Lease, Record, Store, StoreError
+from coterie_server.store.abc import (
+    CHUNK_RECORDS,
+    KeptRecord,
+    Lease,
+    OwnerTakenError,
+    Record,
+    Store,
+    StoreError,
+)
+from coterie_server.store.lock import FileLock, HeldError
 from coterie_server.store.schema import Connect
 
 __all__ = ["SqliteStore"]
@@ -19,12 +28,22 @@ class SqliteStore(Store):
 
     Appends that wait at the same time share one transaction and one write to the disk. Several
     processes of one machine may open the file; their leases say who writes what.
+
+    With `accept_loss`, a file is opened although it is behind what was acknowledged.
     """
 
-    def __init__(self, path: Path | str, *, connect: Connect = sqlite3.connect) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        connect: Connect = sqlite3.connect,
+        accept_loss: bool = False,
+    ) -> None:
         self._path = Path(path).absolute()
         self._connect = connect
+        self._accept_loss = accept_loss
         self._writer: Writer | None = None
+        self._names: list[FileLock] = []
 
     @property
     def url(self) -> str:
@@ -34,7 +53,7 @@ class SqliteStore(Store):
     async def open(self) -> None:
         """Open the file, making or migrating it if need be."""
         if self._writer is None:
-            writer = Writer(self._path, self._connect)
+            writer = Writer(self._path, self._connect, accept_loss=self._accept_loss)
             await writer.start()
             self._writer = writer
 
@@ -43,6 +62,24 @@ class SqliteStore(Store):
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.stop()
+        names, self._names = self._names, []
+        for name in names:
+            name.release()
+
+    async def accept_loss(self) -> None:
+        """Have what the store holds count from now on."""
+        await self._opened().accept_loss()
+
+    async def reserve(self, owner: str) -> None:
+        """Make a name this process's own for as long as the store is open."""
+        self._opened()
+        path = self._path.with_name(f"{self._path.name}-{owner}.lock")
+        try:
+            self._names.append(FileLock(path))
+        except HeldError as error:
+            raise OwnerTakenError(self.url, owner, f"process {error.holder}") from None
+        except OSError as error:
+            raise StoreError(f"{path} can't be written: {error.strerror}") from error
 
     async def claim(
         self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int

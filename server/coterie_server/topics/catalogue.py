@@ -23,6 +23,7 @@ from coterie_server.topics.checks import CLUSTER_METADATA, check_new_name
 from coterie_server.topics.create_partitions import create_partitions
 from coterie_server.topics.create_topics import create_topics
 from coterie_server.topics.delete_topics import delete_topics
+from coterie_server.topics.ends import PartitionEnds
 from coterie_server.topics.fetch import fetch
 from coterie_server.topics.list_offsets import list_offsets
 from coterie_server.topics.metadata import metadata
@@ -60,11 +61,14 @@ class TopicRefusal(CoterieError):  # noqa: N818  # it says no, nothing went wron
 
 
 class Catalogue:
-    """The topics of a node."""
+    """The topics of a node; whoever knows of its groups' commits keeps their `ends`."""
 
-    def __init__(self, config: TopicConfig, ids: TopicIds) -> None:
+    def __init__(
+        self, config: TopicConfig, ids: TopicIds, ends: PartitionEnds | None = None
+    ) -> None:
         self._config = config
         self._ids = ids
+        self._ends = ends or PartitionEnds()
         self._shelf = Shelf()
         self._seats = Seats(config.node_id)
 
@@ -106,7 +110,7 @@ class Catalogue:
         return turn.answer()
 
     def _turn(self, version: int, now_ms: int) -> Turn:
-        return Turn(self._config, self._ids, self._shelf, self._seats, version, now_ms)
+        return Turn(self._config, self._ids, self._shelf, self._seats, self._ends, version, now_ms)
 
     def _check(self, turn: Turn, name: str, partitions: int, current: int | None) -> None:
         if current is None and name == CLUSTER_METADATA:

@@ -1,8 +1,9 @@
 """Fetch: that nothing has come.
 
-There never are records, so a consumer is to wait as long as it is willing to: an empty answer that
-comes at once makes every client ask again at once.  Where Kafka answers at once because something
-is wrong with a partition, this waits as well, for the same reason.
+There never are records, so a consumer waits as long as it is willing to: an empty answer that
+comes at once makes every client ask again at once.  Where Kafka answers at once, so does this: when
+no byte is asked for, when no partition that is asked for exists, and when a client names another
+leader epoch than there is, since such a client is to look again before it asks again.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ from coterie_protocol.messages import FetchableTopicResponse, FetchResponse, Par
 from coterie_server.topics.checks import check_epoch
 
 if TYPE_CHECKING:
-    from coterie_protocol.messages import FetchPartition, FetchRequest
+    from coterie_protocol.messages import FetchPartition, FetchRequest, FetchTopic
     from coterie_server.topics.turn import Turn
 
-__all__ = ["fetch", "outdated"]
+__all__ = ["WAIT_MAX_MS", "fetch", "outdated"]
+
+#: However long a client is ready to wait, it is answered after this: the longest that librdkafka's
+#: `fetch.wait.max.ms` can be.  Clients ask for 500 ms unless they are told otherwise, and give up
+#: on a request after 30 s to 60 s.  An answer that comes early only makes them ask again.
+WAIT_MAX_MS: Final = 300_000
 
 #: The session epochs of requests that name all their partitions: those without a session, and
 #: those that ask for one.  All others go on with a session, of which there never is one here.
@@ -31,23 +37,44 @@ _NO_RECORDS: Final = b""
 #: Who reads all there is need not know which of it counts.
 _READ_COMMITTED: Final = 1
 
+#: From this version on topics are asked for by their ids.
+_BY_ID_FROM: Final = 13
+#: The name of a topic whose id is not known; no topic can have it.
+_UNKNOWN: Final = ""
+
+
+#: What a partition can say without having been read.
+_NOT_READ: Final = frozenset(
+    {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+)
+
 
 def fetch(turn: Turn, message: FetchRequest) -> FetchResponse:
-    """Answer every partition asked for, after the time that the client is ready to wait."""
+    """Answer every partition asked for, after the time that the client is ready to wait.
+
+    That is at most `WAIT_MAX_MS`.
+    """
     if message.session_epoch not in _WHOLE:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
-    turn.wait_ms = max(message.max_wait_ms, 0)
+    answer = _answer(turn, message)
+    if min(message.min_bytes, message.max_bytes) > 0 and _is_worth_waiting_for(answer):
+        turn.wait_ms = min(max(message.max_wait_ms, 0), WAIT_MAX_MS)
+    return answer
+
+
+def _is_worth_waiting_for(answer: FetchResponse) -> bool:
+    """Whether there is a partition that records could come for, and none that Kafka reads in vain.
+
+    Kafka sorts out the partitions that do not exist first, and reads the others: what goes wrong
+    then is told at once.
+    """
+    errors = {each.error_code for topic in answer.responses for each in topic.partitions}
+    return ErrorCode.NONE in errors and errors <= _NOT_READ
+
+
+def _answer(turn: Turn, message: FetchRequest) -> FetchResponse:
     return FetchResponse(
-        responses=tuple(
-            FetchableTopicResponse(
-                topic=topic.topic,
-                partitions=tuple(
-                    _one(turn, topic.topic, partition, message.isolation_level)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in message.topics
-        )
+        responses=tuple(_topic(turn, topic, message.isolation_level) for topic in message.topics)
     )
 
 
@@ -74,10 +101,23 @@ def outdated(message: FetchResponse, topic: str) -> FetchResponse:
     )
 
 
+def _topic(turn: Turn, asked: FetchTopic, isolation_level: int) -> FetchableTopicResponse:
+    """The answer for a topic; it has the name as well where only the id is sent."""
+    name = asked.topic
+    if turn.version >= _BY_ID_FROM:
+        row = turn.shelf.by_id(asked.topic_id)
+        name = _UNKNOWN if row is None else row.name
+    return FetchableTopicResponse(
+        topic=name,
+        topic_id=asked.topic_id,
+        partitions=tuple(_one(turn, name, each, isolation_level) for each in asked.partitions),
+    )
+
+
 def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int) -> PartitionData:
     error = _check(turn, topic, partition)
     if error is not None:
-        is_unknown = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        is_unknown = error is not ErrorCode.UNKNOWN_LEADER_EPOCH
         return PartitionData(
             partition_index=partition.partition,
             error_code=error,
@@ -85,8 +125,10 @@ def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int
             aborted_transactions=() if is_unknown else None,
             records=_NO_RECORDS,
         )
-    # Wherever a client is, there is the end.  Were it told that it is beyond the end, it would
-    # start over, and its next commit would write over the offset that it had.
+    # Wherever a client is, there is nothing more to come.  Were it told that it is beyond the end,
+    # it would start over, and its next commit would write over the offset that it had.  Were it
+    # told of a higher end, such as ListOffsets tells, it would miss the records in between:
+    # kafka-go takes the answer for cut off and connects again, for ever.
     end = max(partition.fetch_offset, 0)
     return PartitionData(
         partition_index=partition.partition,
@@ -99,6 +141,8 @@ def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int
 
 
 def _check(turn: Turn, topic: str, partition: FetchPartition) -> ErrorCode | None:
+    if topic == _UNKNOWN and turn.version >= _BY_ID_FROM:
+        return ErrorCode.UNKNOWN_TOPIC_ID
     if not turn.shelf.has_partition(topic, partition.partition):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return check_epoch(partition.current_leader_epoch)

@@ -1,4 +1,9 @@
-"""ListOffsets: where partitions that hold no records begin and end."""
+"""ListOffsets: where partitions that hold no records begin and end.
+
+They begin at 0, also where the end is higher.  There is nothing in between, but to start over is
+to start at 0, for whoever sets a group back as for a group that is new: what is numbered by these
+offsets lies elsewhere, and may all be there still.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +34,12 @@ _KNOWN_FROM: Final = {_LATEST: 0, _EARLIEST: 0, _MAX_TIMESTAMP: 7, _EARLIEST_LOC
 
 #: Version 0 asks for a list of offsets.
 _LIST_UNTIL: Final = 0
+#: From this version on an offset comes with the epoch of the partition's leader.
+_EPOCHS_FROM: Final = 4
 
 
 def list_offsets(turn: Turn, message: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Tell that every partition begins and ends at 0."""
+    """Tell that every partition begins at 0, and ends where `PartitionEnds` says."""
     asked: dict[str, dict[int, ListOffsetsPartition]] = {}
     repeated: set[tuple[str, int]] = set()
     for topic in message.topics:
@@ -67,12 +74,13 @@ def _one(
         return ListOffsetsPartitionResponse(
             partition_index=index, error_code=error or ErrorCode.NONE
         )
+    offset = turn.ends.end(topic, index) if partition.timestamp == _LATEST else 0
     if turn.version <= _LIST_UNTIL:
-        offsets = (0,) if partition.max_num_offsets > 0 else ()
+        # As an old broker does, the one asked for and, if there is room, where the log begins.
+        offsets = tuple(dict.fromkeys((offset, 0)))[: max(partition.max_num_offsets, 0)]
         return ListOffsetsPartitionResponse(partition_index=index, old_style_offsets=offsets)
-    return ListOffsetsPartitionResponse(
-        partition_index=index, offset=0, leader_epoch=LEADER_EPOCH if turn.version >= 4 else -1
-    )
+    epoch = LEADER_EPOCH if turn.version >= _EPOCHS_FROM else -1
+    return ListOffsetsPartitionResponse(partition_index=index, offset=offset, leader_epoch=epoch)
 
 
 def _check(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from coterie_server.bounds import LimitHit
+from coterie_server.topics.ends import PartitionEnds
 from coterie_server.topics.records import Gone, Record, TopicRow
 from coterie_server.topics.shelf import Seats, Shelf
 
@@ -81,6 +82,7 @@ class Turn:
         "changes",
         "close",
         "config",
+        "ends",
         "hits",
         "ids",
         "now_ms",
@@ -97,6 +99,7 @@ class Turn:
         ids: TopicIds,
         shelf: Shelf,
         seats: Seats,
+        ends: PartitionEnds,
         version: int,
         now_ms: int,
     ) -> None:
@@ -104,6 +107,7 @@ class Turn:
         self.ids = ids
         self.shelf = shelf
         self.seats = seats
+        self.ends = ends
         self.version = version
         self.now_ms = now_ms
         self.records: list[Record] = []

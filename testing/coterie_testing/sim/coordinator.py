@@ -31,20 +31,13 @@ _SHARDS = 2
 _RESTART_S = 1.0
 
 
-class _Clock(Clock):
-    """A node's clock: it goes by the world's time, and was set once, as the node's real one is."""
-
-    __slots__ = ("_process", "_set_by_s")
-
-    def __init__(self, process: Process) -> None:
-        super().__init__()
-        self._process = process
-        self._set_by_s = process.clock_error_s
-
-    def now_ms(self) -> int:
-        """The present moment."""
-        process = self._process
-        return process.world.now_ms + round(self._set_by_s * 1000)
+def _clock_of(process: Process) -> Clock:
+    """A node's clock: both of its machine's clocks go by the world's time, one with an error."""
+    world = process.world
+    return Clock(
+        elapsed_ns=lambda: world.now_ms * 1_000_000,
+        wall_ns=lambda: process.wall_ms() * 1_000_000,
+    )
 
 
 class _Ids:
@@ -99,6 +92,8 @@ class Coordinator:
     wire: Wire = field(default_factory=Wire)
     #: Told of everything that is journalled.
     on_event: Callable[[int, Event], None] | None = None
+    #: Told of the beginning of each life.
+    on_start: Callable[[], None] | None = None
     #: Sees each request first, and may keep it.
     gate: Callable[[Exchange], bool] | None = None
     #: Changes the parts of the node before it starts; how mutants are made.
@@ -113,7 +108,14 @@ class Coordinator:
         """Boot; it serves in a moment, if its disk lets it."""
         assert self.process is None or self.process.is_dead
         self.lives += 1
-        self.process = Process(self.world, f"coordinator/{self.lives}", ADDRESS.host)
+        if self.on_start is not None:
+            self.on_start()
+        former, self.process = (
+            self.process,
+            Process(self.world, f"coordinator/{self.lives}", ADDRESS.host),
+        )
+        if former is not None:
+            self.process.clock_error_s = former.clock_error_s  # it is the machine's
         self.process.create_task(self._serve(self.process))
 
     def _give_up(self, process: Process) -> None:
@@ -155,9 +157,9 @@ class Coordinator:
             options,
             group_config(settings),
             store,
-            _Clock(process),
+            _clock_of(process),
             make_ids=lambda _epoch: ids,
-            make_catalogue=lambda: Catalogue(catalogue, ids),
+            make_catalogue=lambda ends: Catalogue(catalogue, ids, ends),
             observe=self._observe,
         )
         if self.tamper is not None:

@@ -165,7 +165,14 @@ class Deeds:
         if process is None or process.is_dead:
             return None
         process.pause()
-        self._later(fault, process.resume)
+        self._scene.eye.node_time.paused()
+
+        def go_on() -> None:
+            if process.is_paused:
+                process.resume()
+                self._scene.eye.node_time.went_on()
+
+        self._later(fault, go_on)
         return f"for {fault.seconds:g} s"
 
     def _worker_clock_jump(self, fault: Fault) -> str | None:
@@ -179,13 +186,16 @@ class Deeds:
         process = self._scene.coordinator.process
         if process is None:
             return None
-        process.clock_error_s += fault.seconds * (1 if fault.amount > 1 else -1)
+        by_s = fault.seconds * (1 if fault.amount > 1 else -1)
+        process.clock_error_s += by_s
+        self._scene.eye.node_time.clock_set(by_s)
         return f"by {process.clock_error_s:g} s"
 
     def _cut_worker(self, fault: Fault) -> str | None:
         worker = self._target(fault)
         if worker is None:
             return None
+        self._scene.eye.node_time.cut_off()
         return f"{worker.name}, {self._scene.network.cut(worker.process)} connections"
 
     def _part_worker(self, fault: Fault) -> str | None:

@@ -24,7 +24,7 @@ from coterie_testing.sim.deeds import Deeds
 from coterie_testing.sim.faults import PEOPLE, Fault
 from coterie_testing.sim.witness import Violation, WatchfulEye
 from coterie_testing.sim.worker import METADATA_MAX_AGE_S, Worker, WorkerOptions
-from coterie_testing.virtual import Disk, Network, NetworkOptions, World
+from coterie_testing.virtual import Disk, Network, NetworkOptions, Process, World
 
 __all__ = ["ASSIGNORS", "Scene", "SceneOptions"]
 
@@ -100,6 +100,8 @@ class Scene:
             self.disk,
         )
         self.coordinator.on_event = self._journalled
+        self.coordinator.on_start = self.eye.node_time.started
+        self.network.on_unread = self._unread
         self.workers: list[Worker] = []
         self._faults = faults
         self._names = 0
@@ -279,10 +281,16 @@ class Scene:
             self.on_event(who, event)
 
     def _journalled(self, ts_ms: int, event: Event) -> None:
-        self.eye.journalled(ts_ms, event, self.coordinator.wire)
+        process = self.coordinator.process
+        wall_ms = None if process is None else process.wall_ms()
+        self.eye.journalled(ts_ms, event, self.coordinator.wire, wall_ms)
         self.tell("coordinator", event)
         if isinstance(event, PhaseJoined):
             self._deeds.phase_joined(event)
+
+    def _unread(self, process: Process, data: bytes) -> None:
+        if process is self.coordinator.process:
+            self.eye.node_time.arrived(data)
 
     def _happened(self, worker: Worker, event: ClientEvent) -> None:
         self.eye.happened(worker, event)

@@ -18,6 +18,7 @@ from coterie_protocol.journal import (
     RebalanceStarted,
 )
 from coterie_testing.sim.excuses import Excuses
+from coterie_testing.sim.node_time import NodeTime
 from coterie_testing.sim.offsets import Offsets
 from coterie_testing.sim.story import Story
 from coterie_testing.sim.wire import Wire
@@ -62,6 +63,8 @@ class WatchfulEye:
         self.excuses = Excuses(world)
         #: What was committed.
         self.offsets = Offsets()
+        #: What the coordinator makes of its time.
+        self.node_time = NodeTime(world)
         #: The first thing that must not have happened.
         self.violation: Violation | None = None
         #: What happened, by name.
@@ -166,8 +169,14 @@ class WatchfulEye:
 
     # -- what the coordinator tells ------------------------------------------------------------
 
-    def journalled(self, ts_ms: int, event: Event, wire: Wire) -> None:
-        """The journal tells a story that can be true, and a good one."""
+    def journalled(self, ts_ms: int, event: Event, wire: Wire, wall_ms: int | None = None) -> None:
+        """The journal tells a story that can be true, and a good one.
+
+        `wall_ms` is what the system's clock shows on the coordinator's machine.
+        """
+        if wall_ms is not None:
+            for complaint in self.node_time.hear(ts_ms, event, wall_ms):
+                self._blame(complaint)
         for complaint in wire.hear(
             event,
             waits_for_members=self._story.waits_for_members(event.group),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -120,6 +120,7 @@ class DiskStore(MemoryStore):
         self._process = process
         self._failed: set[int] = set()
         process.on_death.append(lambda: disk.crash(process))
+        process.on_death.append(self.give_up_names)
 
     @property
     def url(self) -> str:
@@ -140,6 +141,13 @@ class DiskStore(MemoryStore):
         claim = super().claim
         return await self._disk.write(
             self._process, lambda: _finish_now(claim(shard, owner, address, now_ms, ttl_ms))
+        )
+
+    async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
+        """Let leases last longer, behind the appends that were called before."""
+        renew, held = super().renew, tuple(leases)
+        return await self._disk.write(
+            self._process, lambda: _finish_now(renew(held, now_ms, ttl_ms))
         )
 
     async def release(self, lease: Lease) -> None:

@@ -61,6 +61,8 @@ class Network:
         self._rifts: list[_Rift] = []
         self._links: list[tuple[VirtualTransport, VirtualTransport]] = []
         self._ports = 40_000
+        #: Told what arrives at a process that is paused, and so is not read yet.
+        self.on_unread: Callable[[Process, bytes], None] | None = None
 
     # -- processes -----------------------------------------------------------------------------
 
@@ -125,7 +127,7 @@ class Network:
         far = VirtualTransport(self, server, address, here)
         near.peer, far.peer = far, near
         self._links.append((near, far))
-        server.call_soon(far.begin, accept)
+        server.arrive(far.begin, accept)
         self._answer(self._welcome, process, address, answer, near, make)
 
     def _answer(
@@ -154,7 +156,7 @@ class Network:
         make: MakeProtocol,
     ) -> None:
         if process.is_alive:
-            process.call_soon(self._begin, near, make, answer)
+            process.arrive(self._begin, near, make, answer)
         else:
             near.peer.break_off(ConnectionResetError("connection reset by peer"))
 
@@ -179,7 +181,7 @@ class Network:
     ) -> None:
         if process.is_alive:
             error = ConnectionRefusedError(f"nobody listens at {address}")
-            process.call_soon(_fail, answer, error)
+            process.arrive(_fail, answer, error)
 
     # -- bytes ---------------------------------------------------------------------------------
 

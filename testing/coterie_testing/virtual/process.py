@@ -19,6 +19,13 @@ else:
 
 __all__ = ["Process"]
 
+
+class _Arrival(asyncio.Handle):
+    """What a loop learns from its sockets."""
+
+    __slots__ = ()
+
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -67,10 +74,19 @@ class Process(_Loop):
         self.is_paused = True
 
     def resume(self) -> None:
-        """Let it go on; what it missed happens first."""
+        """Let it go on; what it missed happens first.
+
+        Timers come before what was found out from sockets, and so does all that follows from them
+        at once: libuv runs timers before it polls, so this order has to be survived.
+        """
         self.is_paused = False
         missed, self._missed = self._missed, deque()
-        self.world.sooner(self, missed)
+        timers = [each for each in missed if isinstance(each, asyncio.TimerHandle)]
+        arrivals = [each for each in missed if isinstance(each, _Arrival)]
+        others = [e for e in missed if not isinstance(e, asyncio.TimerHandle | _Arrival)]
+        self.world.sooner(self, (*sorted(timers, key=asyncio.TimerHandle.when), *others))
+        for arrival in arrivals:
+            self.world.at(self.world.now_s, self, arrival)
 
     def miss(self, handle: asyncio.Handle) -> None:
         """Keep a callback until the process goes on."""
@@ -109,6 +125,10 @@ class Process(_Loop):
         handle = asyncio.Handle(callback, args, self, context)
         self.world.soon(self, handle)
         return handle
+
+    def arrive(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+        """Run a callback for something that came over the network."""
+        self.world.soon(self, _Arrival(callback, args, self))
 
     def call_later(
         self,

@@ -144,7 +144,7 @@ class VirtualTransport(asyncio.Transport):
         self._is_broken = True
         if not self.is_gone and self.process.is_alive:
             self._is_closing = True
-            self.process.call_soon(self._lose, error)
+            self.process.arrive(self._lose, error)
 
     def forget(self) -> None:
         """The process is no more."""
@@ -186,7 +186,9 @@ class VirtualTransport(asyncio.Transport):
     def _arrive(self, data: bytes) -> None:
         if self.process.is_alive and not self.is_gone:
             self._inbox.append(data)
-            self.process.call_soon(self._deliver)
+            if self.process.is_paused and self._network.on_unread is not None:
+                self._network.on_unread(self.process, data)
+            self.process.arrive(self._deliver)
 
     def _deliver(self) -> None:
         """Hand over what has arrived."""
@@ -209,7 +211,7 @@ class VirtualTransport(asyncio.Transport):
         self._under_way -= size
         if self._is_full and self._under_way <= self._low and self.process.is_alive:
             self._is_full = False
-            self.process.call_soon(self._resume)
+            self.process.arrive(self._resume)
 
     def _resume(self) -> None:
         if not self.is_gone and self._protocol is not None:

@@ -686,3 +686,16 @@ async def test_senseless_reset() -> None:
         with pytest.raises(ConfigurationError, match="earliest or latest"):
             await admin.offsets.reset("g", nowhere)
         assert server.accepted == 0
+
+
+async def test_name_for_a_batch_of_names() -> None:
+    """Its letters are not taken for names, of which some might be there."""
+    async with FakeServer() as server, Admin(server.address, timing=PROMPT) as admin:
+        for call in (
+            admin.topics.delete_many,
+            admin.groups.delete_many,
+            admin.groups.describe_many,
+        ):
+            with pytest.raises(ConfigurationError, match=r"a collection of names, .* got 'ab'"):
+                await call("ab")
+        assert server.accepted == 0

@@ -33,6 +33,10 @@ class FakeKeeper:
         promise.set_result(self.stored.get(partition))
         return promise
 
+    def loss(self, partition: TopicPartition) -> PartitionLostError:
+        """Tell that it is not owned."""
+        return PartitionLostError(f"{partition[0]}[{partition[1]}]")
+
     def owns(self, _: TopicPartition, token: int, /) -> bool:
         """Whether the token was not lost."""
         return token not in self.lost

@@ -71,6 +71,10 @@ class Yard:
         self.keeper.lost |= {each.token for each in partitions}
         self.crew.lost(partitions, "fenced")
 
+    def events_of_failed_work(self) -> list[WorkFailed]:
+        """What was told of it."""
+        return [event for event in self.events if isinstance(event, WorkFailed)]
+
     def of(self, kind: type[Event]) -> list[Event]:
         """The events of a kind."""
         return [event for event in self.events if isinstance(event, kind)]
@@ -620,18 +624,65 @@ def test_work_that_returns_rests() -> None:
     run_virtually(main())
 
 
-def test_work_that_can_not_be_awaited_says_so() -> None:
-    """A plain function given for work fails with a sentence that tells."""
+def test_only_the_error_that_is_raised_is_called_raised() -> None:
+    """The others' tracebacks would be seen nowhere else than in the log."""
 
     async def main() -> None:
-        def work(_: Partition) -> Awaitable[None]:
-            return None  # type: ignore[return-value]
+        async def work(partition: Partition) -> None:
+            raise ValueError(str(partition))
 
         async with yard(work, Stop()) as here:
-            here.assign(0)
+            here.assign(0, 1)
             await settle()
+            failures = {str(each.exception): each for each in here.events_of_failed_work()}
+            assert here.crew.failure is failures["orders[0]"].exception
+            assert {text: each.is_raised for text, each in failures.items()} == {
+                "orders[0]": True,
+                "orders[1]": False,
+            }
+            assert [each.untold is None for each in failures.values()] == [True, False]
+
+    run_virtually(main())
+
+
+@pytest.mark.parametrize("policy", [RESTART, Release(first=1.0, limit=60.0), Stop()])
+def test_work_that_can_not_be_awaited_is_not_tried_again(
+    policy: Restart | Release | Stop,
+) -> None:
+    """A plain function ends it all at the first call, is told once, and the sentence says what."""
+    calls: list[int] = []
+
+    async def main() -> None:
+        def work(partition: Partition) -> Awaitable[None]:
+            calls.append(partition.number)
+            return 7  # type: ignore[return-value]
+
+        async with yard(work, policy) as here:
+            here.assign(0, 1, 2)
+            await asyncio.sleep(1_000)
+            assert (here.failures, sorted(calls)) == (1, [0, 1, 2])
+            assert [each.policy for each in here.events_of_failed_work()] == ["stop"]
             assert isinstance(here.crew.failure, ConfigurationError)
-            assert "async function" in str(here.crew.failure)
+            assert str(here.crew.failure) == (
+                "work must be an async function, and this one returned a value of type int, which"
+                " can't be awaited"
+            )
+            assert here.crew.failure.__notes__ == ["It was raised by the work on orders[0]."]
+
+    run_virtually(main())
+
+
+def test_configuration_errors_of_the_work_itself_follow_the_policy() -> None:
+    """It may make a client of its own."""
+
+    async def main() -> None:
+        work, begun = failing(ConfigurationError("not ours"))
+        async with yard(work) as here:
+            here.assign(0)
+            await asyncio.sleep(0.5)
+            await asyncio.sleep(1)
+            assert here.crew.failure is None
+            assert len(begun) == 2
 
     run_virtually(main())
 

@@ -29,7 +29,7 @@ def test_code_on_the_page_is_python(block: str) -> None:
 
 def test_page_lists_all_options() -> None:
     """Each option of a group is in the table with its default."""
-    section = PAGE.split("\n## Options\n")[1].split("\n## ")[0]
+    section = PAGE.split("\n## Options\n")[1].split("\n### ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \|\s*([^|]*?)\s*\|", section, re.MULTILINE))
     defaults = Group.__init__.__kwdefaults__
     assert defaults is not None
@@ -39,6 +39,15 @@ def test_page_lists_all_options() -> None:
             assert rows[name] == str(default)
         elif isinstance(default, float):
             assert rows[name] == f"{default:g}"
+
+
+def test_page_says_what_each_option_must_be() -> None:
+    """Options that are checked, which are all of them."""
+    section = PAGE.split("\n### What options must be\n")[1].split("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", section, re.MULTILINE))))
+    defaults = Group.__init__.__kwdefaults__
+    assert defaults is not None
+    assert named >= defaults.keys() | {"group", "topics"}
 
 
 def test_events_on_the_page_exist() -> None:

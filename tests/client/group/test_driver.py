@@ -175,6 +175,10 @@ class Rig:
         """Note it."""
         self.faults.append(error)
 
+    def unraised(self, _text: str, error: BaseException) -> None:
+        """Note it."""
+        self.faults.append(error)
+
     # The sink
 
     def assign(self, partitions: Mapping[TopicPartition, int], generation: int) -> None:

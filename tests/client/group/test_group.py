@@ -322,11 +322,17 @@ async def test_static_member_comes_back_without_a_rebalance() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"topics": TOPIC}, r"topics=\['orders'\]"),
-        ({"topics": []}, "at least one topic"),
-        ({"session_timeout": 0.0}, "session_timeout=0.0"),
-        ({"close_timeout": float("nan")}, "close_timeout=nan"),
-        ({"heartbeat_interval": 5.0}, "heartbeat interval"),
+        ({"topics": TOPIC}, r"write topics=\['orders'\]"),
+        ({"topics": []}, "topics must be .* at least one"),
+        ({"session_timeout": 0.0}, "session_timeout must be a positive number of seconds, got 0.0"),
+        (
+            {"close_timeout": float("nan")},
+            "close_timeout must be a positive number of seconds, got nan",
+        ),
+        (
+            {"heartbeat_interval": 5.0},
+            "heartbeat_interval must be at most a third of session_timeout",
+        ),
         ({"instance": ""}, "instance"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from coterie_client import (
     PartitionLostError,
     Phase,
     Restart,
+    Stop,
 )
 from coterie_client.errors import ConfigurationError
 from coterie_client.events import (
@@ -27,6 +29,7 @@ from coterie_client.events import (
     WorkLeftBehind,
 )
 from coterie_server.server import Server
+from tests.client.group.conftest import LogLines
 from tests.client.group.dialling import CuttableDial
 from tests.client.group.world import World, server_options, world
 
@@ -409,13 +412,61 @@ async def test_group_has_one_user() -> None:
             await group.run(here.work("a"))
 
 
+async def test_work_that_is_not_async_is_refused() -> None:
+    """At once; and `run` can be called again with something better."""
+
+    def work(_: Partition) -> None:
+        """Block."""
+
+    async with world(1) as here, here.group("a") as group:
+        with pytest.raises(ConfigurationError, match="and not a plain function"):
+            await group.run(work)  # type: ignore[arg-type]
+        running = asyncio.create_task(group.run(here.work("a")))
+        await here.until_shared(a=1)
+        group.stop()
+        await running
+
+
+async def test_work_that_can_not_be_awaited_ends_the_group() -> None:
+    """`run` says so after the first call, whatever the policy, and the member leaves."""
+    async with world(3) as here:
+        with pytest.raises(ConfigurationError, match="returned None, which can't be awaited"):
+            async with here.group("a") as group:
+                await group.run(lambda _: [None][0])  # type: ignore[arg-type,return-value]
+        assert here.server_members() == set()
+
+
+async def test_error_that_something_else_is_raised_instead_of(log: LogLines) -> None:
+    """The group's own is logged, with its traceback, when the block is left."""
+
+    async def work(_: Partition) -> None:
+        raise LookupError("the group's")
+
+    async def leave(here: World) -> None:
+        async with here.group("a") as group:
+            running = asyncio.create_task(group.run(work, on_error=Stop()))
+            await here.diary.until(lambda: bool(here.diary.of(GroupLeft)))
+            running.cancel()
+            raise ValueError("the block's")
+
+    async with world(1) as here:
+        with pytest.raises(ValueError, match="the block's"):
+            await leave(here)
+    stacks = [line["stack"] for line in log if "the group's" in line.get("stack", "")]
+    assert [stack.count("Traceback") for stack in stacks] == [1]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"on_error": Restart}, r"on_error=.* is no Restart\(\)"),
-        ({"on_stall": "panic", "progress_deadline": 1.0}, "on_stall='panic'"),
-        ({"on_stall": "restart"}, "needs a progress_deadline"),
-        ({"progress_deadline": 0.0}, "progress_deadline=0.0"),
+        (
+            {"on_error": Restart},
+            r"on_error must be a Restart\(\), Release\(\) or Stop\(\), got <class",
+        ),
+        ({"on_stall": "panic", "progress_deadline": 1.0}, "on_stall must be .*, got 'panic'"),
+        ({"on_stall": "restart"}, "progress_deadline must be given"),
+        ({"progress_deadline": 0.0}, "progress_deadline must be .*, got 0.0"),
+        ({"progress_deadline": "5"}, "progress_deadline must be .*, got '5'"),
     ],
 )
 async def test_option_of_run_that_makes_no_sense_is_refused(
@@ -484,8 +535,10 @@ async def test_partition_of_a_closed_group_is_lost() -> None:
         await group.run(work)
     (partition,) = kept
     assert not partition.is_owned
-    with pytest.raises(PartitionLostError):
+    sentence = r"^orders\[0\] is not ours any more: the group has been left$"
+    with pytest.raises(PartitionLostError, match=sentence) as caught:
         await partition.commit(1)
-    with pytest.raises(PartitionLostError):
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301  # ours
+    with pytest.raises(PartitionLostError, match=sentence):
         await partition.committed()
     assert len(here.diary.of(GroupLeft)) == 1

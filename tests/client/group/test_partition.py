@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie_client import PartitionLostError, Position
@@ -73,10 +75,17 @@ async def test_metadata_that_fits_no_request_is_refused(
     assert keeper.stored == {}
 
 
-async def test_offset_is_a_number(partition: Partition) -> None:
-    """A float is no offset, even a whole one."""
+@pytest.mark.parametrize("offset", [1.0, True, "1", None])
+async def test_offset_is_a_number(partition: Partition, offset: Any) -> None:
+    """A float is no offset, even a whole one, nor is an answer of yes."""
     with pytest.raises(TypeError):
-        await partition.commit(1.0)  # type: ignore[arg-type]
+        await partition.commit(offset)
+
+
+async def test_metadata_is_text(partition: Partition) -> None:
+    """Or nothing."""
+    with pytest.raises(TypeError, match="metadata must be a string or None, got 5"):
+        await partition.commit(1, 5)  # type: ignore[arg-type]
 
 
 async def test_partition_shows_what_it_is(partition: Partition, keeper: FakeKeeper) -> None:

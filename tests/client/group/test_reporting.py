@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import pytest
-import structlog
 
 from coterie_client.counters import GroupCounters
-from coterie_client.errors import ConfigurationError
 from coterie_client.events import (
     Assigned,
+    CoordinatorFound,
     Event,
     GroupFailed,
     LeaderDecided,
     PartitionsLost,
     PartitionsReleased,
+    RetryPlanned,
     RevocationOverran,
+    WorkFailedEnding,
     WorkStarted,
 )
 from coterie_client.reporting import Reporter, brief
@@ -59,12 +57,37 @@ def test_errors_are_logged_with_their_trace(log: LogLines) -> None:
     """A failure's line has the error as text, and as an exception if it was raised anywhere."""
     error = ValueError("no")
     report = Reporter("billing", GroupCounters())
-    report(GroupFailed(exception=error))
+    report(WorkFailedEnding(partition=("orders", 3), exception=error))
     with pytest.raises(ValueError, match="no"):
         raise error
-    report(GroupFailed(exception=error))
+    report(WorkFailedEnding(partition=("orders", 3), exception=error))
     assert [(line["log_level"], line["error"]) for line in log] == [("error", "ValueError: no")] * 2
-    assert [line.get("exc_info") for line in log] == [None, error]
+    first, second = (line.get("stack", "") for line in log)
+    assert (first, second.count("Traceback"), "exc_info" in log[1]) == ("", 1, False)
+
+
+def test_error_that_is_raised_is_logged_without_its_trace(log: LogLines) -> None:
+    """Whoever it is raised to prints that."""
+    report = Reporter("billing", GroupCounters())
+    with pytest.raises(ValueError, match="no") as caught:
+        raise ValueError("no")
+    report(GroupFailed(exception=caught.value, is_raised=True))
+    report.crash(caught.value)
+    assert [line["error"] for line in log] == ["ValueError: no"] * 2
+    assert not any(line.keys() & {"stack", "exc_info", "is_raised"} for line in log)
+
+
+def test_error_that_can_not_say_what_it_is(log: LogLines) -> None:
+    """A class of the user's may fail at that, too."""
+
+    class SilentError(Exception):
+        def __str__(self) -> str:
+            raise LookupError
+
+    Reporter("billing", GroupCounters())(
+        WorkFailedEnding(partition=("orders", 3), exception=SilentError())
+    )
+    assert [line["error"] for line in log] == ["SilentError (its str() raises LookupError)"]
 
 
 @pytest.mark.parametrize(
@@ -121,27 +144,25 @@ def test_hook_that_raises_is_logged_and_counted(log: LogLines) -> None:
     ] * 2
 
 
-def test_hook_that_would_have_to_be_awaited_is_refused() -> None:
-    """Nobody would await it."""
-
-    async def hook(_: Event) -> None:
-        """Do nothing."""
-
-    with pytest.raises(ConfigurationError, match="plain function"):
-        Reporter("billing", GroupCounters(), hook)
-
-
-@pytest.mark.asyncio
-async def test_log_that_fails_is_told_to_the_loop() -> None:
-    """A log that can't be written to ends no group."""
-
-    def full(_logger: object, _name: str, _event: Any) -> Any:
-        raise OSError("disk full")
-
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    structlog.configure(processors=[full])
+def test_attempts_are_told_more_and_more_rarely(log: LogLines) -> None:
+    """Or an hour without a coordinator would be thousands of warnings; the hook hears of all."""
     told: list[Event] = []
-    Reporter("billing", GroupCounters(), told.append)(Assigned(partitions=ORDERS))
-    assert [str(complaint["exception"]) for complaint in complaints] == ["disk full"]
-    assert len(told) == 1
+    report = Reporter("billing", GroupCounters(), told.append)
+    for number in range(1_000):
+        report(RetryPlanned(what="join", reason=str(number), delay_ms=1))
+        report(RetryPlanned(what="look for the coordinator", reason="x", delay_ms=1))
+    heard = [line["reason"] for line in log if line["log_level"] == "warning"]
+    assert heard == ["0", "x", "9", "x", "99", "x", "999", "x"]
+    assert {line["log_level"] for line in log} == {"warning", "debug"}
+    assert (len(log), len(told)) == (2_000, 2_000)
+
+
+def test_attempts_are_news_again_after_a_coordinator_was_found(log: LogLines) -> None:
+    """It is another trouble then."""
+    report = Reporter("billing", GroupCounters())
+    for _ in range(2):
+        report(RetryPlanned(what="join", reason="x", delay_ms=1))
+        report(RetryPlanned(what="join", reason="x", delay_ms=1))
+        report(CoordinatorFound(node="n:1"))
+    levels = [line["log_level"] for line in log if "reason" in line]
+    assert levels == ["warning", "debug"] * 2

@@ -198,11 +198,11 @@ def test_backoff_is_spread() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"group": ""}, "name of its group"),
-        ({"instance": ""}, "instance id"),
-        ({"heartbeat_interval_ms": 45_000}, "heartbeat interval"),
-        ({"heartbeat_interval_ms": 0}, "heartbeat interval"),
-        ({"rebalance_timeout_ms": 0}, "rebalance timeout"),
+        ({"group": ""}, "group must be a string"),
+        ({"instance": ""}, "instance must be"),
+        ({"heartbeat_interval_ms": 15_001}, "heartbeat_interval must be at most a third"),
+        ({"heartbeat_interval_ms": 0}, "heartbeat_interval_ms must be"),
+        ({"rebalance_timeout_ms": 0}, "rebalance_timeout_ms must be"),
     ],
 )
 def test_senseless_configuration(options: dict[str, object], complaint: str) -> None:

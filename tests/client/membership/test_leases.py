@@ -175,12 +175,68 @@ def test_lease_counts_from_the_sending() -> None:
     assert [type(each) for each in script.told] == [Lose]
 
 
-def test_silence_forgets_the_generation_only() -> None:
-    """The coordinator may still know the member: it comes back under its id, claiming nothing."""
-    script = at_work()
+def silenced(**options: Any) -> Script:
+    """A member whose lease has run out, with a heartbeat under way."""
+    script = at_work(**options)
     script.sleep(SESSION_MS)
-    assert script.machine.identity == Identity("m-1")
+    script.told.clear()
+    return script
+
+
+def test_session_that_did_not_end() -> None:
+    """The coordinator counts on the member in its generation, so it has given nothing away."""
+    script = silenced()
+    assert script.working == {}
+    script.beat()  # it was sent before the lease ran out, so it proves nothing
+    assert script.working == {}
+    script.beat()
+    assert script.working.keys() == {T0, T1}
+    assert script.machine.phase is Phase.STABLE
+    assert script.machine.identity == Identity("m-1", 5)
+    assert not script.awaits(JoinGroupRequest)
+
+
+@pytest.mark.parametrize(
+    ("code", "identity"),
+    [
+        (ErrorCode.UNKNOWN_MEMBER_ID, Identity()),
+        (ErrorCode.ILLEGAL_GENERATION, Identity("m-1")),
+    ],
+)
+def test_session_that_did_end(code: ErrorCode, identity: Identity) -> None:
+    """The coordinator says so, and the member joins anew, claiming nothing."""
+    script = silenced()
+    script.beat(code)
+    assert script.machine.identity == identity
     assert script.claim() == (set(), -1)
+    assert script.working == {}
+
+
+def test_rebalance_after_silence() -> None:
+    """The member is still in the generation: it takes up what it had, and says so as it joins."""
+    script = silenced()
+    script.beat()
+    script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.working.keys() == {T0, T1}
+    assert script.claim() == ({T0, T1}, 5)
+
+
+def test_topics_may_be_gone_after_silence() -> None:
+    """What is not wanted any more is not taken up again."""
+    script = silenced()
+    script.subscribe("u")
+    script.beat()
+    script.beat()
+    assert script.working == {}
+    assert script.claim()[0] == set()
+
+
+def test_close_after_silence() -> None:
+    """Nothing is owned, so there is nothing to wait for."""
+    script = silenced()
+    script.close()
+    script.beat()
+    assert script.working == {}
 
 
 def test_rebalance_in_progress_is_a_sign_of_life() -> None:

@@ -79,13 +79,13 @@ def test_eager_gets_everything_anew() -> None:
 def test_assignors_that_cannot_live_together() -> None:
     """Without a protocol in common there is no way to join."""
     sources = Sources(lambda: 0.5, lambda: 0)
-    with pytest.raises(ValueError, match="no protocol in common: range, cooperative-only"):
+    with pytest.raises(ValueError, match=r"in common, .*: range, cooperative-only"):
         Membership(MembershipConfig(group="g"), [RangeAssignor(), CooperativeOnly()], sources)
 
 
 def test_no_assignor() -> None:
     """Nor without an assignor."""
-    with pytest.raises(ValueError, match="an assignor at least"):
+    with pytest.raises(ValueError, match="at least one"):
         Membership(MembershipConfig(group="g"), [], Sources(lambda: 0.5, lambda: 0))
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient
 
+from coterie_client import Admin
 from tests.interop.java_tools import CONSUMER_GROUPS, kafka_tool, toolchain_problem
-from tests.live.crew import ALL, TOPIC, Crew
+from tests.live.crew import ALL, Crew
 from tests.live.daemon import Daemon
 from tests.live.member import CONFLUENT, MemberProcess
 
@@ -26,7 +30,12 @@ def _toolchain() -> None:
 @pytest.fixture
 def crew(daemon: Daemon, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crew]:
     """Give a group of its own to the test."""
-    with Crew(daemon, re.sub(r"[^a-z0-9]+", "-", request.node.name), tmp_path) as crew:
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name).strip("-")
+    # A topic of its own, too: how far other groups got there shows in its ends.
+    topic = f"topic-of-{name}"
+    with closing(KafkaAdminClient(bootstrap_servers=daemon.address)) as admin:
+        admin.create_topics({topic: {"num_partitions": len(ALL)}})
+    with Crew(daemon, name, tmp_path, topic=topic) as crew:
         yield crew
 
 
@@ -37,6 +46,16 @@ def member(crew: Crew) -> MemberProcess:
     crew.settle(member)
     member.commit({0: 5, 1: 6})
     return member
+
+
+def commit(daemon: Daemon, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Set offsets of a group without members."""
+
+    async def set_offsets() -> None:
+        async with Admin(daemon.address) as admin:
+            await admin.offsets.set(group, offsets)
+
+    asyncio.run(set_offsets())
 
 
 def tool(daemon: Daemon, *arguments: str) -> str:
@@ -72,11 +91,25 @@ def test_offsets_are_described(crew: Crew) -> None:
 
 
 @pytest.mark.usefixtures("member")
+def test_lag_is_counted_from_the_farthest_group(crew: Crew, daemon: Daemon) -> None:
+    """Whoever is farthest has none, and nobody has less than none."""
+    topic = crew.topic
+    commit(daemon, f"{crew.group}-ahead", {(topic, 0): 19})
+    printed = tool(crew.daemon, "--describe", "--group", crew.group)
+    columns = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
+    assert table(printed, *columns)[:3] == [
+        ("0", "5", "19", "14"),
+        ("1", "6", "6", "0"),
+        ("2", "-", "0", "-"),
+    ]
+
+
+@pytest.mark.usefixtures("member")
 def test_members_are_described(crew: Crew) -> None:
     """Each with what it was assigned."""
     printed = tool(crew.daemon, "--describe", "--group", crew.group, "--members", "--verbose")
     assert table(printed, "CLIENT-ID", "#PARTITIONS", "CURRENT-ASSIGNMENT") == [
-        ("member", "6", f"{TOPIC}:0,1,2,3,4,5")
+        ("member", "6", f"{crew.topic}:0,1,2,3,4,5")
     ]
 
 
@@ -94,10 +127,10 @@ def test_group_in_use_is_left_alone(crew: Crew) -> None:
     """Neither is it deleted, nor its offsets, nor are they reset; and it says why."""
     group = ("--group", crew.group)
     assert "GroupNotEmptyException" in tool(crew.daemon, "--delete", *group)
-    deleted = tool(crew.daemon, "--delete-offsets", *group, "--topic", TOPIC)
+    deleted = tool(crew.daemon, "--delete-offsets", *group, "--topic", crew.topic)
     assert "GroupSubscribedToTopicException" in deleted
     reset = tool(
-        crew.daemon, "--reset-offsets", *group, "--topic", TOPIC, "--to-earliest", "--execute"
+        crew.daemon, "--reset-offsets", *group, "--topic", crew.topic, "--to-earliest", "--execute"
     )
     assert "can only be reset if the group" in reset
     assert crew.look()["offsets"] == 2
@@ -114,9 +147,9 @@ def test_group_without_members_is_deleted(crew: Crew, member: MemberProcess) -> 
 def test_offsets_are_deleted(crew: Crew, member: MemberProcess) -> None:
     """Those of one partition go, those of the other stay."""
     member.close()
-    topic = f"{TOPIC}:0"
+    topic = f"{crew.topic}:0"
     printed = tool(crew.daemon, "--delete-offsets", "--group", crew.group, "--topic", topic)
-    assert table(printed, "TOPIC", "PARTITION", "STATUS") == [(TOPIC, "0", "Successful")]
+    assert table(printed, "TOPIC", "PARTITION", "STATUS") == [(crew.topic, "0", "Successful")]
     described = tool(crew.daemon, "--describe", "--group", crew.group)
     assert table(described, "PARTITION", "CURRENT-OFFSET") == [("1", "6")]
 
@@ -126,7 +159,7 @@ def test_offsets_are_reset(crew: Crew, member: MemberProcess) -> None:
     member.close()
     group = ("--group", crew.group)
     printed = tool(
-        crew.daemon, "--reset-offsets", *group, "--topic", TOPIC, "--to-earliest", "--execute"
+        crew.daemon, "--reset-offsets", *group, "--topic", crew.topic, "--to-earliest", "--execute"
     )
     expected = [(str(partition), "0") for partition in sorted(ALL)]
     assert sorted(table(printed, "PARTITION", "NEW-OFFSET")) == expected
@@ -134,10 +167,43 @@ def test_offsets_are_reset(crew: Crew, member: MemberProcess) -> None:
     assert sorted(table(described, "PARTITION", "CURRENT-OFFSET")) == expected
 
 
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        (["--to-earliest"], {0: 0, 1: 0}),
+        (["--to-latest"], {0: 19, 1: 6}),
+        (["--to-offset", "3"], {0: 3, 1: 3}),
+        (["--to-offset", "12"], {0: 12, 1: 6}),
+        (["--shift-by", "-2"], {0: 3, 1: 4}),
+        (["--shift-by", "1"], {0: 6, 1: 6}),
+        (["--to-current"], {0: 5, 1: 6}),
+        (["--to-datetime", "2020-01-01T00:00:00.000"], {0: 19, 1: 6}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_offsets_are_reset_up_to_the_end(
+    crew: Crew, member: MemberProcess, how: list[str], expected: dict[int, int]
+) -> None:
+    """Anywhere from 0 to where the farthest group is; what is beyond becomes that, with a warning.
+
+    There is no record of any time, and where none is found the tool goes to the end.
+    """
+    member.close()
+    commit(crew.daemon, f"{crew.group}-ahead", {(crew.topic, 0): 19})
+    chosen = ("--group", crew.group, "--topic", f"{crew.topic}:0,1")
+    printed = tool(crew.daemon, "--reset-offsets", *chosen, *how, "--execute")
+    rows = sorted((str(partition), str(offset)) for partition, offset in expected.items())
+    assert sorted(table(printed, "PARTITION", "NEW-OFFSET")) == rows
+    described = tool(crew.daemon, "--describe", "--group", crew.group)
+    assert sorted(table(described, "PARTITION", "CURRENT-OFFSET")) == rows
+
+
 def test_reset_is_tried_first(crew: Crew, member: MemberProcess) -> None:
     """Without --execute it shows what it would do and does nothing."""
     member.close()
     group = ("--group", crew.group)
-    tool(crew.daemon, "--reset-offsets", *group, "--topic", TOPIC, "--to-earliest", "--dry-run")
+    tool(
+        crew.daemon, "--reset-offsets", *group, "--topic", crew.topic, "--to-earliest", "--dry-run"
+    )
     described = tool(crew.daemon, "--describe", *group)
     assert table(described, "PARTITION", "CURRENT-OFFSET") == [("0", "5"), ("1", "6")]

@@ -14,7 +14,10 @@ from tests.interop.clients.toolchains import (
     ToolMissingError,
     franz_go_command,
     java_command,
+    kafka_go_command,
     kafkajs_command,
+    platformatic_command,
+    sarama_command,
 )
 from tests.live.chapters import *  # noqa: F403 - the tests
 from tests.live.daemon import Daemon
@@ -30,7 +33,8 @@ def java_by_default() -> list[str]:
 
 
 #: kafkajs tells no positions, and neither does franz-go before there is a record.
-#: franz-go gives up its place in the generation when it can't connect to the coordinator.
+#: franz-go and sarama give up their place in the generation when they can't connect to the
+#: coordinator, and kafka-go its membership.
 CLIENTS: Final = (
     Client("java", java_command, "range"),
     Client("java-cooperative", java_command, "cooperative-sticky", is_cooperative=True),
@@ -47,6 +51,9 @@ CLIENTS: Final = (
         tells_positions=False,
         rejoins_after_restart=True,
     ),
+    Client("sarama", sarama_command, "range", rejoins_after_restart=True),
+    Client("kafka-go", kafka_go_command, "range", is_another_after_restart=True),
+    Client("platformatic", platformatic_command, "roundrobin", trusts_its_metadata=True),
 )
 
 pytestmark = [pytest.mark.interop, pytest.mark.parametrize("client", CLIENTS, ids=str)]
@@ -91,7 +98,8 @@ def growths(
     daemon: Daemon, runnable: list[Client], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Growth]:
     """Let the topics of all clients grow."""
-    return grow_under(runnable, daemon, tmp_path_factory.mktemp("growing"))
+    watchful = [client for client in runnable if not client.trusts_its_metadata]
+    return grow_under(watchful, daemon, tmp_path_factory.mktemp("growing"))
 
 
 @pytest.fixture
@@ -99,4 +107,6 @@ def growth(client: Client, problems: dict[str, str], growths: dict[str, Growth])
     """Tell what one client made of it."""
     if client.name in problems:
         pytest.skip(problems[client.name])
+    if client.trusts_its_metadata:
+        pytest.skip("it learns of new partitions only when its metadata are too old")
     return growths[client.name]

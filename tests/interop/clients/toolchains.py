@@ -15,7 +15,15 @@ from typing import Final
 
 from tests.interop.java_tools import java_source_command, toolchain_problem
 
-__all__ = ["ToolMissingError", "franz_go_command", "java_command", "kafkajs_command"]
+__all__ = [
+    "ToolMissingError",
+    "franz_go_command",
+    "java_command",
+    "kafka_go_command",
+    "kafkajs_command",
+    "platformatic_command",
+    "sarama_command",
+]
 
 _HERE: Final = Path(__file__).parent
 _BUILD: Final = Path(__file__).parents[3] / "build" / "interop" / "clients"
@@ -37,23 +45,46 @@ def java_command() -> list[str]:
 
 def kafkajs_command() -> list[str]:
     """JavaScript's kafkajs."""
+    return _node_command("kafkajs", "member.js", "KAFKAJS_FOLDER")
+
+
+def platformatic_command() -> list[str]:
+    """JavaScript's @platformatic/kafka."""
+    return _node_command("platformatic", "member.mjs", "PLATFORMATIC_FOLDER")
+
+
+def franz_go_command() -> list[str]:
+    """Go's franz-go."""
+    return _go_command("franz-go")
+
+
+def kafka_go_command() -> list[str]:
+    """Go's kafka-go."""
+    return _go_command("kafka-go")
+
+
+def sarama_command() -> list[str]:
+    """Go's sarama."""
+    return _go_command("sarama")
+
+
+def _node_command(name: str, program: str, variable: str) -> list[str]:
+    """A program that finds its packages in the folder that a variable names."""
 
     def install(folder: Path) -> None:
         _run("npm", "install", "--no-audit", "--no-fund", "--no-package-lock", folder=folder)
 
     _need("node", "npm")
-    folder = _built("kafkajs", install)
-    return ["env", f"KAFKAJS_FOLDER={folder}", "node", str(_HERE / "kafkajs" / "member.js")]
+    folder = _built(name, install)
+    return ["env", f"{variable}={folder}", "node", str(_HERE / name / program)]
 
 
-def franz_go_command() -> list[str]:
-    """Go's franz-go."""
-
+def _go_command(name: str) -> list[str]:
     def build(folder: Path) -> None:
         _run("go", "build", "-mod=mod", "-o", "member", ".", folder=folder)
 
     _need("go")
-    return [str(_built("franz-go", build) / "member")]
+    return [str(_built(name, build) / "member")]
 
 
 def _need(*tools: str) -> None:

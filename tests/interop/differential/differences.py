@@ -120,14 +120,19 @@ NO_RECORDS = _difference(
     "Coterie stores no records: it refuses to take any, and tells consumers that they are at the "
     "end wherever they are, because a consumer that is told otherwise throws its position away.",
 )
+ENDS_FOLLOW_COMMITS = _difference(
+    "ends-follow-commits",
+    "Without records, how far groups have come is all that is known of a partition's length, and "
+    "an end below a committed offset makes clients start over, complain, or set the offset back.",
+)
 GROUPS_ONLY = _difference(
     "only-groups",
     "Coterie coordinates consumer groups only, and says so at once instead of asking to try again.",
 )
 VERSIONS = _difference(
     "versions-spoken",
-    "The versions before Kafka 4's are kept for old clients, and what needs topic ids, records or "
-    "a cluster is not offered.",
+    "The versions before Kafka 4's are kept for old clients, and what needs records or a cluster "
+    "is not offered.",
 )
 NO_AUTHENTICATION = _difference(
     "no-authentication",
@@ -147,11 +152,6 @@ LEADER_EPOCHS = _difference(
     "leader-epochs-stay",
     "There is one node and nothing to replicate, so who leads a partition never changes, not even "
     "by a restart.",
-)
-FETCHES_WAIT = _difference(
-    "fetches-always-wait",
-    "There never is anything to fetch, and a client that is told so at once asks again at once, so "
-    "every fetch takes as long as its client is willing to wait.",
 )
 BOUNDS = _difference(
     "bounds",

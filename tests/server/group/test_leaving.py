@@ -6,7 +6,14 @@ import pytest
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupEmptied, MemberFenced, MemberGone
-from coterie_protocol.messages import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
+from coterie_protocol.messages import (
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    MemberIdentity,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from coterie_server.group import GroupState
 from tests.support.group_harness import Answer, Client, World
 
@@ -237,6 +244,21 @@ def test_heartbeat_without_a_group() -> None:
     world = World()
     assert world.request(message, 4).error is ErrorCode.INVALID_GROUP_ID
     assert world.member("a", id="a-1").heartbeat() is UNKNOWN
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_heartbeat_for_the_group_without_a_name(version: int) -> None:
+    """There is such a group if offsets were committed for it; all the same it has no members."""
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata=None
+    )
+    topic = OffsetCommitRequestTopic(name="t", partitions=(partition,))
+    world = World()
+    commit = OffsetCommitRequest(group_id="", topics=(topic,))
+    assert world.request(commit, 7).part_errors == [OK]
+    for generation in (-1, 0, 1):
+        message = HeartbeatRequest(group_id="", generation_id=generation, member_id="a")
+        assert world.request(message, version).error is ErrorCode.INVALID_GROUP_ID
 
 
 def test_heartbeat_of_a_member_whose_join_is_parked() -> None:

@@ -71,6 +71,8 @@ class FakeTransport(asyncio.Transport):
         self.aborted = False
         #: Whether the client reads all that is written.
         self.flowing = True
+        #: Whether the client has closed its side, which nothing tells while nothing is read.
+        self.hung_up = False
         self._high_bytes = 65_536
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
@@ -190,6 +192,12 @@ class Visit:
         )
         return [(correlation_id, reply.throttle_time_ms) for correlation_id, reply in decoded]
 
+    def answered_or_written(self) -> list[int]:
+        """Correlation ids of the replies that the client has read or can read."""
+        transport = self.transport
+        stream = transport.sent + transport.unsent
+        return [int.from_bytes(payload[:4]) for payload in FrameReader().feed(stream)]
+
     def answered(self) -> list[int]:
         """Correlation ids of the Heartbeat replies that the client has read."""
         answers = self.answers()
@@ -204,8 +212,17 @@ class Room:
         self.clock = Clock()
         self._soon: list[Callable[[], None]] = []
         self.registry = Registry(
-            handler, limits or Limits(), now=self.clock, call_soon=self._soon.append
+            handler,
+            limits or Limits(),
+            now=self.clock,
+            call_soon=self._soon.append,
+            has_hung_up=_has_hung_up,
         )
+
+    @property
+    def waiting(self) -> int:
+        """How much was called soon and has not run."""
+        return len(self._soon)
 
     def visit(self, peername: tuple[str, int] | None = ("127.0.0.1", 4711)) -> Visit:
         """Let a client in."""
@@ -226,6 +243,11 @@ class Room:
         """Let time pass, and sweep."""
         self.clock.now_ms += time_ms
         self.registry.sweep()
+
+
+def _has_hung_up(transport: asyncio.BaseTransport) -> bool:
+    assert isinstance(transport, FakeTransport)
+    return transport.hung_up
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -243,6 +243,22 @@ async def test_silent_client_is_closed(listen: Listen, log: LogLines) -> None:
 
 
 @pytest.mark.asyncio
+async def test_first_sweep_after_a_pause_closes_nobody(listen: Listen) -> None:
+    """A process that was suspended reads what has arrived first; the next sweep is as ever."""
+    clock = Clock()
+    listener = await listen(Answering(), now=clock)
+    loop = asyncio.get_running_loop()
+    swept = []
+    for _ in range(4):
+        listener._timer.cancel()  # noqa: SLF001  # it comes now
+        listener._sweep_at_s = loop.time() - 5.0  # noqa: SLF001  # and should have before
+        calls = clock.calls
+        listener._sweep_again()  # noqa: SLF001
+        swept.append(clock.calls > calls)
+    assert swept == [False, True, False, True]
+
+
+@pytest.mark.asyncio
 async def test_sweeps_come_by_themselves_until_the_end(log: LogLines) -> None:
     """A listener looks after its limits of time at its interval, and no more when it is closed."""
     clock = Clock()

@@ -148,3 +148,11 @@ def test_slow_reader() -> None:
     desk.visit.send(*(heartbeat(number) for number in range(10)))
     assert len(desk.quick.asked) < 10
     assert not desk.visit.transport.reading
+
+
+def test_a_large_request_is_not_remembered() -> None:
+    """What is kept of each connection is small; the request is handled like any other."""
+    desk = Desk()
+    desk.visit.send(heartbeat(1), heartbeat(2, member_id="m" * 5000))
+    assert [asked.member_id for asked in desk.quick.asked] == ["member"]
+    assert [e.request.correlation_id for e in desk.parking.exchanges] == [2]

@@ -16,6 +16,7 @@ from coterie_server.store import (
     KeptRecord,
     Lease,
     MemoryStore,
+    OwnerTakenError,
     Record,
     SqliteStore,
     Store,
@@ -433,6 +434,21 @@ async def test_leases_outlive_closing(another: Another) -> None:
 
 
 # Agreement
+
+
+async def test_a_name_is_one_process(store: Store, other: Store) -> None:
+    """Or two of them would take each other's shards as their own."""
+    await store.reserve("node-1")
+    with pytest.raises(OwnerTakenError, match="in use as node-1"):
+        await other.reserve("node-1")
+    await other.reserve("node-2")
+
+
+async def test_a_name_is_free_when_its_store_is_closed(another: Another) -> None:
+    """The next process goes by the same name."""
+    for _ in range(2):
+        async with another() as store:
+            await store.reserve("node-1")
 
 
 async def test_first_proposal_is_agreed_on(store: Store, other: Store) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coterie_server.store import StoreError
+from coterie_server.store.damage import checksum
 from coterie_server.store.schema import APPLICATION_ID, MIGRATIONS, open_database
 
 
@@ -22,8 +23,11 @@ def make(path: Path) -> None:
     """Make a file of the store with enough in it to be damaged."""
     with closing(open_database(path)) as connection:
         connection.executemany(
-            "INSERT INTO records VALUES (0, ?, ?)",
-            [(b"%04d" % number, b"x" * 500) for number in range(200)],
+            "INSERT INTO records VALUES (0, ?, ?, ?)",
+            [
+                (key, value, checksum(0, key, value))
+                for key, value in ((b"%04d" % number, b"x" * 500) for number in range(200))
+            ],
         )
 
 
@@ -121,7 +125,7 @@ def test_folder_that_cannot_be_made(path: Path) -> None:
 def test_folder_in_place_of_the_file(path: Path) -> None:
     """A folder under the store's name is refused."""
     path.mkdir()
-    with pytest.raises(StoreError, match=r"coterie\.db: it cannot be written; check the rights"):
+    with pytest.raises(StoreError, match=r"coterie\.db is a folder"):
         open_database(path)
 
 

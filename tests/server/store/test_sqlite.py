@@ -158,7 +158,7 @@ async def test_each_commit_reaches_the_disk(store: SqliteStore, disk: Disk) -> N
 # A failing disk
 
 
-@pytest.mark.parametrize("statement", ["BEGIN", "SELECT", "COMMIT"])
+@pytest.mark.parametrize("statement", ["BEGIN", "UPDATE", "COMMIT"])
 async def test_failed_append_says_why(store: SqliteStore, disk: Disk, statement: str) -> None:
     """An append that the disk refuses raises an error with its cause, and keeps nothing."""
     lease = await claimed(store)
@@ -289,8 +289,9 @@ async def test_file_that_cannot_be_written(path: Path) -> None:
         lease = await claimed(store)
         await store.append(0, lease.epoch, [(b"a", b"1")])
 
-    def read_only(name: str, **options: Any) -> sqlite3.Connection:
-        opened: sqlite3.Connection = sqlite3.connect(f"file:{name}?mode=ro", uri=True, **options)
+    def read_only(_name: str, **options: Any) -> sqlite3.Connection:
+        given = options | {"uri": True}
+        opened: sqlite3.Connection = sqlite3.connect(f"file:{path}?mode=ro", **given)
         return opened
 
     async with SqliteStore(path) as writer, SqliteStore(path, connect=read_only) as store:
@@ -331,7 +332,7 @@ async def test_bug_fails_its_callers(store: SqliteStore) -> None:
 async def test_refused_store_can_be_opened_later(path: Path, disk: Disk) -> None:
     """An opening that failed leaves the store closed, not broken."""
     store = SqliteStore(path, connect=disk.connect)
-    disk.fail("PRAGMA quick_check", disk_error())
+    disk.fail("PRAGMA journal_mode", disk_error())
     with pytest.raises(StoreError, match="the disk reports an error"):
         await store.open()
     with pytest.raises(StoreError, match="is not open"):

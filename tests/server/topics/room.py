@@ -23,7 +23,15 @@ from coterie_protocol.messages import (
     CreateTopicsRequest,
 )
 from coterie_protocol.schema import declaration_of
-from coterie_server.topics import Answer, Catalogue, Change, TopicConfig, from_stored, to_stored
+from coterie_server.topics import (
+    Answer,
+    Catalogue,
+    Change,
+    PartitionEnds,
+    TopicConfig,
+    from_stored,
+    to_stored,
+)
 
 __all__ = [
     "CLUSTER",
@@ -69,7 +77,8 @@ class Room:
             node_id=NODE, host=HOST, port=PORT, cluster_id=CLUSTER, **settings
         )
         self.ids = CountedIds()
-        self.catalogue = Catalogue(self.config, self.ids)
+        self.ends = PartitionEnds()
+        self.catalogue = Catalogue(self.config, self.ids, self.ends)
         self.now_ms = 1_000
         self.stored: dict[bytes, bytes] = {}
         self.changes: list[Change] = []
@@ -104,7 +113,7 @@ class Room:
 
     def restart(self) -> None:
         """Lose the memory and read back what is stored."""
-        self.catalogue = Catalogue(self.config, self.ids)
+        self.catalogue = Catalogue(self.config, self.ids, self.ends)
         self.catalogue.recover(from_stored(*row) for row in sorted(self.stored.items()))
 
     def create(self, *topics: CreatableTopic, validate_only: bool = False) -> list[Any]:

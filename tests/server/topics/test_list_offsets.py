@@ -1,4 +1,4 @@
-"""ListOffsets: every partition begins and ends at 0."""
+"""ListOffsets: every partition begins at 0, and ends where groups have got to."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from coterie_protocol.messages import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from coterie_server.group.records import OffsetRow
 from tests.server.topics.room import Room
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
@@ -52,6 +53,39 @@ def test_begin_and_end(version: int, timestamp: int) -> None:
         -1,
         epoch,
     )
+
+
+def reached(offset: int) -> Room:
+    """A room with a topic for which a group has committed an offset."""
+    room = Room().with_topics(t=1)
+    room.ends.note([OffsetRow("g", "t", 0, offset)], room.ends.deletions)
+    return room
+
+
+@pytest.mark.parametrize("version", range(1, 9))
+@pytest.mark.parametrize(
+    ("timestamp", "since", "offset"),
+    [(LATEST, 1, 19), (EARLIEST, 1, 0), (MAX_TIMESTAMP, 7, -1), (EARLIEST_LOCAL, 8, 0), (5, 1, -1)],
+)
+def test_the_end_is_what_a_group_has_reached(
+    version: int, timestamp: int, since: int, offset: int
+) -> None:
+    """Everything else is as ever: there are no records up to there, nor is any of them the last."""
+    if version >= since:
+        found = ask_one(reached(19), version, question(0, timestamp))
+        assert (found.error_code, found.offset, found.timestamp) == (0, offset, -1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "at_most", "offsets"),
+    [(LATEST, 1, (19,)), (LATEST, 2, (19, 0)), (LATEST, 0, ()), (EARLIEST, 2, (0,))],
+)
+def test_version_0_lists_end_and_beginning(
+    timestamp: int, at_most: int, offsets: tuple[int, ...]
+) -> None:
+    """As an old broker would for a log of one segment, from the end down."""
+    found = ask_one(reached(19), 0, question(0, timestamp, max_num_offsets=at_most))
+    assert (found.error_code, found.old_style_offsets) == (0, offsets)
 
 
 @pytest.mark.parametrize("version", range(1, 9))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
+import structlog
 
 from coterie_client import Group, Partition
 from coterie_client.admin import Admin
@@ -166,3 +167,22 @@ def test_errors_of_programs_come_out(cluster: Cluster) -> None:
 
     with pytest.raises(ValueError, match="a bug"):
         cluster.call(fail())
+
+
+def test_nothing_is_printed(
+    coterie_cluster: Callable[..., Cluster], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What a test prints is its own; coordinator and client log."""
+    structlog.reset_defaults()
+    cluster = coterie_cluster({"orders": 2})
+
+    async def main() -> None:
+        async with Group(cluster.bootstrap, "g", topics=["orders"]) as group:
+            await group.run(lambda _: asyncio.sleep(1_000))
+
+    member = cluster.start("a", main())
+    cluster.run(seconds=10)
+    member.kill()
+    cluster.restart_coordinator()
+    cluster.run(seconds=60)
+    assert capfd.readouterr() == ("", "")

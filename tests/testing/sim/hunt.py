@@ -95,6 +95,13 @@ PROFILES: Final = {
         trouble_s=20.0,
         others={"worker": WorkerOptions(clings_s=4.0)},
     ),
+    "pauses": Ground(
+        faults=FaultOptions(pause_coordinator=3, add_worker=2, slow_network=1, long=True),
+        trouble_s=40.0,
+    ),
+    "coordinator's clock": Ground(
+        faults=FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True), trouble_s=40.0
+    ),
 }
 
 

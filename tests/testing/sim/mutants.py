@@ -23,6 +23,7 @@ from coterie_client.membership.offsets import Commits
 from coterie_client.work.crew import Crew
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server import packing
+from coterie_server.clock import Clock
 from coterie_server.group import (
     checks,
     joining,
@@ -38,7 +39,7 @@ from coterie_server.group.group import Group
 from coterie_server.group.records import GroupRow, MemberRow
 from coterie_server.group.states import GroupState
 from coterie_server.group.turn import Turn
-from coterie_server.pump import Pump
+from coterie_server.serving import DurableQueue
 
 __all__ = ["MUTANTS", "Mutant"]
 
@@ -99,17 +100,19 @@ def generation_not_stored(finish: Any, turn: Turn) -> Any:
     return outcome
 
 
-@_mutant(Pump, "when_durable", "slow disks")
-def answer_before_durable(_: Any, pump: Pump, action: Callable[..., None], *rest: object) -> None:
+@_mutant(DurableQueue, "when_durable", "slow disks")
+def answer_before_durable(
+    _: Any, queue: DurableQueue, action: Callable[..., None], *rest: object
+) -> None:
     """Replies leave while what they promise is still on its way to the disk."""
-    if not pump._failed:
+    if not queue._has_ended:
         action(*rest)
 
 
-@_mutant(Pump, "put", "slow disks")
-def busy_disk_loses(put: Any, pump: Pump, records: Iterable[Any]) -> None:
+@_mutant(DurableQueue, "put", "slow disks")
+def busy_disk_loses(put: Any, queue: DurableQueue, records: Iterable[Any]) -> None:
     """What comes while the disk is busy is answered and never stored."""
-    put(pump, records if pump._writer is None else ())
+    put(queue, records if queue._writer is None else ())
 
 
 @_mutant(packing, "_read", "restarts")
@@ -312,6 +315,25 @@ def superseded_sync_unanswered(check: Any, turn: Turn, group: Group | None, call
     if error is None and group is not None:
         group.members[call.message.member_id].sync = None
     return error
+
+
+@_mutant(Clock, "_counted_ms", "pauses")
+def pauses_are_silence(counted: Any, clock: Clock, stretch_ms: int, **late: bool) -> int:
+    """Time during which the node did not run counts as its members' silence."""
+    return stretch_ms if clock._started else int(counted(clock, stretch_ms, **late))
+
+
+@_mutant(Clock, "_set_date", "coordinator's clock")
+def date_read_once(_: Any, clock: Clock, date_ms: int, wall_ms: int) -> None:
+    """The date is the one of the node's start and the time that has passed since."""
+    clock._date_ms, clock._wall_ms = date_ms, wall_ms
+
+
+@_mutant(Clock, "_set_date", "coordinator's clock")
+def date_goes_back(_: Any, clock: Clock, date_ms: int, wall_ms: int) -> None:
+    """The date follows the system's clock even when that is set back."""
+    del date_ms
+    clock._date_ms = clock._wall_ms = wall_ms
 
 
 # -- the client ------------------------------------------------------------------------------------

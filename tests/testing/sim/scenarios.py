@@ -91,7 +91,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         _options(2, worker=WorkerOptions(session_timeout=30.0, rebalance_timeout=6.0)),
         (Fault(5.0, "pause_worker", 1, 12.0), Fault(5.1, "add_worker")),
     ),
-    "parted-member": Scenario(5.0, 20.3, _options(2), (Fault(5.0, "part_worker", 1, 15.0),)),
+    "parted-member": Scenario(5.0, 20.32, _options(2), (Fault(5.0, "part_worker", 1, 15.0),)),
     "static-restart": Scenario(5.0, 15.0, _options(2, static=2), _at("restart_worker", 1, 3.0)),
     "fenced-namesake": Scenario(5.0, 10.0, _options(2, static=2), _at("twin_worker", 1)),
     "coordinator-restart": Scenario(5.0, 12.0, _options(2), _at("kill_coordinator", 0, 2.0)),

@@ -326,3 +326,27 @@ def test_clock_error_moves_the_date_only(world: World, process: Process) -> None
     assert process.wall_ms() == right_ms - 3_500
     assert process.time() == 10.0
     assert world.now_ms == right_ms
+
+
+def test_timers_come_before_arrivals_after_a_pause(world: World, process: Process) -> None:
+    """And so does what follows from them at once: that is the order that loops of libuv have."""
+    done: list[str] = []
+
+    def late(name: str) -> None:
+        done.append(name)
+        process.call_soon(done.append, f"after {name}")
+
+    process.call_later(3.0, late, "second timer")
+    process.call_later(2.0, late, "first timer")
+    process.pause()
+    world.after(1.0, lambda: process.arrive(done.append, "arrival"))
+    world.run(5.0)
+    process.resume()
+    world.run(0.0)
+    assert done == [
+        "first timer",
+        "second timer",
+        "after first timer",
+        "after second timer",
+        "arrival",
+    ]

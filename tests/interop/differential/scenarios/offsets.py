@@ -193,17 +193,48 @@ async def odd_offsets(s: Script) -> None:
 
 
 @scenario()
-async def offsets_of_odd_groups(s: Script) -> None:
-    """Offsets can be kept for the group without a name."""
+async def the_group_without_a_name(s: Script) -> None:
+    """Offsets can be kept for it, and it can be looked at and deleted; nobody can be a member.
+
+    That has to be so whether it has offsets or not, and there is only one such group: no other
+    scenario may commit for it.
+    """
     (a,) = await cast(s, "a")
+    await _have_no_members(s, a)
     await a.commit(group_id="", generation=-1)
-    for version in (1, 7, 9):
+    await _have_no_members(s, a)
+    for version in range(2, 10):
+        await a.commit(group_id="", generation=-1, version=version)
+        await a.commit(group_id="", generation=1, member_id="me", version=version)
+        await a.commit(group_id="", generation=-1, member_id="me", version=version)
+    for version in range(1, 10):
         await s.fetch_offsets({s.topic: [0]}, version=version, group="")
-    await s.describe("")
+    for version in range(7):
+        await s.describe("", version=version)
     await s.delete_offsets({s.topic: [0]}, group="")
-    await s.delete_groups("")
-    await s.delete_groups("")
-    await s.describe("")
+    for version in range(3):
+        await a.commit(group_id="", generation=-1)
+        await s.delete_groups("", version=version)
+        await s.delete_groups("", version=version)
+        await s.describe("")
+    await s.fetch_offsets({s.topic: [0]}, group="")
+
+
+async def _have_no_members(s: Script, a: Member) -> None:
+    """Ask for the group without a name as a member would, in all versions."""
+    for version in range(10):
+        await a.join(group_id="", version=version)
+        await a.join(group_id="", member_id="me", version=version)
+    for version in range(6):
+        await a.sync(group_id="", version=version, protocol_name="range")
+        await a.sync(group_id="", version=version, protocol_name="range", member_id="me")
+    for version in range(5):
+        await a.heartbeat(group_id="", version=version)
+        await a.heartbeat(group_id="", version=version, generation_id=0)
+        await a.heartbeat(group_id="", version=version, member_id="me")
+    for version in range(6):
+        await a.leave(group_id="", version=version)
+    await s.delete_offsets({s.topic: [1]}, group="")
 
 
 @scenario()

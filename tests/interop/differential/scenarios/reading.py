@@ -12,16 +12,20 @@ from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from tests.interop.differential.differences import (
     CLIENTS_FAULT,
-    FETCHES_WAIT,
+    ENDS_FOLLOW_COMMITS,
     NO_RECORDS,
     TOPICS_AT_ONCE,
 )
+from tests.interop.differential.member import cast
 from tests.interop.differential.scenario import Stage, scenario
 from tests.interop.differential.script import Reply, Script
 from tests.interop.differential.transcript import ANY
 
 _FIRST_WITH_NULL = 1
 _FIRST_WITH_IDS = 12
+_FETCHES_BY_ID_FROM = 13
+_NIL = uuid.UUID(int=0)
+_STRANGER = uuid.UUID(int=99)
 
 
 async def _metadata(
@@ -94,20 +98,51 @@ async def _list(s: Script, *asked: tuple[int, int], version: int, **fields: Any)
     return await s.ask(m.ListOffsetsRequest(replica_id=-1, topics=topics), version)
 
 
+async def _new_topic(s: Script, name: str, partitions: int) -> str:
+    """A topic whose partitions can be asked for offsets; in Kafka that takes another moment."""
+    topic = await s.new_topic(name, partitions)
+    asked = tuple(
+        m.ListOffsetsPartition(partition_index=index, timestamp=-2) for index in range(partitions)
+    )
+    topics = (m.ListOffsetsTopic(name=topic, partitions=asked),)
+
+    async def are_led() -> bool:
+        answer = await s.learn(m.ListOffsetsRequest(replica_id=-1, topics=topics), 1)
+        return not any(each.error_code for each in answer.topics[0].partitions)
+
+    await s.until(are_led, f"{topic} is led")
+    return topic
+
+
 @scenario(each=ApiKey.LIST_OFFSETS)
 async def ends_are_told(s: Script, version: int) -> None:
     """Every partition begins and ends at 0; no record is found by any time."""
+    # In Coterie, what others commit for the shared topic shows in its ends.
+    own = await _new_topic(s, "own", 3)
     for timestamp in (-1, -2, 0, 1_700_000_000_000, -3, -4, -5, -6, -99):
-        await _list(s, (0, timestamp), version=version)
-    await _list(s, (0, -1), (1, -2), (2, 5), version=version)
-    await _list(s, (3, -1), (-1, -1), version=version)
+        await _list(s, (0, timestamp), version=version, topic=own)
+    await _list(s, (0, -1), (1, -2), (2, 5), version=version, topic=own)
+    await _list(s, (3, -1), (-1, -1), version=version, topic=own)
     await _list(s, (0, -1), version=version, topic="unknown")
-    await _list(s, (0, -1), (0, -2), (1, -1), version=version)
+    await _list(s, (0, -1), (0, -2), (1, -1), version=version, topic=own)
     await _list(s, (0, -99), version=version, topic="unknown")
-    await _list(s, version=version)
+    await _list(s, version=version, topic=own)
     if version >= 4:
         for epoch in (0, 1, 99):
-            await _list(s, (0, -1), version=version, current_leader_epoch=epoch)
+            await _list(s, (0, -1), version=version, topic=own, current_leader_epoch=epoch)
+
+
+@scenario(each=ApiKey.LIST_OFFSETS, since=1)
+async def ends_where_offsets_are_committed(s: Script, version: int) -> None:
+    """In Kafka the end is behind the last record, in Coterie behind the last commit."""
+    own = await _new_topic(s, "own", 2)
+    (a,) = await cast(s, "a")
+    await a.commit({(own, 0): 19})
+    reply = await _list(s, (0, -1), (1, -1), version=version, topic=own)
+    reply.differs(ENDS_FOLLOW_COMMITS, "topics[0].partitions[0].offset", kafka=0, coterie=19)
+    for timestamp in (-2, 0, -3, -4):
+        await _list(s, (0, timestamp), version=version, topic=own)
+    await _fetch(s, (0, 0), version=4, topic=own)
 
 
 async def _fetch(
@@ -124,9 +159,52 @@ async def _fetch(
         )
         for index, offset in asked
     )
-    topics = (m.FetchTopic(topic=topic or s.topic, partitions=partitions),)
+    topic = topic or s.topic
+    topic_id = await _id_of(s, topic) if version >= _FETCHES_BY_ID_FROM else _NIL
+    topics = (m.FetchTopic(topic=topic, topic_id=topic_id, partitions=partitions),)
     values: dict[str, Any] = {"max_wait_ms": 200, "min_bytes": 1, "topics": topics}
     return await s.ask(m.FetchRequest(**{**values, **fields}), version)
+
+
+async def _id_of(s: Script, topic: str) -> uuid.UUID:
+    """The id of a topic, or one that none has."""
+    asked = m.MetadataRequestTopic(name=topic)
+    request = m.MetadataRequest(topics=(asked,), allow_auto_topic_creation=False)
+    (told,) = (await s.learn(request, _FIRST_WITH_IDS)).topics
+    return _STRANGER if told.error_code else told.topic_id
+
+
+@scenario(each=ApiKey.FETCH, since=13)
+async def fetches_by_id(s: Script, version: int) -> None:
+    """A topic that was made anew has another id; the old one is as unknown as one never heard of.
+
+    What else is asked for is answered as ever.  No id at all is too much for Kafka.
+    """
+    name = await _new_topic(s, "t", 1)
+    former = await _id_of(s, name)
+    await s.learn(m.DeleteTopicsRequest(topic_names=(name,), timeout_ms=10_000), 5)
+    await s.until_partitions(name, 0)
+    await _new_topic(s, "t", 1)
+    ids = (former, _STRANGER, await _id_of(s, name))
+    partitions = tuple(
+        m.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1000)
+        for index in (0, 1)
+    )
+    for isolation_level in (0, 1):
+        for topic_ids in (*((each,) for each in ids), ids):
+            # Of many topics Kafka tells first what is wrong, and so of one topic in two places.
+            asked = partitions if len(topic_ids) == 1 else partitions[:1]
+            topics = tuple(
+                m.FetchTopic(topic_id=topic_id, partitions=asked) for topic_id in topic_ids
+            )
+            request = m.FetchRequest(
+                max_wait_ms=100, min_bytes=1, isolation_level=isolation_level, topics=topics
+            )
+            await s.ask(request, version)
+    topics = (m.FetchTopic(topic_id=_NIL, partitions=partitions),)
+    reply = await s.ask(m.FetchRequest(max_wait_ms=100, min_bytes=1, topics=topics), version)
+    reply.differs(CLIENTS_FAULT, "error_code", kafka=-1, coterie=0)
+    reply.differs(CLIENTS_FAULT, "responses", kafka=[], coterie=ANY)
 
 
 @scenario(each=ApiKey.FETCH)
@@ -159,19 +237,41 @@ async def fetch_sessions(s: Script, version: int) -> None:
     reply.differs(NO_RECORDS, "session_id", kafka=ANY, coterie=0)
 
 
+async def _wait(s: Script, *partitions: int, epoch: int = -1, **fields: Any) -> None:
+    """Fetch from the shared topic with a long wait, and note whether there is an answer soon."""
+    asked = tuple(
+        m.FetchPartition(
+            partition=index,
+            fetch_offset=0,
+            partition_max_bytes=1000,
+            current_leader_epoch=epoch,
+        )
+        for index in partitions
+    )
+    topics = (m.FetchTopic(topic=s.topic, partitions=asked),) if asked else ()
+    values: dict[str, Any] = {"max_wait_ms": 20_000, "min_bytes": 1, "topics": topics}
+    message = m.FetchRequest(**{**values, **fields})
+    who = f"{partitions} {epoch} {fields}"
+    await s.send(who, await s.connect(who), message, 12).or_silence(1.0)
+
+
 @scenario()
-async def fetches_that_do_not_wait(s: Script) -> None:
-    """Kafka answers at once if something is wrong, or if no byte is asked for; Coterie waits."""
-    unknown = m.FetchPartition(partition=99, fetch_offset=0, partition_max_bytes=1000)
-    topics = (m.FetchTopic(topic=s.topic, partitions=(unknown,)),)
-    message = m.FetchRequest(max_wait_ms=20_000, min_bytes=1, topics=topics)
-    reply = await s.send("a", await s.connect("a"), message, 4).or_silence(1.0)
-    reply.differs(FETCHES_WAIT, kafka=ANY, coterie="silence")
-    known = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-    topics = (m.FetchTopic(topic=s.topic, partitions=(known,)),)
-    message = m.FetchRequest(max_wait_ms=20_000, min_bytes=0, topics=topics)
-    reply = await s.send("b", await s.connect("b"), message, 4).or_silence(1.0)
-    reply.differs(FETCHES_WAIT, kafka=ANY, coterie="silence")
+async def fetches_that_wait_or_not(s: Script) -> None:
+    """An answer comes at once if no byte is asked for, if nothing is there, or if a read fails."""
+    await _wait(s, 0)
+    await _wait(s, 0, 99)
+    await _wait(s, 99)
+    await _wait(s, 99, 98)
+    await _wait(s)
+    await _wait(s, 0, min_bytes=0)
+    await _wait(s, 0, min_bytes=-1)
+    await _wait(s, 0, max_bytes=0)
+    await _wait(s, 0, max_wait_ms=0)
+    await _wait(s, 0, max_wait_ms=-1)
+    await _wait(s, 0, epoch=0)
+    await _wait(s, 0, epoch=99)
+    await _wait(s, 0, 99, epoch=99)
+    await _wait(s, 99, epoch=99)
 
 
 @scenario()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from coterie_server.pump import Pump
+from coterie_server.serving import DurableQueue
 from coterie_server.store import Lease, MemoryStore, StoreError
 from coterie_server.store.abc import Record
 
@@ -52,21 +52,21 @@ class Meter:
 
 
 class Told:
-    """What a pump did, in order."""
+    """What a queue did, in order."""
 
     def __init__(self) -> None:
         self.store = SlowStore()
         self.meter = Meter()
         self.heard: list[object] = []
-        self.pump = Pump(self.store, LEASE, self.heard.append, self.meter)
+        self.queue = DurableQueue(self.store, LEASE, self.heard.append, self.meter)
 
     def put(self, *keys: str) -> None:
         """Hand in a record for each key."""
-        self.pump.put([(key.encode(), b"") for key in keys])
+        self.queue.put([(key.encode(), b"") for key in keys])
 
     def then(self, word: str) -> None:
         """Say a word when all that is durable."""
-        self.pump.when_durable(lambda: self.heard.append(word))
+        self.queue.when_durable(lambda: self.heard.append(word))
 
 
 async def settle() -> None:
@@ -92,7 +92,7 @@ async def test_an_action_waits_for_what_was_handed_in_before_it() -> None:
     told.store.gate.set()
     await settle()
     assert told.heard == ["answer"]
-    assert told.pump.is_settled
+    assert told.queue.is_settled
 
 
 async def test_actions_keep_their_order() -> None:
@@ -102,7 +102,7 @@ async def test_actions_keep_their_order() -> None:
         told.put(word)
         told.then(word)
     told.store.gate.set()
-    await told.pump.settle()
+    await told.queue.settle()
     assert told.heard == ["one", "two", "three"]
 
 
@@ -114,7 +114,7 @@ async def test_what_comes_while_the_disk_is_busy_shares_the_next_append() -> Non
     told.put("b", "c")
     told.put("d")
     told.store.gate.set()
-    await told.pump.settle()
+    await told.queue.settle()
     assert [[key for key, _ in batch] for batch in told.store.appends] == [
         [b"a"],
         [b"b", b"c", b"d"],
@@ -129,7 +129,7 @@ async def test_after_a_failure_nobody_is_told_anything() -> None:
     told.then("never")
     told.store.error = StoreError("the disk is full")
     told.store.gate.set()
-    await told.pump.settle()
+    await told.queue.settle()
     told.put("b")
     told.then("neither")
     await settle()
@@ -140,4 +140,4 @@ async def test_after_a_failure_nobody_is_told_anything() -> None:
 
 async def test_settling_without_work_returns_at_once() -> None:
     """A shard that had nothing to store can be closed."""
-    await Told().pump.settle()
+    await Told().queue.settle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -19,14 +20,15 @@ from coterie_protocol.consumer import (
 )
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, GroupRecovered, RebalanceStarted
-from coterie_server import runner as runner_module
 from coterie_server.clock import Clock
-from coterie_server.group import Call, Config, Coordinator, Refusal
+from coterie_server.group import Call, Config, Coordinator, Outcome, Refusal
 from coterie_server.ids import RandomIds
+from coterie_server.log import configure
 from coterie_server.node import Node, NodeOptions
-from coterie_server.runner import ShardRunner
+from coterie_server.serving import GroupShard, Surroundings
+from coterie_server.serving import shard as shard_module
 from coterie_server.store import FencedError, Lease, StoreError
-from coterie_server.topics import Catalogue, TopicConfig
+from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 from tests.support.brittle_store import BrittleStore
 
 pytestmark = pytest.mark.asyncio
@@ -49,18 +51,18 @@ class Ticket:
 
 
 class Bench:
-    """A runner with all that it needs."""
+    """A shard with all that it needs."""
 
     def __init__(self, store: BrittleStore, lease: Lease) -> None:
         self.store = store
         self.events: list[Event] = []
         self.armed: list[int] = []
+        self.ends = PartitionEnds()
         config = Config(initial_rebalance_delay_ms=0)
-        self.runner = ShardRunner(
+        self.shard = GroupShard(
             lease,
-            store,
+            Surroundings(store, Clock(), ends=self.ends),
             lambda: Coordinator(config, RandomIds(), {"t": 4}),
-            Clock(),
             observe=lambda _ts, event: self.events.append(event),
             arm=self.armed.append,
         )
@@ -68,7 +70,7 @@ class Bench:
     def ask(self, message: Any, version: int) -> Ticket:
         """Hand in a request."""
         ticket = Ticket()
-        self.runner.submit(ticket, Call(message, version, "client", "/127.0.0.1"))
+        self.shard.submit(ticket, Call(message, version, "client", "/127.0.0.1"))
         return ticket
 
     async def answer(self, message: Any, version: int) -> Any:
@@ -99,15 +101,15 @@ def commit_error(answer: m.OffsetCommitResponse) -> int:
 
 @pytest_asyncio.fixture
 async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
-    """A runner that serves an empty shard."""
-    monkeypatch.setattr(runner_module, "_RETRY_FIRST_S", 0.001)
+    """A shard that serves an empty shard."""
+    monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.001)
     async with BrittleStore() as store:
         lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
         assert lease is not None
         bench = Bench(store, lease)
-        await bench.runner.load()
+        await bench.shard.load()
         yield bench
-        await bench.runner.close()
+        await bench.shard.close()
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -123,6 +125,29 @@ async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
     assert not ticket.answered
     assert commit_error(await ticket.reply_future) == ErrorCode.NONE
     assert await bench.committed() == 5
+
+
+async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
+    """Nobody is told of an end beyond what a crash leaves; whoever has an answer sees its own."""
+    ticket = bench.commit(5)
+    assert (ticket.answered, bench.ends.end("t", 0)) == (False, 0)
+    seen = ticket.reply_future
+    ends: list[int] = []
+    seen.add_done_callback(lambda _: ends.append(bench.ends.end("t", 0)))
+    await asyncio.wait_for(seen, 5)
+    await asyncio.sleep(0)
+    assert ends == [5]
+
+
+async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
+    """Neither when it fails nor when the shard is read again."""
+    await bench.commit(5).reply_future
+    bench.store.error = StoreError("disk full")
+    refused = await bench.commit(9).reply_future
+    assert commit_error(refused) != 0
+    bench.store.error = None
+    await until(lambda: bench.shard.coordinator is not None)
+    assert bench.ends.end("t", 0) == 5
 
 
 async def test_reading_waits_for_what_was_written_before(bench: Bench) -> None:
@@ -149,7 +174,7 @@ async def joined(bench: Bench) -> None:
     ticket = bench.ask(join, 3)
 
     def is_answered() -> bool:
-        bench.runner.fire_due(bench.armed[-1])
+        bench.shard.fire_due(bench.armed[-1])
         return ticket.answered
 
     await until(is_answered)
@@ -179,7 +204,7 @@ async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
     await joined(bench)
     bench.store.error = StoreError("disk full")
     await bench.commit(5).reply_future
-    bench.runner.topic_changed("t", "grown")
+    bench.shard.topic_changed("t", "grown")
     bench.store.error = None
     await until(lambda: causes(bench)[1:] == ["topic_changed"])
 
@@ -187,7 +212,7 @@ async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
 async def test_a_topic_change_outlives_a_store_that_fails_right_after(bench: Bench) -> None:
     """The group was told, but that it was is forgotten with its memory."""
     await joined(bench)
-    bench.runner.topic_changed("t", "grown")
+    bench.shard.topic_changed("t", "grown")
     bench.store.error = StoreError("disk full")
     await bench.commit(5).reply_future
     bench.store.error = None
@@ -199,13 +224,13 @@ async def test_a_topic_change_outlives_a_store_that_fails_right_after(bench: Ben
 
 async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(bench: Bench) -> None:
     """To tell again that the former one was deleted must not delete the new one's offsets."""
-    bench.runner.topic_changed("t", "deleted")
-    bench.runner.topic_changed("t", "created")
+    bench.shard.topic_changed("t", "deleted")
+    bench.shard.topic_changed("t", "created")
     assert commit_error(await bench.commit(7).reply_future) == ErrorCode.NONE
     bench.store.error = StoreError("disk full")
     await bench.commit(8).reply_future
     bench.store.error = None
-    await until(lambda: bench.runner.coordinator is not None)
+    await until(lambda: bench.shard.coordinator is not None)
     assert await bench.committed() == 7
 
 
@@ -215,9 +240,9 @@ async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:
     bench.store.error = StoreError("the disk is full")
     answer = await bench.commit(6).reply_future
     assert commit_error(answer) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert bench.runner.coordinator is None
+    assert bench.shard.coordinator is None
     bench.store.error = None
-    await until(lambda: bench.runner.coordinator is not None)
+    await until(lambda: bench.shard.coordinator is not None)
     assert await bench.committed() == 5
 
 
@@ -247,7 +272,7 @@ async def test_a_fenced_shard_is_given_up(bench: Bench) -> None:
     assert commit_error(answer) == ErrorCode.NOT_COORDINATOR
     bench.store.error = None
     await asyncio.sleep(0.01)
-    assert bench.runner.coordinator is None
+    assert bench.shard.coordinator is None
     assert commit_error(await bench.commit(7).reply_future) == ErrorCode.NOT_COORDINATOR
 
 
@@ -258,15 +283,15 @@ async def test_a_bug_costs_the_memory_but_nothing_stored(bench: Bench) -> None:
     def stumble(_now_ms: int) -> Any:
         raise AssertionError("a bug")
 
-    bench.runner.run(stumble)
-    assert bench.runner.coordinator is None
-    await until(lambda: bench.runner.coordinator is not None)
+    bench.shard.run(stumble)
+    assert bench.shard.coordinator is None
+    await until(lambda: bench.shard.coordinator is not None)
     assert await bench.committed() == 5
 
 
 async def test_closing_answers_who_is_parked(bench: Bench) -> None:
     """And those that come later are sent to look elsewhere."""
-    await bench.runner.close()
+    await bench.shard.close()
     answer = await bench.answer(m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
@@ -274,15 +299,15 @@ async def test_closing_answers_who_is_parked(bench: Bench) -> None:
 async def test_a_refused_rebalance_changes_nothing(bench: Bench) -> None:
     """The operator is told why, and the shard goes on."""
     with pytest.raises(Refusal) as caught:
-        await bench.runner.force_rebalance("nobody")
+        await bench.shard.force_rebalance("nobody")
     assert caught.value.name == "group_not_found"
-    assert bench.runner.coordinator is not None
+    assert bench.shard.coordinator is not None
 
 
 async def test_deadlines_are_handed_on(bench: Bench) -> None:
     """The node has one timer for all shards; at least the sweep for old offsets is due some day."""
     await bench.commit(5).reply_future
-    assert bench.runner.next_deadline() in bench.armed
+    assert bench.shard.next_deadline() in bench.armed
 
 
 async def test_deadlines_of_what_was_read_back_are_handed_on(bench: Bench) -> None:
@@ -295,9 +320,32 @@ async def test_deadlines_of_what_was_read_back_are_handed_on(bench: Bench) -> No
     lease = await bench.store.claim(0, "node-1", "h:1", 0, 10_000)
     assert lease is not None
     successor = Bench(bench.store, lease)
-    await successor.runner.load()
-    assert successor.runner.next_deadline() in successor.armed
-    await successor.runner.close()
+    await successor.shard.load()
+    assert successor.shard.next_deadline() in successor.armed
+    await successor.shard.close()
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+async def test_step_that_fails_is_logged_without_what_variables_hold(
+    bench: Bench, style: str
+) -> None:
+    """Once, with its traceback; a password in a frame of it stays there."""
+
+    def fails(now_ms: int) -> Outcome:
+        password = "hunter" + str(now_ms * 0 + 2)
+        raise ValueError(f"a bug of {len(password)} letters")
+
+    stream = io.StringIO()
+    undo = configure("debug", style, stream)
+    try:
+        bench.shard.run(fails)
+        await until(lambda: bench.shard.coordinator is not None)
+    finally:
+        undo()
+    text = stream.getvalue()
+    assert text.count("Traceback") == 1
+    assert "in fails" in text
+    assert "hunter2" not in text
 
 
 async def test_an_empty_shard_recovers_nothing(bench: Bench) -> None:
@@ -315,12 +363,12 @@ async def test_what_a_node_knows_of_the_order_of_commits_outlives_the_shards_mem
             store,
             Clock(),
             make_ids=lambda _: RandomIds(),
-            make_catalogue=lambda: Catalogue(topics, RandomIds()),
+            make_catalogue=lambda ends: Catalogue(topics, RandomIds(), ends),
             observe=lambda _ts, _event: None,
         )
         await node.start()
-        (runner,) = node._runners  # noqa: SLF001  # whose lives these are
-        lives = [runner._make()._shard for _ in range(2)]  # noqa: SLF001
+        (shard,) = node.shards  # whose lives these are
+        lives = [shard._make()._shard for _ in range(2)]  # noqa: SLF001
         lives[0].commit_order.note("g", "a", 5)
         assert not lives[1].commit_order.admits("g", "a", 5)
         await node.stop()

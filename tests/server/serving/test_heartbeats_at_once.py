@@ -15,7 +15,7 @@ from coterie_protocol.journal import Event, MemberFenced, MemberGone
 from coterie_server.clock import Clock
 from coterie_server.group import Call, Config, Coordinator
 from coterie_server.ids import RandomIds
-from coterie_server.runner import ShardRunner
+from coterie_server.serving import GroupShard, Surroundings
 from coterie_server.store import MemoryStore
 from coterie_server.store.abc import Record
 
@@ -64,16 +64,16 @@ class Ticket:
 class Shard:
     """A shard with a group of one static member."""
 
-    def __init__(self, store: GatedStore, runner: ShardRunner, clock: SetClock) -> None:
+    def __init__(self, store: GatedStore, shard: GroupShard, clock: SetClock) -> None:
         self.store = store
-        self.runner = runner
+        self.shard = shard
         self.clock = clock
         self.member_id = ""
 
     def ask(self, message: Any, version: int) -> asyncio.Future[Any]:
         """Hand in a request."""
         ticket = Ticket()
-        self.runner.submit(ticket, Call(message, version, "client", "/127.0.0.1"))
+        self.shard.submit(ticket, Call(message, version, "client", "/127.0.0.1"))
         return ticket.reply_future
 
     async def form(self) -> None:
@@ -89,7 +89,7 @@ class Shard:
             protocols=(protocol,),
         )
         joined = self.ask(join, 5)
-        self.runner.fire_due(self.clock.ms)
+        self.shard.fire_due(self.clock.ms)
         self.member_id = (await joined).member_id
         sync = m.SyncGroupRequest(
             group_id="g", generation_id=1, member_id=self.member_id, assignments=()
@@ -129,37 +129,36 @@ async def shard(events: list[Event]) -> AsyncIterator[Shard]:
     async with GatedStore() as store:
         lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
         assert lease is not None
-        runner = ShardRunner(
+        served = GroupShard(
             lease,
-            store,
+            Surroundings(store, clock),
             lambda: Coordinator(Config(initial_rebalance_delay_ms=0), RandomIds(), {"t": 1}),
-            clock,
             observe=lambda _ts, event: events.append(event),
             arm=lambda _due_ms: None,
         )
-        await runner.load()
-        shard = Shard(store, runner, clock)
+        await served.load()
+        shard = Shard(store, served, clock)
         await shard.form()
         yield shard
         store.gate.set()
-        await runner.close()
+        await served.close()
 
 
 async def test_answered_at_once(shard: Shard) -> None:
     """A member of the present generation is told that all is well."""
-    assert shard.runner.hear(shard.heartbeat()) == m.HeartbeatResponse()
-    assert shard.runner.hear(shard.heartbeat(group_instance_id="i1")) == m.HeartbeatResponse()
+    assert shard.shard.hear(shard.heartbeat()) == m.HeartbeatResponse()
+    assert shard.shard.hear(shard.heartbeat(group_instance_id="i1")) == m.HeartbeatResponse()
 
 
 async def test_keeps_the_member_alive(shard: Shard, events: list[Event]) -> None:
     """Its session counts from the last heartbeat."""
     shard.clock.ms += SESSION_MS - 1
-    assert shard.runner.hear(shard.heartbeat()) is not None
+    assert shard.shard.hear(shard.heartbeat()) is not None
     shard.clock.ms += SESSION_MS - 1
-    shard.runner.fire_due(shard.clock.ms)
+    shard.shard.fire_due(shard.clock.ms)
     assert not any(isinstance(event, MemberGone) for event in events)
     shard.clock.ms += 1
-    shard.runner.fire_due(shard.clock.ms)
+    shard.shard.fire_due(shard.clock.ms)
     await asyncio.sleep(0.01)
     (gone,) = (event for event in events if isinstance(event, MemberGone))
     assert gone.silent_ms == SESSION_MS
@@ -180,23 +179,23 @@ async def test_others_go_the_long_way(
 ) -> None:
     """Whoever is not welcome is told why by a turn."""
     heartbeat = shard.heartbeat(**changes)
-    assert shard.runner.hear(heartbeat) is None
+    assert shard.shard.hear(heartbeat) is None
     assert (await shard.ask(heartbeat, 4)).error_code == error
 
 
 async def test_session_that_would_get_shorter(shard: Shard) -> None:
     """Its deadline may have to be moved, which takes a turn."""
-    assert shard.runner.hear(shard.heartbeat()) is not None
+    assert shard.shard.hear(shard.heartbeat()) is not None
     shard.clock.ms -= 1
-    assert shard.runner.hear(shard.heartbeat()) is None
+    assert shard.shard.hear(shard.heartbeat()) is None
     assert (await shard.ask(shard.heartbeat(), 4)).error_code == ErrorCode.NONE
-    assert shard.runner.hear(shard.heartbeat()) is not None
+    assert shard.shard.hear(shard.heartbeat()) is not None
 
 
 async def test_fencing_is_told(shard: Shard, events: list[Event]) -> None:
     """A process whose name somebody else has by now is fenced, and the journal has it."""
     heartbeat = shard.heartbeat(member_id="the former one", group_instance_id="i1")
-    assert shard.runner.hear(heartbeat) is None
+    assert shard.shard.hear(heartbeat) is None
     assert (await shard.ask(heartbeat, 4)).error_code == ErrorCode.FENCED_INSTANCE_ID
     assert any(isinstance(event, MemberFenced) for event in events)
 
@@ -205,17 +204,17 @@ async def test_waits_for_what_is_to_be_durable_first(shard: Shard) -> None:
     """While the shard is being written, a heartbeat is answered behind what is written."""
     shard.store.gate.clear()
     commit = shard.commit()
-    assert shard.runner.hear(shard.heartbeat()) is None
+    assert shard.shard.hear(shard.heartbeat()) is None
     heartbeat = shard.ask(shard.heartbeat(), 4)
     await asyncio.sleep(0.01)
     assert not heartbeat.done()
     shard.store.gate.set()
     await commit
     assert (await heartbeat).error_code == ErrorCode.NONE
-    assert shard.runner.hear(shard.heartbeat()) is not None
+    assert shard.shard.hear(shard.heartbeat()) is not None
 
 
 async def test_not_without_a_coordinator(shard: Shard) -> None:
     """A shard that is not served answers as it answers everything."""
-    await shard.runner.close()
-    assert shard.runner.hear(shard.heartbeat()) is None
+    await shard.shard.close()
+    assert shard.shard.hear(shard.heartbeat()) is None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from coterie_server.store import Lease, Store
 
-__all__ = ["Meter", "Pump"]
+__all__ = ["DurableQueue", "Meter"]
 
 
 class Meter(Protocol):
@@ -27,12 +27,13 @@ class Meter(Protocol):
         ...
 
 
-class Pump:
+class DurableQueue:
     """Appends records of one shard in order, and runs actions once all before them are durable.
 
     While one append is under way the next one gathers, so that a slow disk makes appends larger
-    and not more numerous.  An action with nothing before it runs at once.  After a failure
-    nothing that waited runs any more; `on_failure` is told, once.
+    and not more numerous.  An action with nothing before it runs at once.  After a failure, or
+    once `end` was called, nothing more is appended and nothing that waited runs any more;
+    `on_failure` is told of a failure, once.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Pump:
         self._durable = 0
         self._waiting: deque[tuple[int, Callable[..., None], tuple[object, ...]]] = deque()
         self._writer: asyncio.Task[None] | None = None
-        self._failed = False
+        self._has_ended = False
 
     @property
     def is_settled(self) -> bool:
@@ -62,7 +63,7 @@ class Pump:
 
     def put(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Hand in records."""
-        if self._failed:
+        if self._has_ended:
             return
         self._batch.extend(records)
         self._handed_in += 1
@@ -71,7 +72,7 @@ class Pump:
 
     def when_durable(self, action: Callable[..., None], *arguments: object) -> None:
         """Run an action as soon as all that was handed in before is durable."""
-        if self._failed:
+        if self._has_ended:
             return
         if self._durable == self._handed_in:
             action(*arguments)
@@ -79,9 +80,18 @@ class Pump:
             self._waiting.append((self._handed_in, action, arguments))
 
     async def settle(self) -> None:
-        """Wait until everything handed in is durable, or has failed."""
+        """Wait until no append is under way: all that was handed in is durable, or has failed."""
         while self._writer is not None:
             await asyncio.shield(self._writer)
+
+    def end(self) -> None:
+        """Append nothing more and run nothing more.
+
+        An append that is under way can't be taken back: `settle` tells when it has ended.
+        """
+        self._has_ended = True
+        self._batch.clear()
+        self._waiting.clear()
 
     async def _write(self) -> None:
         try:
@@ -105,9 +115,7 @@ class Pump:
             action(*arguments)
 
     def _fail(self, error: Exception) -> None:
-        self._failed = True
         if self._meter is not None:
             self._meter.store_failed()
-        self._batch.clear()
-        self._waiting.clear()
+        self.end()
         self._on_failure(error)

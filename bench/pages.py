@@ -1,0 +1,172 @@
+"""How long nobody is served while somebody looks at a node with very many groups.
+
+A server in this process, filled by its cores; whoever looks is a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import time
+from typing import Final
+
+import structlog
+
+from bench.support.measure import Effort
+from bench.support.report import Column, Report, Row
+from coterie_protocol import encode_request
+from coterie_protocol import messages as m
+from coterie_server.group import Call
+from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.settings import Settings
+
+__all__ = ["run"]
+
+_MEMBER_BYTES: Final = 100
+#: Reads what to ask for, and tells how large the answer was.
+_LOOKING: Final = """
+import socket, sys, urllib.request
+for line in sys.stdin:
+    how, where, what = line.split()
+    if how == "page":
+        with urllib.request.urlopen(what) as answer:
+            size = len(answer.read())
+    else:
+        with socket.create_connection(("127.0.0.1", int(where))) as s:
+            s.sendall(bytes.fromhex(what))
+            f = s.makefile("rb")
+            size = len(f.read(int.from_bytes(f.read(4))))
+    print(size, flush=True)
+"""
+
+
+class Watch:
+    """Looks at how long each turn of the loop takes."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._before_s = time.perf_counter()
+        self._turn()
+
+    def _turn(self) -> None:
+        now_s = time.perf_counter()
+        self.longest_s = max(self.longest_s, now_s - self._before_s)
+        self._before_s = now_s
+        self._next = asyncio.get_running_loop().call_soon(self._turn)
+
+    def stop(self) -> float:
+        """For how long the loop stood still, in milliseconds."""
+        self._next.cancel()
+        return self.longest_s * 1000
+
+
+class Looker:
+    """A process that looks at views."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls) -> Looker:
+        """Begin."""
+        pipe = asyncio.subprocess.PIPE
+        started = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _LOOKING, stdin=pipe, stdout=pipe
+        )
+        return cls(started)
+
+    async def measure(self, name: str, *words: str) -> Row:
+        """Look at something and tell what that took."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        gc.collect()
+        watch, began_s = Watch(), time.perf_counter()
+        process.stdin.write(f"{' '.join(words)}\n".encode())
+        size_bytes = int(await process.stdout.readline())
+        took_s, longest_ms = time.perf_counter() - began_s, watch.stop()
+        return Row("", (name, f"{took_s * 1000:.0f}", f"{size_bytes:,}", f"{longest_ms:.0f}"))
+
+    async def stop(self) -> None:
+        """End."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
+
+
+def _fill(server: Server, groups: int, members: int) -> None:
+    runners = server.node.shards  # far faster than over the wire
+    now_ms = server.clock.now_ms()
+    for number in range(groups):
+        group_id = f"group-{number:08}"
+        runner = runners[server.node._shard_of(group_id)]  # noqa: SLF001
+        assert runner.coordinator is not None
+        partition = m.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=1, committed_metadata=""
+        )
+        topic = m.OffsetCommitRequestTopic(name="t", partitions=(partition,))
+        message = m.OffsetCommitRequest(
+            group_id=group_id, generation_id_or_member_epoch=-1, member_id="", topics=(topic,)
+        )
+        runner.coordinator.handle(object(), Call(message, 7, "bench", "/127.0.0.1"), now_ms)
+    runner = runners[server.node._shard_of("large")]  # noqa: SLF001
+    assert runner.coordinator is not None
+    for number in range(members):
+        protocol = m.JoinGroupRequestProtocol(name="range", metadata=bytes(_MEMBER_BYTES))
+        join = m.JoinGroupRequest(
+            group_id="large",
+            session_timeout_ms=1_000_000,
+            rebalance_timeout_ms=1_000_000,
+            member_id="",
+            group_instance_id=f"worker-{number}",
+            protocol_type="bench",
+            protocols=(protocol,),
+        )
+        runner.coordinator.handle(object(), Call(join, 5, "bench", "/127.0.0.1"), now_ms)
+
+
+async def _bench(groups: int, members: int) -> list[Row]:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    options = ServerOptions(
+        settings=Settings(max_groups=groups + 1),
+        listen=Address("127.0.0.1", 0),
+        http=Address("127.0.0.1", 0),
+        topics={"t": 1},
+    )
+    async with Server(options) as server:
+        _fill(server, groups, members)
+        base, port = f"http://{server.http_address}", str(server.address.port)
+        looker = await Looker.start()
+        paths = ("/healthz", "/v1/groups", "/v1/groups?limit=10000", "/v1/groups/large", "/metrics")
+        rows = [await looker.measure(path, "page", "-", base + path) for path in paths]
+        for name, message, version in (
+            ("ListGroups", m.ListGroupsRequest(), 4),
+            ("DescribeGroups of the large", m.DescribeGroupsRequest(groups=("large",)), 5),
+        ):
+            frame = encode_request(message, version, 1, "bench").hex()
+            rows.append(await looker.measure(name, "request", port, frame))
+        await looker.stop()
+    return rows
+
+
+def run(effort: Effort) -> Report:
+    """Look at each view once."""
+    groups, members = (500, 50) if effort.quick else (100_000, 10_000)
+    before = structlog.get_config()
+    try:
+        rows = asyncio.run(_bench(groups, members))
+    finally:
+        structlog.configure(**before)
+    return Report(
+        title=f"Looking at {groups:,} groups, and at one of {members:,} members",
+        columns=(
+            Column("view", "View"),
+            Column("took_ms", "Took, ms"),
+            Column("size_bytes", "Bytes"),
+            Column("standstill_ms", "Nobody was served for, ms"),
+        ),
+        rows=tuple(rows),
+        notes=("The longest time between two turns of the event loop.",),
+    )

@@ -1,0 +1,85 @@
+"""Whether what a user hands over is async, as far as that can be told without calling it."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from coterie_client import checks
+from coterie_client.errors import ConfigurationError
+
+__all__ = ["is_async", "require_async"]
+
+_WANTED: Final = "an async function that takes a Partition"
+_AWAITABLE_GENERATOR: Final = inspect.CO_ITERABLE_COROUTINE
+
+
+def is_async(function: Any) -> bool:  # noqa: ANN401  # whatever was given
+    """Whether calling it makes a coroutine for certain."""
+    return inspect.iscoroutinefunction(_called(function))
+
+
+def require_async(work: Any) -> None:  # noqa: ANN401  # whatever was given
+    """Refuse work that can't be awaited whatever it does, or that can't be called.
+
+    A plain function may return a coroutine that something else has made, so whoever returns
+    anything is believed until it is called.  One that never returns anything is not: called in the
+    event loop, it would only block it.
+    """
+    if inspect.iscoroutine(work):
+        work.close()  # or Python warns, too, that it was never awaited
+        raise ConfigurationError(
+            f"work must be {_WANTED}, got a coroutine: hand over the function without calling it"
+        )
+    if not callable(work):
+        checks.must_be("work", _WANTED, work)
+    function = _called(work)
+    code = function.__code__ if isinstance(function, FunctionType) else None
+    # What `types.coroutine` makes of a generator can be awaited.
+    if code is not None and not code.co_flags & (inspect.CO_COROUTINE | _AWAITABLE_GENERATOR):
+        if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+            checks.must_be("work", f"{_WANTED}, and not a generator", work)
+        if _returns_nothing(code):
+            checks.must_be("work", f"{_WANTED}, and not a plain function", work)
+    try:
+        inspect.signature(work).bind(object())
+    except TypeError as error:
+        raise ConfigurationError(
+            f"work must be {_WANTED}, and this one can't be called with it: {error}"
+        ) from None
+    except ValueError:  # written in C, without a signature
+        return
+
+
+def _called(function: Any) -> Any:  # noqa: ANN401
+    """The function that runs in the end: without partials, of a bound method or of a `__call__`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function) and not inspect.isclass(function):
+        function = getattr(type(function), "__call__", function)  # noqa: B004
+    return getattr(function, "__func__", function)
+
+
+def _returns_nothing(code: CodeType) -> bool:
+    """Whether a function ends with None, or not at all, whatever path it takes.
+
+    A value is returned as None if the instruction before is what put None there, and if no jump
+    leads past that.
+    """
+    before: dis.Instruction | None = None
+    for each in dis.get_instructions(code):
+        if each.opname == "RETURN_CONST":  # Python 3.12 and 3.13
+            if each.argval is not None:
+                return False
+        elif each.opname == "RETURN_VALUE" and (
+            each.is_jump_target
+            or before is None
+            or before.opname != "LOAD_CONST"
+            or before.argval is not None
+        ):
+            return False
+        before = each
+    return True

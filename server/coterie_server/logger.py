@@ -1,0 +1,68 @@
+"""The server's loggers.
+
+The daemon configures structlog, and so may an application that runs a coordinator inside of it, as
+tests do; then lines go there, with tracebacks as text.  Where nobody has, they go to the standard
+library's loggers `coterie_server...`: structlog would print all of them, with what every variable
+holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from functools import partial
+from typing import Any, Final, cast
+
+import structlog
+from structlog.typing import EventDict
+
+__all__ = ["get_logger"]
+
+_render: Final = structlog.processors.KeyValueRenderer()
+
+
+def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+    """The logger of a module; whether structlog is configured is looked up with each line."""
+    return cast(structlog.stdlib.BoundLogger, _Logger(name))
+
+
+class _Logger:
+    """Stands for one logger of structlog's, or for another."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._plain = structlog.wrap_logger(
+            logging.getLogger(name),
+            processors=[structlog.stdlib.filter_by_level, _for_logging],
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # any method of a logger
+        if structlog.is_configured():
+            return partial(_to_structlog, structlog.get_logger(self._name), name)
+        return getattr(self._plain, name)
+
+
+def _to_structlog(
+    logger: Any,  # noqa: ANN401  # whatever the application makes of it
+    severity: str,
+    event: str,
+    **details: Any,  # noqa: ANN401
+) -> None:
+    """Write a line; a traceback goes along as text, lest a formatter show what variables hold."""
+    error = details.pop("exc_info", None)
+    if severity == "exception":
+        severity, error = "error", sys.exception()
+    if error is not None:
+        details["exception"] = "".join(traceback.format_exception(error)).rstrip()
+    getattr(logger, severity)(event, **details)
+
+
+def _for_logging(
+    logger: object, method: str, event: EventDict
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The arguments of the standard library's method."""
+    text, exc_info = event.pop("event"), event.pop("exc_info", None)
+    details = {"exc_info": exc_info}
+    return (f"{text} %s", str(_render(logger, method, event))) if event else (text,), details

@@ -1,0 +1,22 @@
+"""Shards being served: leases, lives, and queues of what is durable before anybody hears of it."""
+
+from coterie_server.serving.groups import GroupShard
+from coterie_server.serving.leases import LeaseKeeper, ShardsTakenError, Terms, Trust
+from coterie_server.serving.queue import DurableQueue, Meter
+from coterie_server.serving.shard import ServedShard, Surroundings
+from coterie_server.serving.topics import CATALOGUE_SHARD, CatalogueShard, TopicCounts
+
+__all__ = [
+    "CATALOGUE_SHARD",
+    "CatalogueShard",
+    "DurableQueue",
+    "GroupShard",
+    "LeaseKeeper",
+    "Meter",
+    "ServedShard",
+    "ShardsTakenError",
+    "Surroundings",
+    "Terms",
+    "TopicCounts",
+    "Trust",
+]

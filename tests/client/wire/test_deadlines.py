@@ -1,0 +1,80 @@
+"""Timeouts end what takes too long, and nothing whose answer has arrived."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from coterie_client.wire.deadlines import SECOND_LOOK_S, time_limit, wait_for_task
+from coterie_testing.virtual import Process, World
+
+TIMEOUT_S = 5.0
+
+
+async def limited(answer: asyncio.Future[str]) -> str:
+    """Wait for an answer within a limit."""
+    try:
+        async with time_limit(TIMEOUT_S):
+            return await answer
+    except TimeoutError:
+        return "too late"
+
+
+async def watched(answer: asyncio.Future[str]) -> str:
+    """Wait for a task that waits for an answer."""
+
+    async def wait() -> str:
+        return await answer
+
+    task = asyncio.ensure_future(wait())
+    await wait_for_task(task, TIMEOUT_S)
+    if task.done():
+        return task.result()
+    task.cancel()
+    return "too late"
+
+
+@pytest.fixture
+def process() -> Process:
+    """Return a process in a world of its own."""
+    return Process(World(), "p")
+
+
+Wait = Callable[[asyncio.Future[str]], Coroutine[Any, Any, str]]
+
+ways = pytest.mark.parametrize("wait", [limited, watched])
+
+
+@ways
+def test_in_time(process: Process, wait: Wait) -> None:
+    """What ends before its time is up ends as it does, and leaves nothing behind."""
+    answer: asyncio.Future[str] = process.create_future()
+    process.call_later(TIMEOUT_S - 0.1, answer.set_result, "here")
+    assert process.world.run_in(process, wait(answer)) == "here"
+    process.world.run(10.0)
+    assert process.errors == []
+
+
+@ways
+def test_too_late(process: Process, wait: Wait) -> None:
+    """What never comes is waited for as long as was said, and hardly any longer."""
+    answer: asyncio.Future[str] = process.create_future()
+    assert process.world.run_in(process, wait(answer)) == "too late"
+    assert process.time() == pytest.approx(TIMEOUT_S + SECOND_LOOK_S)
+
+
+@ways
+def test_arrived_during_a_pause(process: Process, wait: Wait) -> None:
+    """The time is up when the process goes on, and the answer is there."""
+    answer: asyncio.Future[str] = process.create_future()
+    task = process.create_task(wait(answer))
+    process.world.run(1.0)
+    process.pause()
+    process.world.after(1.0, lambda: process.arrive(answer.set_result, "here"))
+    process.world.run(20.0)
+    process.resume()
+    process.world.run(1.0)
+    assert task.result() == "here"

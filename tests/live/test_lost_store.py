@@ -1,0 +1,210 @@
+"""A daemon whose store is damaged, swapped or deleted says so, and never answers as if it were not.
+
+The store's own tests try more kinds of damage; these see what an operator sees.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import urllib.error
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
+from tests.live.daemon import Daemon, DaemonError, eventually
+from tests.live.wire import Wire, run
+
+GROUPS = 40
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon of its own, which a test may leave in any state."""
+    daemon = Daemon(tmp_path, topics={"t": 1}, settings={"shard.lease.ms": 3000})
+    daemon.start()
+    yield daemon
+    daemon.kill()
+
+
+async def _commit(port: int, group: str, offset: int) -> ErrorCode:
+    partition = m.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=None
+    )
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=(partition,))
+    wire = await Wire.open(port)
+    answer = await wire.ask(m.OffsetCommitRequest(group_id=group, topics=(topic,)), 7)
+    wire.close()
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def commit(daemon: Daemon, group: str, offset: int) -> ErrorCode:
+    """Commit as somebody who is in no generation."""
+    return run(_commit(daemon.port, group, offset))
+
+
+def fill(daemon: Daemon) -> None:
+    """Commit something in each of many groups."""
+    for number in range(GROUPS):
+        assert commit(daemon, f"g{number}", number) == ErrorCode.NONE
+
+
+def refused(daemon: Daemon) -> str:
+    """What it says as it does not start."""
+    with pytest.raises(DaemonError, match="exited with 1") as caught:
+        daemon.start()
+    return str(caught.value)
+
+
+def readiness(daemon: Daemon) -> str:
+    """Why it is not ready; empty if it is."""
+    try:
+        daemon.get("/readyz")
+    except urllib.error.HTTPError as error:
+        said: str = json.loads(error.read())["message"]
+        return said
+    return ""
+
+
+def store_of(daemon: Daemon, suffix: str = "") -> Path:
+    """One of the store's files."""
+    return daemon.data_dir / f"coterie.db{suffix}"
+
+
+def test_a_damaged_log_stops_the_next_start(daemon: Daemon) -> None:
+    """A log of which the second half is gone is no older truth; there is a way on."""
+    fill(daemon)
+    daemon.kill()
+    log = store_of(daemon, "-wal")
+    size = log.stat().st_size
+    with log.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(os.urandom(size // 2))
+    said = refused(daemon)
+    assert "has lost what was acknowledged" in said
+    assert "--accept-data-loss" in said
+    assert "has lost" in refused(daemon)  # the first refusal took nothing away
+
+
+def test_the_journal_knows_more_than_an_older_store(daemon: Daemon) -> None:
+    """Also where nothing beside the store says how far it had come."""
+    assert commit(daemon, "g", 1) == ErrorCode.NONE
+    daemon.stop()
+    backup = daemon.data_dir / "backup"
+    shutil.copy(store_of(daemon), backup)
+    daemon.start()
+    assert commit(daemon, "g", 2) == ErrorCode.NONE
+    daemon.stop()
+    shutil.copy(backup, store_of(daemon))
+    store_of(daemon, "-mark").unlink()
+    said = refused(daemon)
+    assert "by the journal, the offset of group 'g' for t[0] is an older one" in said
+
+
+def test_a_loss_that_is_accepted_is_one_for_all_groups(tmp_path: Path) -> None:
+    """No generation comes twice, and the next start needs no word."""
+    daemon = Daemon(tmp_path, topics={"t": 1})
+    with daemon:
+        fill(daemon)
+    store_of(daemon).unlink()
+    said = refused(daemon)
+    assert "is gone" in said
+    accepting = Daemon(tmp_path, topics={"t": 1}, arguments=("--accept-data-loss",))
+    with accepting:
+        run(_form(accepting.port))
+        assert accepting.group("fresh")["generation"] > 1_000_000
+    with daemon:
+        assert readiness(daemon) == ""
+
+
+async def _form(port: int) -> None:
+    """Have a group with a member."""
+    wire = await Wire.open(port)
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
+    join = m.JoinGroupRequest(
+        group_id="fresh",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(protocol,),
+    )
+    assert (await wire.ask(join, 3)).error_code == ErrorCode.NONE
+    wire.close()
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_a_store_that_is_deleted_is_noticed(daemon: Daemon, suffix: str) -> None:
+    """At the next write by whoever writes, within seconds by whoever looks."""
+    assert commit(daemon, "g", 1) == ErrorCode.NONE
+    assert readiness(daemon) == ""
+    store_of(daemon, suffix).unlink()
+    assert commit(daemon, "g", 2) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "is gone" in readiness(daemon) or "can't be served" in readiness(daemon)
+
+
+def test_a_store_that_is_deleted_is_noticed_though_nobody_writes(daemon: Daemon) -> None:
+    """The leases on its shards have to be renewed."""
+    store_of(daemon).unlink()
+    eventually(lambda: "is gone" in readiness(daemon), "the daemon takes itself for ready", 10)
+
+
+def test_one_store_is_one_process_of_a_name(daemon: Daemon, tmp_path: Path) -> None:
+    """Two data directories keep nobody from naming the same store."""
+    store = f"sqlite:{store_of(daemon)}"
+    other = Daemon(tmp_path / "other", arguments=("--store", store))
+    with pytest.raises(DaemonError, match=r"in use as node-1 by process \d+"):
+        other.start()
+    assert commit(daemon, "g", 1) == ErrorCode.NONE
+
+
+def test_a_daemon_that_lost_its_shards_answers_for_none_of_them(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """It was suspended for longer than its leases last, and another one took them."""
+    assert commit(daemon, "g", 1) == ErrorCode.NONE
+    os.kill(daemon.process.pid, signal.SIGSTOP)
+    store = f"sqlite:{store_of(daemon)}"
+    other = Daemon(tmp_path / "other", arguments=("--store", store), settings={"node.id": 2})
+    try:
+        eventually(lambda: _starts(other), "the leases never end", 30)
+        assert commit(other, "g", 2) == ErrorCode.NONE
+        os.kill(daemon.process.pid, signal.SIGCONT)
+        assert run(_beat(daemon.port)) == ErrorCode.NOT_COORDINATOR
+        assert run(_fetch(daemon.port)) == (ErrorCode.NOT_COORDINATOR, -1)
+        assert commit(daemon, "g", 3) == ErrorCode.NOT_COORDINATOR
+        assert "can't be served" in readiness(daemon)
+        assert run(_fetch(other.port)) == (ErrorCode.NONE, 2)
+    finally:
+        os.kill(daemon.process.pid, signal.SIGCONT)
+        other.kill()
+
+
+def _starts(daemon: Daemon) -> bool:
+    try:
+        daemon.start()
+    except DaemonError:
+        return False
+    return True
+
+
+async def _beat(port: int) -> ErrorCode:
+    wire = await Wire.open(port)
+    beat = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    answer = await wire.ask(beat, 4)
+    wire.close()
+    return ErrorCode(answer.error_code)
+
+
+async def _fetch(port: int) -> tuple[ErrorCode, int]:
+    wire = await Wire.open(port)
+    asked = m.OffsetFetchRequestTopic(name="t", partition_indexes=(0,))
+    answer = await wire.ask(m.OffsetFetchRequest(group_id="g", topics=(asked,)), 5)
+    wire.close()
+    offset = answer.topics[0].partitions[0].committed_offset if answer.topics else -1
+    return ErrorCode(answer.error_code), offset

@@ -1,0 +1,350 @@
+"""Reading if and only if there is room, whatever happens in whatever order."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from coterie_server.net import CloseReason, Exchange, Limits, Listener
+from coterie_server.net.hanging_up import has_hung_up
+from tests.server.net.doubles import Parking, Room, heartbeat, ok, until
+
+SECOND_MS = 1_000
+#: A frame that announces more than any request may have.
+BAD_SIZE = b"\x7f\xff\xff\xff"
+#: What ends a connection is rare, or most of them would see little before.
+RARELY = st.integers(0, 5).map(lambda number: (number + 3) % 6)
+
+
+class Slowly:
+    """A handler that takes what time it likes; the test answers when it likes."""
+
+    def __init__(self) -> None:
+        self.passed_s = 0.0
+        self.cost_s = 0.0
+        self.at_once = False
+        self.exchanges: list[Exchange] = []
+        self.open: list[Exchange] = []
+        self.forgotten: list[Exchange] = []
+
+    def handle(self, exchange: Exchange) -> None:
+        """Keep the exchange, or answer it."""
+        self.passed_s += self.cost_s
+        self.exchanges.append(exchange)
+        self.open.append(exchange)
+        exchange.when_gone(self.forgotten.append)
+        if self.at_once:
+            self.answer(len(self.open) - 1)
+
+    def answer(self, index: int) -> None:
+        """Reply to one of those that wait."""
+        exchange = self.open.pop(index)
+        exchange.reply(ok(exchange.request.correlation_id))
+
+
+class AnyInterleaving(RuleBasedStateMachine):
+    """One connection, and all that may happen to it.
+
+    What must hold is said of what can be seen from outside: what the client sent, what the handler
+    got, what the transport was told.
+    """
+
+    @initialize(in_flight_max=st.integers(1, 6))
+    def begin(self, in_flight_max: int) -> None:
+        """Let a client in."""
+        self.limit = in_flight_max
+        self.handler = Slowly()
+        self.room = Room(
+            self.handler,
+            Limits(
+                max_requests_in_flight=in_flight_max,
+                write_buffer_high_bytes=30,
+                write_buffer_max_bytes=200,
+                drain_timeout_ms=20_000,
+                frame_timeout_ms=20_000,
+            ),
+        )
+        self.room.registry.stopwatch = lambda: self.handler.passed_s
+        self.visit = self.room.visit()
+        self.wire = b""
+        self.whole = 0
+        self.rest = b""
+        self.sent = 0
+        self.is_bad = False
+        self.was_lost = False
+
+    # -- what the client does
+
+    @rule(
+        requests=st.integers(1, 8),
+        cost_ms=st.sampled_from([12, 4, 0]),
+        at_once=st.sampled_from([0, 1]),
+    )
+    def write(self, requests: int, cost_ms: int, at_once: int) -> None:
+        """Put requests on the wire; how long they take is said as well."""
+        self.handler.cost_s, self.handler.at_once = cost_ms / 1000, bool(at_once)
+        for _ in range(requests):
+            self.wire += heartbeat(self.sent)
+            self.sent += 1
+
+    @rule(luck=RARELY)
+    def write_nonsense(self, luck: int) -> None:
+        """Put what is no request on the wire; nothing behind it counts."""
+        if not luck:
+            self.wire += BAD_SIZE
+
+    @precondition(lambda self: self.wire and not self.visit.transport.closing)
+    @rule(share=st.sampled_from([1.0, 1.0, 0.9, 0.5, 0.1]))
+    def arrive(self, share: float) -> None:
+        """Some of the wire arrives.
+
+        Also while nothing is read: what the loop had in its hands when it was told comes still.
+        """
+        count = max(1, int(len(self.wire) * share))
+        piece, self.wire = self.wire[:count], self.wire[count:]
+        self._account(piece)
+        self.visit.send(piece)
+
+    def _account(self, piece: bytes) -> None:
+        if self.is_bad:
+            return
+        self.rest += piece
+        frame_bytes = len(heartbeat(0))
+        while len(self.rest) >= frame_bytes and not self.rest.startswith(BAD_SIZE):
+            self.rest, self.whole = self.rest[frame_bytes:], self.whole + 1
+        self.is_bad = self.rest.startswith(BAD_SIZE)
+
+    @rule()
+    def stop_reading(self) -> None:
+        """The client reads nothing any more."""
+        self.visit.transport.flowing = False
+
+    @rule()
+    def read(self) -> None:
+        """The client reads all that there is, from now on."""
+        self.visit.transport.drain()
+        self.visit.transport.flowing = True
+
+    @rule(luck=RARELY)
+    def hang_up(self, luck: int) -> None:
+        """The client closes; if it is read from, that shows at once."""
+        if luck:
+            return
+        self.visit.transport.hung_up = True
+        if self.visit.transport.reading and not self.visit.transport.closing:
+            self.visit.connection.eof_received()
+            self.visit.transport.closing = True
+
+    # -- what the server does
+
+    @rule()
+    def turn(self) -> None:
+        """Let the loop turn."""
+        self.room.turn()
+
+    @precondition(lambda self: self.handler.open)
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        """Reply to any of the requests that wait."""
+        self.handler.answer(data.draw(st.integers(0, len(self.handler.open) - 1)))
+
+    @rule(wait_ms=st.sampled_from([1, SECOND_MS, 5 * SECOND_MS]))
+    def sweep(self, wait_ms: int) -> None:
+        """Let time pass; a close that nobody was told of shows after a second."""
+        transport = self.visit.transport
+        must_show = transport.hung_up and not (transport.reading or self.room.waiting)
+        self.room.pass_time(wait_ms)
+        if must_show and wait_ms >= SECOND_MS:
+            assert transport.closing
+
+    @rule(luck=RARELY)
+    def stop(self, luck: int) -> None:
+        """Shut the server down."""
+        if not luck:
+            self.room.registry.stop()
+
+    @precondition(lambda self: self.visit.transport.closing and not self.was_lost)
+    @rule()
+    def lose(self) -> None:
+        """The loop tells of the end."""
+        self.was_lost = True
+        self.visit.lose()
+
+    # -- what holds after each of these
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has begun to close."""
+        return not self.visit.transport.closing
+
+    @invariant()
+    def reads_if_there_is_room(self) -> None:
+        """Reading if and only if nothing is left over, room is left, and the client reads too."""
+        if self.is_open:
+            transport, stopping = self.visit.transport, self.room.registry.stopping
+            behind = len(transport.unsent) > 30
+            left_over = self.whole - len(self.handler.exchanges) > 0 or self.is_bad
+            full = self.visit.connection.in_flight >= self.limit
+            assert transport.reading == (not (left_over or full or behind or stopping))
+
+    @invariant()
+    def what_can_be_done_is_under_way(self) -> None:
+        """What could be worked off waits for nothing but the loop's next turn."""
+        if self.is_open and not self.room.registry.stopping:
+            behind = len(self.visit.transport.unsent) > 30
+            left_over = self.whole - len(self.handler.exchanges) > 0 or self.is_bad
+            full = self.visit.connection.in_flight >= self.limit
+            assert self.room.waiting <= 1
+            assert self.room.waiting or not left_over or full or behind
+
+    @invariant()
+    def in_flight_is_what_it_says(self) -> None:
+        """As many are in flight as were handled and not sent, and never too many."""
+        if self.is_open:
+            unsent = len(self.handler.exchanges) - len(self.visit.answered_or_written())
+            assert self.visit.connection.in_flight == unsent <= self.limit
+
+    @invariant()
+    def order_is_kept(self) -> None:
+        """Requests are handled in the order in which they came, each once, and so answered."""
+        numbers = [exchange.request.correlation_id for exchange in self.handler.exchanges]
+        assert numbers == [*range(len(numbers))]
+        written = self.visit.answered_or_written()
+        assert written == [*range(len(written))]
+
+    @invariant()
+    def closing_server_waits_for_answers_only(self) -> None:
+        """A server that stops closes a connection as soon as nothing is in flight."""
+        if self.room.registry.stopping and self.is_open:
+            assert self.visit.connection.in_flight
+
+    @invariant()
+    def what_is_gone_is_forgotten(self) -> None:
+        """Each exchange that nobody answered is given back when its connection goes."""
+        forgotten = {id(exchange) for exchange in self.handler.forgotten}
+        assert len(forgotten) == len(self.handler.forgotten)
+        if self.visit.connection.gone:
+            waiting = {id(exchange) for exchange in self.handler.open}
+            assert waiting <= forgotten
+        else:
+            assert not forgotten
+
+
+AnyInterleaving.TestCase.settings = settings(
+    max_examples=300, stateful_step_count=40, deadline=None
+)
+TestAnyInterleaving = AnyInterleaving.TestCase
+
+
+class Dawdling(Parking):
+    """A handler that parks all requests, and takes four milliseconds for each."""
+
+    passed_s = 0.0
+
+    def handle(self, exchange: Exchange) -> None:
+        """Keep it."""
+        self.passed_s += 0.004
+        super().handle(exchange)
+
+
+def test_pipeline_longer_than_a_turn_with_its_first_request_parked() -> None:
+    """All requests are taken in, and reading goes on, though no answer has left yet."""
+    handler = Dawdling()
+    room = Room(handler)
+    room.registry.stopwatch = lambda: handler.passed_s
+    visit = room.visit()
+    visit.send(b"".join(heartbeat(number) for number in range(4)))
+    assert not visit.transport.reading
+    room.turn()
+    assert visit.transport.reading
+    visit.send(heartbeat(4))
+    assert len(handler.exchanges) == 5
+
+
+def test_close_is_seen_though_nothing_is_read() -> None:
+    """With as many requests parked as may be, the client goes; so does all that it left."""
+    room = Room(handler := Parking(), Limits(max_requests_in_flight=2))
+    visit = room.visit()
+    visit.send(heartbeat(0) + heartbeat(1))
+    visit.transport.hung_up = True
+    room.pass_time(SECOND_MS)
+    assert visit.transport.closing
+    assert all(exchange.abandoned for exchange in handler.exchanges)
+    visit.lose()
+    assert room.registry.stats().closed[CloseReason.PEER] == 1
+
+
+def test_client_that_stays_is_not_closed() -> None:
+    """A long wait at the limit closes nothing; the client is looked for each second."""
+    room = Room(Parking(), Limits(max_requests_in_flight=1))
+    visit = room.visit()
+    visit.send(heartbeat(0))
+    for _ in range(1000):
+        room.pass_time(SECOND_MS)
+    assert not visit.transport.closing
+    visit.transport.hung_up = True
+    room.pass_time(SECOND_MS)
+    assert visit.transport.closing
+
+
+def test_requests_before_a_close_are_worked_off() -> None:
+    """A pipeline that waits for its turn only is handled, though its client has closed since."""
+    handler = Dawdling()
+    room = Room(handler)
+    room.registry.stopwatch = lambda: handler.passed_s
+    visit = room.visit()
+    visit.send(b"".join(heartbeat(number) for number in range(4)))
+    visit.transport.hung_up = True
+    room.pass_time(SECOND_MS)
+    room.turn()
+    assert len(handler.exchanges) == 4
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("unread", [b"", heartbeat(1)], ids=["at the end", "with bytes unread"])
+async def test_close_of_a_real_client_is_seen(unread: bytes) -> None:
+    """Over a real socket, also with bytes before the close that were not read."""
+    listener = Listener(
+        handler := Parking(), Limits(max_requests_in_flight=1), sweep_interval_s=0.01
+    )
+    await listener.start("127.0.0.1", 0)
+    try:
+        _, writer = await asyncio.open_connection(*listener.addresses[0])
+        writer.write(heartbeat(0))
+        await until(lambda: len(handler.exchanges) == 1)
+        writer.write(unread)
+        await writer.drain()
+        writer.close()
+        await until(lambda: handler.exchanges[0].abandoned)
+    finally:
+        await listener.close(0)
+
+
+class Bare(asyncio.Transport):
+    """A transport of nothing but a socket."""
+
+    def __init__(self, connected: Any) -> None:
+        super().__init__({"socket": connected})
+
+
+def test_open_and_closed_sockets_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system does not tell of a close by itself, looking at the next byte does."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(0)
+    for tells in (True, False):
+        if not tells:
+            monkeypatch.setattr("coterie_server.net.hanging_up._CLOSED", 0)
+        assert not has_hung_up(Bare(ours))
+    theirs.close()
+    assert has_hung_up(Bare(ours))
+    monkeypatch.undo()
+    assert has_hung_up(Bare(ours))
+    ours.close()
+    assert not has_hung_up(Bare(ours))
+    assert not has_hung_up(Bare(None))

@@ -1,0 +1,194 @@
+"""A node acts as the owner of its shards only while nobody else can be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+import pytest_asyncio
+
+from coterie_server.serving import LeaseKeeper, ShardsTakenError, Terms, Trust
+from coterie_server.serving import leases as leases_module
+from coterie_server.store import Lease, MemoryStore, StoreError
+
+pytestmark = pytest.mark.asyncio
+
+TTL_MS = 9_000
+
+
+class Time:
+    """Time that passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.s = 1_000.0
+
+    def ms(self) -> int:
+        """The same for the store."""
+        return int(self.s * 1000)
+
+
+class MoodyStore(MemoryStore):
+    """A store that renews no leases when it is told not to, or takes its time."""
+
+    error: Exception | None = None
+    gate: asyncio.Event | None = None
+
+    async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
+        """Renew, or not."""
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return await super().renew(leases, now_ms, ttl_ms)
+
+
+class Tenant:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def lost(self, shard: int) -> None:
+        """Note it."""
+        self.told.append(f"lost {shard}")
+
+    def gained(self, lease: Lease) -> None:
+        """Note it."""
+        self.told.append(f"gained {lease.shard}")
+
+    def confirmed(self) -> None:
+        """Note it."""
+        self.told.append("confirmed")
+
+    def doubted(self) -> None:
+        """Note it."""
+        self.told.append("doubted")
+
+
+class Bench:
+    """A keeper of three shards."""
+
+    def __init__(self, store: MoodyStore) -> None:
+        self.time, self.store, self.tenant = Time(), store, Tenant()
+        self.trust = Trust(lambda: self.time.s)
+        terms = Terms("node-1", "one:9092", TTL_MS)
+        self.keeper = LeaseKeeper(store, terms, self.trust, self.time.ms, self.tenant)
+
+    async def renewed(self) -> list[str]:
+        """What is told when the keeper is asked to look after the leases."""
+        self.tenant.told.clear()
+        self.trust.doubt()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return self.tenant.told
+
+    async def steal(self, shard: int, ttl_ms: int = TTL_MS) -> None:
+        """Have another node take a shard, as it may once the lease has run out."""
+        taken = await self.store.claim(shard, "node-2", "two:9092", self.time.ms(), ttl_ms)
+        assert taken is not None
+
+
+@pytest_asyncio.fixture
+async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+    """A keeper at work."""
+    monkeypatch.setattr(leases_module, "_RETRY_S", 3_600.0)
+    async with MoodyStore() as store:
+        bench = Bench(store)
+        await bench.keeper.claim_all(range(3))
+        bench.keeper.start()
+        yield bench
+        await bench.keeper.stop()
+
+
+async def test_trust_ends_before_the_lease_does(bench: Bench) -> None:
+    """A tenth before: by then nobody else can have the shards, whatever clocks do."""
+    bench.time.s += TTL_MS * 0.9 / 1000 - 0.001
+    assert bench.trust.holds
+    bench.time.s += 0.002
+    assert not bench.trust.holds
+
+
+async def test_trust_counts_from_before_the_store_was_asked(bench: Bench) -> None:
+    """An answer that took long is worth less."""
+    bench.store.gate = asyncio.Event()
+    asking = asyncio.ensure_future(bench.renewed())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    bench.time.s += 5.0
+    bench.store.gate.set()
+    assert await asking == ["confirmed"]
+    bench.time.s += TTL_MS * 0.9 / 1000 - 5.0 + 0.001
+    assert not bench.trust.holds
+
+
+async def test_a_renewal_restores_trust(bench: Bench) -> None:
+    """After a pause in which nobody else claimed the shards, the node goes on."""
+    bench.time.s += 60.0
+    assert not bench.trust.holds
+    assert await bench.renewed() == ["confirmed"]
+    assert bench.trust.holds
+
+
+async def test_a_shard_that_somebody_took_is_lost_at_once(bench: Bench) -> None:
+    """And the others stay."""
+    bench.time.s += 60.0
+    await bench.steal(1)
+    assert await bench.renewed() == ["lost 1", "confirmed"]
+
+
+async def test_a_shard_that_nobody_holds_any_more_is_taken_back(bench: Bench) -> None:
+    """But not before its new owner's lease has ended."""
+    bench.time.s += 60.0
+    await bench.steal(1)
+    await bench.renewed()
+    bench.time.s += 5.0
+    assert await bench.renewed() == ["confirmed"]
+    bench.time.s += 5.0
+    assert await bench.renewed() == ["confirmed", "gained 1"]
+
+
+async def test_a_process_of_the_same_name_is_another_one_all_the_same(bench: Bench) -> None:
+    """Two processes that take their shards from each other would never end."""
+    usurper = await bench.store.claim(1, "node-1", "one:9092", bench.time.ms(), TTL_MS)
+    assert usurper is not None
+    assert await bench.renewed() == ["lost 1", "confirmed"]
+
+
+async def test_a_store_that_fails_leaves_doubt(bench: Bench) -> None:
+    """It is said, and it is over when the store works again."""
+    bench.store.error = StoreError("the disk is full")
+    assert await bench.renewed() == ["doubted"]
+    assert bench.keeper.trouble == "the disk is full"
+    bench.store.error = None
+    assert await bench.renewed() == ["confirmed"]
+    assert bench.keeper.trouble == ""
+
+
+async def test_a_store_that_does_not_answer_leaves_doubt(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to wait for as long as the store does."""
+    real = asyncio.wait
+
+    async def impatient(tasks: Iterable[asyncio.Future[object]], timeout: float) -> object:  # noqa: ASYNC109  # asyncio's own
+        assert timeout > 0
+        return await real(set(tasks), timeout=0)
+
+    monkeypatch.setattr(asyncio, "wait", impatient)
+    bench.store.gate = asyncio.Event()
+    assert "doubted" in await bench.renewed()
+    assert "does not answer" in bench.keeper.trouble
+    bench.store.gate.set()
+    assert "confirmed" in await bench.renewed()
+    monkeypatch.undo()
+
+
+async def test_shards_of_another_node_are_left_to_it() -> None:
+    """All of them, and what could be had is given up."""
+    async with MoodyStore() as store:
+        bench = Bench(store)
+        await bench.steal(2)
+        with pytest.raises(ShardsTakenError, match="in use by node-2 at two:9092"):
+            await bench.keeper.claim_all(range(3))
+        assert [lease.shard for lease in await store.leases()] == [2]

@@ -1,0 +1,218 @@
+"""A shard's lives: nothing of a former one reaches into the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import Event
+from coterie_server.clock import Clock
+from coterie_server.group import Call, Config, Coordinator
+from coterie_server.ids import RandomIds
+from coterie_server.serving import GroupShard, Surroundings
+from coterie_server.serving import shard as shard_module
+from coterie_server.store import Lease, MemoryStore
+from coterie_server.store.abc import KeptRecord, Record
+
+pytestmark = pytest.mark.asyncio
+
+
+class SlowStore(MemoryStore):
+    """A store whose appends wait until they are let go, one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_slow = False
+        self.waiting: list[asyncio.Event] = []
+        self.loads = 0
+
+    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+        """Wait to be let go."""
+        if self.is_slow:
+            gate = asyncio.Event()
+            self.waiting.append(gate)
+            await gate.wait()
+        await super().append(shard, epoch, records)
+
+    async def load(self, shard: int) -> list[KeptRecord]:
+        """Count, and load."""
+        self.loads += 1
+        return await super().load(shard)
+
+    def let_go(self) -> None:
+        """Let the append go on that waits longest."""
+        self.waiting.pop(0).set()
+
+
+class Ticket:
+    """Awaits one reply."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def reply(self, message: Any) -> None:
+        """Take the reply; a second one would raise."""
+        self.future.set_result(message)
+
+
+class Bench:
+    """A shard with a slow store."""
+
+    def __init__(self, store: SlowStore, lease: Lease) -> None:
+        self.store, self.lease = store, lease
+        self.events: list[Event] = []
+        self.observer: Callable[[int, Event], None] = lambda _ts, event: self.events.append(event)
+        self.shard = self.another()
+
+    def another(self) -> GroupShard:
+        """The shard as a new process has it."""
+        return GroupShard(
+            self.lease,
+            Surroundings(self.store, Clock()),
+            lambda: Coordinator(Config(), RandomIds(), {"t": 4}),
+            observe=lambda ts, event: self.observer(ts, event),  # noqa: PLW0108  # it changes
+            arm=lambda _due_ms: None,
+        )
+
+    def commit(self, offset: int, partition: int = 0) -> asyncio.Future[Any]:
+        """Commit an offset as somebody who is in no generation."""
+        entry = m.OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=None
+        )
+        topic = m.OffsetCommitRequestTopic(name="t", partitions=(entry,))
+        ticket = Ticket()
+        request = m.OffsetCommitRequest(group_id="g", topics=(topic,))
+        self.shard.submit(ticket, Call(request, 7, "client", "/127.0.0.1"))
+        return ticket.future
+
+
+def error_of(answer: m.OffsetCommitResponse) -> int:
+    """The error for the one partition."""
+    return answer.topics[0].partitions[0].error_code
+
+
+def stored(shard: GroupShard) -> dict[int, int]:
+    """The offset of each partition, as the shard has them in memory."""
+    assert shard.coordinator is not None
+    return {n: row.offset for (_, n), row in shard.coordinator.groups["g"].offsets.items()}
+
+
+@pytest_asyncio.fixture
+async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+    """A shard that is served."""
+    monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.0)
+    async with SlowStore() as store:
+        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
+        assert lease is not None
+        bench = Bench(store, lease)
+        await bench.shard.load()
+        yield bench
+        store.is_slow = False
+        await bench.shard.close()
+
+
+async def turns(number: int = 20) -> None:
+    """Let the loop turn so often."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def stumble(_now_ms: int) -> Any:
+    """A step that has a bug."""
+    raise AssertionError("a bug")
+
+
+async def test_a_shard_is_read_behind_the_last_append_of_its_former_life(bench: Bench) -> None:
+    """Or a commit would be stored that memory does not know, and take a later one with it.
+
+    One commit is in flight in a slow store, two are gathered behind it, a step raises, a commit
+    comes after the shard was read again, and the process is started anew.
+    """
+    bench.store.is_slow = True
+    first = bench.commit(1)
+    await turns()
+    gathered = [bench.commit(2), bench.commit(5, partition=1)]
+    bench.shard.run(stumble)
+    await turns()
+    assert bench.store.loads == 1  # that of the start
+    bench.store.let_go()
+    await turns()
+    assert bench.store.loads == 1
+    bench.store.let_go()
+    await turns()
+    assert [error_of(await each) for each in (first, *gathered)] == [ErrorCode.NONE] * 3
+    assert bench.store.loads == 2
+    assert stored(bench.shard) == {0: 2, 1: 5}
+
+    bench.store.is_slow = False
+    assert error_of(await bench.commit(3)) == ErrorCode.NONE
+    assert error_of(await bench.commit(7, partition=1)) == ErrorCode.NONE
+    again = bench.another()
+    await again.load()
+    assert stored(again) == {0: 3, 1: 7}
+    await again.close()
+
+
+async def test_nothing_is_taken_between_two_lives(bench: Bench) -> None:
+    """What comes while the former life ends is refused, and never stored."""
+    bench.store.is_slow = True
+    first = bench.commit(1)
+    await turns()
+    bench.shard.run(stumble)
+    late = bench.commit(2)
+    assert error_of(await late) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.store.let_go()
+    assert error_of(await first) == ErrorCode.NONE
+    await turns()
+    assert stored(bench.shard) == {0: 1}
+
+
+async def test_who_observes_and_raises_costs_no_commit(bench: Bench) -> None:
+    """What is durable stays, and what comes next is stored behind it."""
+
+    def fail(_ts_ms: int, _event: Event) -> None:
+        bench.observer = lambda _ts, _event: None
+        raise ValueError("no room")
+
+    bench.observer = fail
+    assert error_of(await bench.commit(1)) == ErrorCode.NONE
+    await turns()
+    assert error_of(await bench.commit(2)) == ErrorCode.NONE
+    assert stored(bench.shard) == {0: 2}
+
+
+async def test_records_that_can_not_be_written_down_are_a_bug_as_well(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is ahead of the store then, so the shard is read again."""
+    assert error_of(await bench.commit(1)) == ErrorCode.NONE
+    with monkeypatch.context() as patch:
+        patch.setattr("coterie_server.packing.Packing.pack", stumble)
+        assert error_of(await bench.commit(2)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await turns()
+    assert stored(bench.shard) == {0: 1}
+
+
+async def test_a_shard_that_is_lost_while_it_is_read_is_not_served(bench: Bench) -> None:
+    """The lease that it was read under is gone."""
+    reading = asyncio.ensure_future(bench.shard.load())
+    bench.shard.fence()
+    await reading
+    assert not bench.shard.is_served
+    assert error_of(await bench.commit(1)) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_shard_that_comes_back_is_read_anew(bench: Bench) -> None:
+    """Another node may have written to it meanwhile."""
+    bench.shard.fence()
+    lease = await bench.store.claim(0, "node-1", "h:1", 0, 10_000)
+    assert lease is not None
+    bench.shard.take_over(lease)
+    await turns()
+    assert error_of(await bench.commit(1)) == ErrorCode.NONE

@@ -1,0 +1,246 @@
+"""Fetches that wait: until their time is up, something changes, or their client goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from coterie_protocol import Request, decode_request, encode_request
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from coterie_server.net import Exchange
+from coterie_server.net.exchange import OnReply
+from coterie_server.node import Node
+from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import _Door as Door
+from coterie_server.serving.parked_fetches import ParkedFetches
+from tests.server.net.doubles import Parking, Room, heartbeat, until
+
+
+class Timer:
+    """A call that a test makes when it likes."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Note that it is not to be made."""
+        self.is_cancelled = True
+
+
+class Timers:
+    """Remembers what is to be called when."""
+
+    def __init__(self) -> None:
+        self.timers: list[tuple[float, Timer]] = []
+
+    def call_later(self, wait_s: float, call: Callable[..., None], *arguments: object) -> Timer:
+        """As a loop has it."""
+        timer = Timer(lambda: call(*arguments))
+        self.timers.append((wait_s, timer))
+        return timer
+
+    def fire(self) -> None:
+        """Make all calls."""
+        for _, timer in self.timers:
+            if not timer.is_cancelled:
+                timer.call()
+
+
+class Client:
+    """A connection that keeps what it is to send."""
+
+    peer_host = "/127.0.0.1"
+    on_reply: OnReply | None = None
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.flushed = 0
+        self.exchanges: list[Exchange] = []
+        self.goes_when_answered = False
+
+    def flush(self) -> None:
+        """Count an answer; a client that does not read may be given up over it."""
+        self.flushed += 1
+        if self.goes_when_answered:
+            self.go()
+
+    def close_for_handler(self, why: str) -> None:
+        """Nobody does that here."""
+        raise AssertionError(why)
+
+    def close_for_unencodable(self, request: Request, error: Exception) -> None:
+        """Nobody does that here."""
+        raise AssertionError(request) from error
+
+    def fetch(self) -> Exchange:
+        """Send a request for records."""
+        frame = encode_request(FetchRequest(max_wait_ms=0, min_bytes=1, topics=()), 11, 7, "me")
+        exchange = Exchange(self, decode_request(frame[4:]), 0)
+        self.exchanges.append(exchange)
+        return exchange
+
+    def go(self) -> None:
+        """Hang up."""
+        self.gone = True
+        for exchange in self.exchanges:
+            exchange.abandon()
+
+
+def nothing(*topics: str) -> FetchResponse:
+    """That no topic has anything."""
+    none = PartitionData(
+        partition_index=0, high_watermark=0, aborted_transactions=None, records=b""
+    )
+    return FetchResponse(
+        responses=tuple(FetchableTopicResponse(topic=t, partitions=(none,)) for t in topics)
+    )
+
+
+def test_answer_comes_when_its_time_is_up() -> None:
+    """Once, and nothing is kept then."""
+    parked, client = ParkedFetches((timers := Timers()).call_later), Client()
+    parked.park(client.fetch(), nothing("t"), 500)
+    assert (len(parked), client.flushed, timers.timers[0][0]) == (1, 0, 0.5)
+    timers.fire()
+    assert (len(parked), client.flushed) == (0, 1)
+    timers.fire()
+    parked.wake("t")
+    parked.answer_all()
+    assert client.flushed == 1
+
+
+def test_nothing_outlives_the_connection() -> None:
+    """Neither the request nor the answer nor the timer, however long the client would wait."""
+    parked, client = ParkedFetches((timers := Timers()).call_later), Client()
+    for _ in range(3):
+        parked.park(client.fetch(), nothing("t"), 2**31 - 1)
+    client.go()
+    assert len(parked) == 0
+    assert all(timer.is_cancelled for _, timer in timers.timers)
+
+
+def test_client_that_was_gone_before_is_not_waited_for() -> None:
+    """What had to be durable first may have taken longer than the client stayed."""
+    parked, client = ParkedFetches((timers := Timers()).call_later), Client()
+    exchange = client.fetch()
+    client.go()
+    parked.park(exchange, nothing("t"), 500)
+    assert (len(parked), timers.timers[0][1].is_cancelled) == (0, True)
+
+
+def test_change_of_a_topic_ends_the_wait_for_it() -> None:
+    """The others wait on, and a timer that is not needed any more is none."""
+    parked, client = ParkedFetches((timers := Timers()).call_later), Client()
+    for topics in (("t", "u"), ("u",)):
+        parked.park(client.fetch(), nothing(*topics), 500)
+    parked.wake("t")
+    assert (len(parked), client.flushed) == (1, 1)
+    assert [timer.is_cancelled for _, timer in timers.timers] == [True, False]
+
+
+def test_answer_that_ends_its_connection() -> None:
+    """Whom an answer costs the connection is not answered again, though all were to be."""
+    parked, client = ParkedFetches(Timers().call_later), Client()
+    client.goes_when_answered = True
+    for _ in range(3):
+        parked.park(client.fetch(), nothing("t"), 500)
+    parked.wake("t")
+    assert (len(parked), client.flushed) == (0, 1)
+
+
+def test_exchanges_are_handed_over() -> None:
+    """The catalogue has failed: what was prepared does not count any more."""
+    parked, client = ParkedFetches((timers := Timers()).call_later), Client()
+    exchanges = [client.fetch(), client.fetch()]
+    for exchange in exchanges:
+        parked.park(exchange, nothing("t"), 500)
+    assert parked.take_all() == exchanges
+    timers.fire()
+    client.go()
+    assert (len(parked), client.flushed) == (0, 0)
+
+
+# -- in the net and in a server ------------------------------------------------------------------
+
+
+def test_exchange_that_is_answered_is_not_given_back() -> None:
+    """Only what still waits for an answer is; and nothing twice, or after it was taken back."""
+    room, given_back = Room(handler := Parking()), list[Exchange]()
+    visit = room.visit()
+    visit.send(*map(heartbeat, range(4)))
+    for exchange in handler.exchanges:
+        exchange.when_gone(given_back.append)
+    handler.answer([0, 2])
+    handler.exchanges[3].when_gone(None)
+    visit.connection.eof_received()
+    visit.lose()
+    assert given_back == [handler.exchanges[1]]
+
+
+def test_exchange_of_a_lost_connection_is_given_back_at_once() -> None:
+    """Whoever comes too late to ask is told all the same."""
+    room, given_back = Room(handler := Parking()), list[Exchange]()
+    visit = room.visit()
+    visit.send(heartbeat(0))
+    visit.lose()
+    handler.exchanges[0].when_gone(given_back.append)
+    assert given_back == handler.exchanges
+
+
+@pytest.mark.asyncio
+async def test_vanished_clients_leave_no_fetch_behind() -> None:
+    """A server over a real socket: the client goes, and so does all that it asked for."""
+    async with Server(ServerOptions(listen=Address("127.0.0.1", 0), topics={"t": 1})) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
+        writer.write(_long_fetch())
+        await until(lambda: server.node.parked_fetches == 1)
+        writer.close()
+        await until(lambda: server.node.parked_fetches == 0)
+
+
+def test_vanished_clients_leave_nothing_at_the_door() -> None:
+    """While the groups are read, requests wait for as long as their clients do, in order."""
+    room = Room(door := Door(None))
+    gone, stays = room.visit(), room.visit()
+    for number in range(2):
+        gone.send(heartbeat(number))
+        stays.send(heartbeat(10 + number))
+    gone.lose()
+    door.open(cast(Node, node := Parking()))
+    numbers = [exchange.request.correlation_id for exchange in node.exchanges]
+    assert numbers == [10, 11]
+    stays.lose()
+
+
+def _long_fetch() -> bytes:
+    """A request that would wait for 24 days."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
+    message = FetchRequest(
+        max_wait_ms=2**31 - 1,
+        min_bytes=1,
+        topics=(FetchTopic(topic="t", partitions=(partition,)),),
+    )
+    return encode_request(message, 11, 7, "me")
+
+
+def test_errors_are_told_of_changed_topics() -> None:
+    """A Fetch that a change has ended says so."""
+    sent: list[FetchResponse] = []
+    client = Client()
+    client.on_reply = cast(OnReply, lambda _api, message, _ms: sent.append(message))
+    parked = ParkedFetches(Timers().call_later)
+    parked.park(client.fetch(), nothing("t"), 500)
+    parked.wake("t")
+    assert sent[0].responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

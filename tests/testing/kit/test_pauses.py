@@ -1,0 +1,170 @@
+"""Processes that are suspended: what arrived meanwhile is read before anybody is judged by it.
+
+A virtual process that goes on runs its timers before it looks at its sockets, as libuv does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coterie_client import Group, Partition
+from coterie_client.events import CoordinatorLost, Event, JoinStarted, PartitionsLost
+from coterie_protocol import ApiKey
+from coterie_protocol.journal import MemberGone, NodePaused, RebalanceStarted
+from coterie_testing.kit import Cluster
+
+SESSION_S = 10.0
+
+
+class Team:
+    """Members of a group that is at work, and what their clients told since then."""
+
+    def __init__(self, cluster: Cluster, names: str, **options: float) -> None:
+        self.cluster = cluster
+        self.groups: dict[str, Group] = {}
+        self._options: Any = {"session_timeout": SESSION_S} | options
+        self.working: set[str] = set()
+        self.heard: list[Event] = []
+        self.programs = {name: cluster.start(name, self.live(name)) for name in names}
+        cluster.run_until(lambda: len(self.working) == 4)
+        cluster.run(10.0)
+        self.heard.clear()
+        self._lines = len(cluster.events)
+
+    async def live(self, name: str) -> None:
+        """The life of a member."""
+        async with Group(
+            self.cluster.bootstrap,
+            "g",
+            topics=["t"],
+            client_id=name,
+            on_event=self.heard.append,
+            **self._options,
+        ) as group:
+            self.groups[name] = group
+            await group.run(self._work)
+
+    async def _work(self, partition: Partition) -> None:
+        self.working.add(str(partition))
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.working.discard(str(partition))
+
+    def told(self, kind: type[Event]) -> list[Event]:
+        """What the clients told of a kind."""
+        return [event for event in self.heard if isinstance(event, kind)]
+
+    def journal(self, kind: type) -> list[object]:
+        """What the journal says of a kind."""
+        return [event for event in self.cluster.events[self._lines :] if isinstance(event, kind)]
+
+    def went_on_undisturbed(self) -> bool:
+        """Whether everything is worked on, and nobody went or had to join again."""
+        return (
+            len(self.working) == 4
+            and not self.journal(MemberGone)
+            and not self.journal(RebalanceStarted)
+            and not self.told(JoinStarted)
+        )
+
+
+@pytest.fixture
+def start(coterie_cluster: Callable[..., Cluster]) -> Callable[..., Team]:
+    """How a team is started."""
+
+    def start(names: str, **options: float) -> Team:
+        return Team(coterie_cluster({"t": 4}), names, **options)
+
+    return start
+
+
+# -- the coordinator -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [1.5, 8.0, 12.0, 60.0])
+def test_paused_coordinator_expels_nobody(start: Callable[..., Team], seconds: float) -> None:
+    """However long it lasts, everybody who lives keeps its place, and the journal names it."""
+    team = start("abc")
+    team.cluster.pause_coordinator(seconds)
+    team.cluster.run(seconds + 20.0)
+    assert team.went_on_undisturbed()
+    (paused,) = team.journal(NodePaused)
+    assert isinstance(paused, NodePaused)
+    assert seconds * 1000 - 500 <= paused.paused_ms <= seconds * 1000 + 250
+
+
+def test_who_died_during_a_pause_is_missed_after_a_session(start: Callable[..., Team]) -> None:
+    """The pause does not count, and what is silent after it goes as ever."""
+    team = start("abc")
+    team.programs["a"].pause(1_000.0)
+    team.cluster.pause_coordinator(30.0)
+    team.cluster.run(30.0 + SESSION_S + 2.0)
+    (gone,) = team.journal(MemberGone)
+    assert isinstance(gone, MemberGone)
+    assert gone.how == "session_expired"
+    assert SESSION_S * 1000 <= gone.silent_ms < SESSION_S * 1000 + 1_000
+
+
+def test_pause_is_no_part_of_a_rebalance(start: Callable[..., Team]) -> None:
+    """Those who are awaited have all their time, whenever the coordinator stands still."""
+    team = start("ab")
+    team.programs["c"] = team.cluster.start("c", team.live("c"))
+    team.cluster.run(0.01)
+    team.cluster.pause_coordinator(600.0)
+    team.cluster.run(640.0)
+    assert not team.journal(MemberGone)
+    assert len(team.working) == 4
+
+
+# -- a member --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after_s", [number / 4 for number in range(12)])
+def test_paused_member_loses_no_coordinator(start: Callable[..., Team], after_s: float) -> None:
+    """An answer that came while it stood still is read before its timeout is judged."""
+    team = start("ab")
+    team.cluster.faults.delay(0.5, api=ApiKey.HEARTBEAT)
+    team.cluster.run(5.0 + after_s)
+    # Longer than a heartbeat may take.
+    team.programs["a"].pause(4.5)
+    team.cluster.run(20.0)
+    assert not team.told(CoordinatorLost)
+    assert team.went_on_undisturbed()
+
+
+def test_paused_member_stops_and_goes_on(start: Callable[..., Team]) -> None:
+    """Its lease ran out and its session did not: its work begins anew, without a rebalance."""
+    team = start("ab", heartbeat_interval=0.2)
+    team.programs["a"].pause(9.5)
+    team.cluster.run(20.0)
+    assert team.told(PartitionsLost)
+    assert not team.told(CoordinatorLost)
+    assert team.went_on_undisturbed()
+
+
+def test_paused_member_does_not_ask_twice(start: Callable[..., Team]) -> None:
+    """The answer to its join came while it stood still, and doubts whether it would come, too."""
+    team = start("ab", heartbeat_interval=0.2, rebalance_timeout=12.0)
+    opened = team.groups["a"].counters.wire.connections_opened
+    team.cluster.faults.delay(3.0, api=ApiKey.JOIN_GROUP, client_id="b")
+    team.cluster.start("c", team.live("c"))
+    team.cluster.run(0.5)
+    team.programs["a"].pause(7.5)
+    team.cluster.run(30.0)
+    assert team.groups["a"].counters.wire.connections_opened == opened
+    assert not team.journal(MemberGone)
+    assert len(team.working) == 4
+
+
+def test_member_that_slept_too_long_joins_again(start: Callable[..., Team]) -> None:
+    """Its session is over, so it owns nothing until it was given something again."""
+    team = start("ab")
+    team.programs["a"].pause(15.0)
+    team.cluster.run(40.0)
+    assert [event.how for event in team.journal(MemberGone)] == ["session_expired"]  # type: ignore[attr-defined]
+    assert len(team.working) == 4
