@@ -45,6 +45,8 @@ class _Seen:
     running: dict[Worker, int] = field(default_factory=dict)
     #: The highest token that work was begun with, and that something was done with.
     token: int = -1
+    #: Who began with that.
+    owner: Worker | None = None
 
 
 class WatchfulEye:
@@ -96,9 +98,11 @@ class WatchfulEye:
         if others:
             names = ", ".join(other.name for other in others)
             self._blame(f"{partition} has two workers: {worker.name} and {names}")
-        if partition.token <= seen.token:
+        # Who stopped by itself, as it heard nothing, has its ownership back: it is the same one.
+        is_back = partition.token == seen.token and worker is seen.owner
+        if partition.token <= seen.token and not (is_back and worker not in seen.running):
             self._blame(f"{partition}: token {partition.token} after {seen.token}")
-        seen.token = partition.token
+        seen.token, seen.owner = partition.token, worker
         seen.running[worker] = partition.token
         self.counts["partitions taken"] += 1
 

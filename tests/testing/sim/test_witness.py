@@ -308,6 +308,16 @@ def test_work_on_what_was_lost_is_seen(scene: Scene) -> None:
 # -- tokens ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_owner_that_was_silent_comes_back_with_its_token(scene: Scene, *, has_ended: bool) -> None:
+    """It stopped by itself, and its ownership had not ended; but it may not begin twice."""
+    scene.do("started", scene.ann, Share(5))
+    if has_ended:
+        scene.do("ended", scene.ann, Share(5))
+    scene.do("started", scene.ann, Share(5))
+    assert bool(scene.blame) != has_ended
+
+
 @pytest.mark.parametrize("token", [4, 5])
 def test_token_has_to_be_newer(scene: Scene, token: int) -> None:
     """Each owner has a higher token than the one before."""
