@@ -104,7 +104,7 @@ class Excuses:
                 for member_id in self._by_member_id.keys() - set(event.members):
                     if self._may_have_ended(event.group, member_id):
                         self._ended(member_id)
-                    else:
+                    elif self._by_member_id[member_id].group_id == event.group:
                         self._dropped(member_id)
 
     def _dropped(self, member_id: str) -> None:
