@@ -73,7 +73,8 @@ kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that noth
 
 SIM_RUNS ?= 10000
 
-sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults, and check what must hold
+sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults that are drawn anew, after 1,000 that stay
+	$(BIN)/coterie simulate --runs 1000 --profile brief $(ARGS) --seed 0
 	$(BIN)/coterie simulate --runs $(SIM_RUNS) --profile brief $(ARGS)
 
 sim-mutants: $(DEV) ## Plant bugs, one at a time, and see how soon the simulator finds each

@@ -1,6 +1,7 @@
 """What every test runs under."""
 
 import os
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,20 @@ from xdist.scheduler import LoadFileScheduling
 # A failure prints the blob that replays it, so a report from CI is enough to work with.
 settings.register_profile("coterie", deadline=None, print_blob=True)
 settings.load_profile("coterie")
+
+
+#: Where simulated runs that nobody has seen before begin, in all processes of a test run.
+SIM_SEED = "COTERIE_SIM_SEED"
+
+
+def pytest_configure() -> None:
+    """Draw it, unless it is to be that of another test run."""
+    os.environ.setdefault(SIM_SEED, str(random.SystemRandom().randrange(10**7, 10**10)))
+
+
+def pytest_report_header() -> str:
+    """Tell it, also if all goes well."""
+    return f"simulator: fresh runs from seed {os.environ[SIM_SEED]} on ({SIM_SEED} sets it)"
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -33,6 +33,8 @@ def _row(name: str, seeds: int) -> tuple[str, bool]:
     catch = hunt(mutant, range(seeds))
     check = catch.check if len(catch.check) <= _CHECK_CHARS else f"{catch.check[:_CHECK_CHARS]}..."
     cells = f"{mutant.name:<32} {mutant.profile:<8} {catch.seeds:5d} {catch.seconds:7.1f}  {check}"
+    if catch.red:
+        cells += f"; seeds that fail without it, too: {', '.join(map(str, catch.red))}"
     return cells, catch.result is not None
 
 

@@ -10,13 +10,15 @@ __all__ = ["simulate"]
 
 
 def simulate(
-    seed: Annotated[int, typer.Option(help="The first run's seed.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="The first run's seed; without it, one that is drawn.")
+    ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="How many runs, each a seed on.")] = None,
     steps: Annotated[
         int, typer.Option(min=1, help="Without --runs: go on until so many steps were taken.")
     ] = 100_000,
     profile: Annotated[
-        str, typer.Option(help="What goes wrong: calm, rough, hostile, swarm, or brief.")
+        str, typer.Option(help="calm, rough, hostile, strangers, swarm, or brief.")
     ] = "swarm",
     jobs: Annotated[int, typer.Option(min=0, help="Processes to use; 0 for one a core.")] = 0,
     *,
@@ -27,10 +29,13 @@ def simulate(
 ) -> None:
     """Run coordinator and clients in virtual time while things go wrong, and check what must hold.
 
-    A seed decides all of a run, so a run that fails can be run again. Exits with 1 if one fails.
+    A seed decides all of a run, so a run that fails can be run again. The seed that is drawn is
+    printed. Exits with 1 if a run fails.
     """
     # Heavy, and not needed by any other command.
-    from coterie_cli.simulating import Wishes, run  # noqa: PLC0415
+    from coterie_cli.simulating import Wishes, fresh_seed, run  # noqa: PLC0415
 
-    wishes = Wishes(seed, runs, steps, profile, jobs, trace=trace, json=json)
+    wishes = Wishes(
+        fresh_seed() if seed is None else seed, runs, steps, profile, jobs, trace=trace, json=json
+    )
     raise typer.Exit(run(wishes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from coterie_testing.sim.faults import PROFILES
 from coterie_testing.sim.runs import SWARMS, Result, Run, execute, run_of, shrink
 from coterie_testing.sim.trace import follow
 
-__all__ = ["Wishes", "run"]
+__all__ = ["Wishes", "fresh_seed", "run"]
 
 _FAILED: Final = 1
 
@@ -31,6 +32,9 @@ _MISUSED: Final = 2
 
 #: Counts that say most about what was tried.
 _SHOWN: Final = ("partitions taken", "commits", "acts", "fenced acts", "rebalances completed")
+
+#: Fresh seeds are below, so that they are easy to copy, and above those that tests have fixed.
+_SEEDS: Final = range(10_000_000, 10_000_000_000)
 
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
@@ -57,6 +61,11 @@ class Wishes:
         return Campaign(self.seed, self.profile, self.runs, self.steps, jobs)
 
 
+def fresh_seed() -> int:
+    """Where to begin with runs that nobody has seen before."""
+    return random.SystemRandom().choice(_SEEDS)
+
+
 def run(wishes: Wishes) -> int:
     """Do it; answer the exit code."""
     with quiet():  # there are too many parts to listen to
@@ -68,13 +77,14 @@ def _run(wishes: Wishes) -> int:
     if wishes.profile not in profiles:
         _err.print(f"There is no profile {wishes.profile!r}; choose from {', '.join(profiles)}.")
         return _MISUSED
+    _complain(f"The first seed: --seed {wishes.seed} --profile {wishes.profile}")
     if wishes.trace:
         return _trace(run_of(wishes.seed, wishes.profile))
     began_s = time.monotonic()
     totals, failed = _run_all(wishes)
     took_s = time.monotonic() - began_s
     if wishes.json:
-        typer.echo(json.dumps(_as_json(totals, failed, took_s)))
+        typer.echo(json.dumps(_as_json(wishes.seed, totals, failed, took_s)))
     else:
         _out.print(_summary(totals, took_s))
     if failed is None:
@@ -122,8 +132,9 @@ def _summary(totals: Totals, took_s: float) -> Table:
     return table
 
 
-def _as_json(totals: Totals, failed: Result | None, took_s: float) -> dict[str, object]:
+def _as_json(seed: int, totals: Totals, failed: Result | None, took_s: float) -> dict[str, object]:
     return {
+        "seed": seed,
         "runs": totals.runs,
         "steps": totals.steps,
         "virtual_s": round(totals.virtual_s, 3),

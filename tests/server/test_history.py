@@ -693,6 +693,16 @@ def test_emptied_without_a_rebalance_is_no_rebalance(history: History) -> None:
     assert history.last("g") == ()
 
 
+def test_empty_groups_that_are_read_back_take_no_room(history: History) -> None:
+    """There may be many, and nothing is known of them."""
+    back = GroupRecovered(group="g", state="Empty", generation=1, members=(), assigned={})
+    history.observe(1, back)
+    assert history._groups == {}  # noqa: SLF001  # what it costs can't be seen otherwise
+    history.observe(2, started())
+    history.observe(3, back)
+    assert history.last("g")[0].outcome is Outcome.INTERRUPTED
+
+
 def test_member_that_goes_between_rebalances_is_of_the_next(history: History) -> None:
     """Who goes while nothing is going on belongs to the rebalance that follows."""
     history.observe(1, gone("m"))

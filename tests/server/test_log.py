@@ -531,8 +531,9 @@ def test_groups_taken_over_later_are_summed_up(watcher: Watcher, log: LogLines) 
     """Groups that a running node takes over are summed up when something else happens."""
     watcher.observe(0, NodeStarted(version="1", groups=0, offsets=0, load_ms=0))
     for number in range(2):
-        back = GroupRecovered(group=f"g{number}", state="Stable", generation=1, members=())
+        back = GroupRecovered(group=f"g{number}", state="Stable", generation=1, members=("a",))
         watcher.observe(1, back)
+    watcher.observe(1, GroupRecovered(group="e", state="Empty", generation=1, members=()))
     watcher.observe(2, OffsetsCommitted(group="g", member="m", generation=1, offsets={}))
     assert [line["groups"] for line in said(log, "groups with members read back")] == [2]
 

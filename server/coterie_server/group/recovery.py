@@ -83,7 +83,10 @@ def _resume(turn: Turn, group: Group) -> None:
         group.row = replace(group.row, leader=next(iter(group.members), None))
     group.note_topics()
     if not group.members:
-        if _empty(turn, group):
+        _empty(turn, group)
+        if group.row.protocol_type is not None:
+            # The journal may tell of members or a generation that were gone, or come, in the last
+            # moment of the life before: this line is the truth from now on.
             turn.event(_recovered(group))
         return
     for member in group.members.values():
@@ -116,16 +119,10 @@ def _recovered(group: Group) -> GroupRecovered:
     )
 
 
-def _empty(turn: Turn, group: Group) -> bool:
-    """A group whose members were all new when the node stopped has nobody to go on with.
-
-    Answers whether it is one: the journal has told of their coming, so it must not end there.
-    """
-    if group.is_in(GroupState.EMPTY):
-        return False
+def _empty(turn: Turn, group: Group) -> None:
+    """A group whose members were all new when the node stopped has nobody to go on with."""
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING):
         turn.enter(group, GroupState.PREPARING)
     if group.is_in(GroupState.PREPARING):
         group.row = replace(group.row, protocol_name=None)
         turn.enter(group, GroupState.EMPTY)
-    return True

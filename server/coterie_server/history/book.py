@@ -95,8 +95,13 @@ class History:
         if isinstance(event, TopicChanged):
             self._topic_changed(event)
         handle = self._HANDLERS.get(type(event))
-        if handle is not None:
+        if handle is not None and not self._is_nothing_new(event):
             handle(self, self._group(event.group), ts_ms, event)
+
+    def _is_nothing_new(self, event: Event) -> bool:
+        """Whether an empty group is read back of which nothing is known: there may be many."""
+        is_empty = isinstance(event, GroupRecovered) and not event.members
+        return is_empty and event.group not in self._groups
 
     def _group(self, name: str) -> _Group:
         group = self._groups.get(name)

@@ -270,6 +270,8 @@ class RebalanceLog:
     # -- the node ------------------------------------------------------------------------------
 
     def _recovered(self, _ts_ms: int, event: GroupRecovered) -> None:
+        if not event.members:
+            return
         # While the store fails, a group is read back over and over: it is one group all the same.
         self._read_back[event.group] = (event.state, len(event.members))
 

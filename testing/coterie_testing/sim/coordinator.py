@@ -9,6 +9,7 @@ from uuid import UUID
 from coterie_client.membership import NodeAddress
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import Event, Line, read_line, write_line
+from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
 from coterie_server.assembly import catalogue_config, connection_limits, group_config
 from coterie_server.clock import Clock
 from coterie_server.net import Connection, Exchange, Registry
@@ -16,6 +17,7 @@ from coterie_server.node import Node, NodeOptions
 from coterie_server.settings import Settings
 from coterie_server.store import StoreError
 from coterie_server.topics import Catalogue
+from coterie_testing.sim.wire import Wire
 from coterie_testing.virtual import Disk, DiskStore, Network, Process, World
 
 __all__ = ["ADDRESS", "Coordinator"]
@@ -60,11 +62,12 @@ class _Gated:
     """A node that gets what its gate leaves it."""
 
     node: Node
-    gate: Callable[[Exchange], bool]
+    gate: Callable[[Exchange], bool] | None
+    wire: Wire
 
     def handle(self, exchange: Exchange) -> None:
-        if not self.gate(exchange):
-            self.node.handle(exchange)
+        if self.gate is None or not self.gate(exchange):
+            self.node.handle(self.wire.tap(exchange))
 
 
 @dataclass(slots=True)
@@ -81,8 +84,12 @@ class Coordinator:
     process: Process | None = None
     node: Node | None = None
     lives: int = 0
+    #: When it was killed last.
+    died_s: float = float("-inf")
     #: The topics are made once; what becomes of them then is up to people.
     has_served: bool = False
+    #: What goes in and out.
+    wire: Wire = field(default_factory=Wire)
     #: Told of everything that is journalled.
     on_event: Callable[[int, Event], None] | None = None
     #: Told of the beginning of each life.
@@ -125,6 +132,8 @@ class Coordinator:
         """`kill -9`."""
         if self.process is not None:
             self.process.kill()
+            self.died_s = self.world.now_s
+            self.wire.crashed()
         self.node = None
 
     async def _serve(self, process: Process) -> None:
@@ -159,15 +168,20 @@ class Coordinator:
         await node.start({} if self.has_served else dict(self.topics))
         self.has_served = True
         registry = Registry(
-            _Gated(node, self.gate) if self.gate is not None else node,
+            _Gated(node, self.gate, self.wire),
             connection_limits(settings),
             now=process.time,
             call_soon=process.call_soon,
-            at_once={ApiKey.HEARTBEAT: node.hear} if self.gate is None else {},
+            at_once={ApiKey.HEARTBEAT: self._hear} if self.gate is None else {},
             stopwatch=process.time,
         )
         self.node = node
         self.network.listen(process, ADDRESS, lambda: Connection(registry))
+
+    def _hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
+        answer = self.node.hear(message) if self.node is not None else None
+        self.wire.heard(message, answer)
+        return answer
 
     def _observe(self, ts_ms: int, event: Event) -> None:
         # Through text and back: what is checked is what a reader of the journal finds.

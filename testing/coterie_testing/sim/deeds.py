@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from coterie_client.admin import Admin
+from coterie_client.errors import ConnectionLostError
 from coterie_client.membership import Phase
+from coterie_protocol.errors import RequestTimedOutError
 from coterie_protocol.exceptions import CoterieError
+from coterie_protocol.journal import MemberPhase, PhaseJoined
 from coterie_testing.sim.coordinator import ADDRESS
 from coterie_testing.sim.faults import Fault
+from coterie_testing.sim.strangers import ASIDE, Stranger
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import NetworkOptions, Process
 from coterie_testing.virtual.disk import DiskOptions
@@ -25,6 +29,9 @@ Ts = TypeVarTuple("Ts")
 #: How much time a rolling restart gives each worker at most.
 _PACE_S = 2.0
 
+#: By then a follower has been told of a generation, and has asked what it is given.
+_ASKED_S = 0.05
+
 #: How long a process takes to start, at least.
 _BOOT_S = 0.2
 
@@ -37,6 +44,8 @@ class Deeds:
         self._world = scene.world
         self._undo: list[Callable[[], None]] = []
         self._admin: Process | None = None
+        #: What others do as soon as there is a generation.
+        self._strays: list[Callable[[PhaseJoined], None]] = []
         #: Those who have a successor, so that they don't get another one.
         self._succeeded: set[Worker] = set()
         #: How many things were begun and are still to be finished.
@@ -62,6 +71,7 @@ class Deeds:
         for heal in self._undo:
             heal()
         self._undo.clear()
+        self._strays.clear()
         self._scene.disk.options = DiskOptions()
         self._scene.network.options = NetworkOptions()
 
@@ -136,14 +146,14 @@ class Deeds:
         if worker is None:
             return None
         worker.process.pause()
-        self._scene.eye.paused(worker)
+        self._scene.eye.excuses.paused(worker)
         self._later(fault, lambda: self._go_on(worker))
         return f"{worker.name} for {fault.seconds:g} s"
 
     def _go_on(self, worker: Worker) -> None:
         if worker.process.is_paused:
             worker.process.resume()
-            self._scene.eye.went_on(worker)
+            self._scene.eye.excuses.went_on(worker)
 
     def _kill_coordinator(self, fault: Fault) -> str:
         self._scene.coordinator.kill()
@@ -245,10 +255,15 @@ class Deeds:
         return f"{topic}, now with {fault.amount + 1} partitions"
 
     async def _recreate(self, admin: Admin, topic: str, partitions: int) -> None:
-        # From now on its offsets may be gone, whatever the answer is.
-        self._scene.eye.topic_goes(topic)
-        await admin.topics.delete(topic)
-        self._scene.eye.topic_goes(topic)
+        eye = self._scene.eye
+        number = eye.offsets.deletion_asked(topic)
+        try:
+            await admin.topics.delete(topic)
+        except CoterieError as error:
+            eye.deletion_failed(topic, number, in_doubt=_is_in_doubt(error))
+            raise
+        eye.offsets.deletion_done(topic, number)
+        eye.offsets.creation_asked(topic)
         await admin.topics.create(topic, partitions=partitions)
 
     def _remove_member(self, fault: Fault) -> str | None:
@@ -256,8 +271,77 @@ class Deeds:
         if worker is None or not worker.group.member_id:
             return None
         member_id = worker.group.member_id
+        self._scene.eye.excuses.removal_asked(member_id)
         self._ask(lambda admin: admin.members.remove(worker.group_id, member_id=member_id))
         return worker.name
+
+    # -- when a generation has just come about -------------------------------------------------
+
+    def _pause_leader(self, fault: Fault) -> str:
+        self._strays.append(lambda phase: self._freeze(phase.leader, fault))
+        return f"of the next generation, for {fault.seconds:g} s"
+
+    def _pause_follower(self, fault: Fault) -> str:
+        self._strays.append(lambda phase: self._to_follower(phase, fault, self._freeze))
+        return f"of the next generation, for {fault.seconds:g} s"
+
+    def _kill_follower(self, fault: Fault) -> str:
+        self._strays.append(lambda phase: self._to_follower(phase, fault, self._end))
+        return "of the next generation"
+
+    def _to_follower(
+        self, phase: PhaseJoined, fault: Fault, what: Callable[[str, Fault], None]
+    ) -> None:
+        """Do something to one who has asked for its assignment by then."""
+        if (follower := _follower(phase, fault)) is not None:
+            self._after(_ASKED_S, what, follower.member, fault)
+
+    def _freeze(self, member_id: str, fault: Fault) -> None:
+        worker = self._scene.eye.excuses.worker(member_id)
+        if worker is not None and worker.is_running and not worker.process.is_paused:
+            self._scene.tell("fate", f"pause {worker.name} for {fault.seconds:g} s")
+            worker.process.pause()
+            self._scene.eye.excuses.paused(worker)
+            self._later(fault, lambda: self._go_on(worker))
+
+    def _end(self, member_id: str, _: Fault) -> None:
+        worker = self._scene.eye.excuses.worker(member_id)
+        if worker is not None and worker.is_running:
+            self._scene.tell("fate", f"kill {worker.name}")
+            worker.kill()
+
+    def _stray_commit(self, fault: Fault) -> str:
+        self._ask(lambda admin: admin.topics.create(ASIDE, partitions=1))
+        self._strays.append(lambda phase: self._stray(phase, fault, Stranger.commit))
+        return "in the next generation"
+
+    def _stray_sync(self, fault: Fault) -> str:
+        self._strays.append(lambda phase: self._stray(phase, fault, Stranger.sync))
+        return "in the next generation"
+
+    def _stray_heartbeat(self, fault: Fault) -> str:
+        self._strays.append(lambda phase: self._stray(phase, fault, Stranger.heartbeat))
+        return "in the next generation"
+
+    def phase_joined(self, phase: PhaseJoined) -> None:
+        """There is a new generation, and nobody knows yet what it is given."""
+        strays, self._strays = self._strays, []
+        for stray in strays:
+            stray(phase)
+
+    def _stray(
+        self,
+        phase: PhaseJoined,
+        fault: Fault,
+        ask: Callable[[Stranger, PhaseJoined, MemberPhase], Coroutine[Any, Any, None]],
+    ) -> None:
+        follower = _follower(phase, fault)
+        if follower is None:
+            return
+        process = Process(self._world, "stranger")
+        stranger = Stranger(process, self._scene.network, self._world.random.random)
+        self._scene.tell("stranger", f"{ask.__name__} as {follower.member}")
+        process.create_task(ask(stranger, phase, follower))
 
     def _topic(self, fault: Fault) -> str:
         topics = sorted(self._scene.options.topics)
@@ -281,3 +365,16 @@ class Deeds:
             self.unfinished -= 1
 
         self._admin.create_task(ask())
+
+
+def _follower(phase: PhaseJoined, fault: Fault) -> MemberPhase | None:
+    """One of those who do not lead."""
+    followers = [each for each in phase.members if each.member != phase.leader]
+    return followers[fault.target % len(followers)] if followers else None
+
+
+def _is_in_doubt(error: CoterieError) -> bool:
+    """Whether a request that failed may have been carried out all the same."""
+    notes = getattr(error, "__notes__", ())
+    is_unanswered = isinstance(error, ConnectionLostError | RequestTimedOutError)
+    return is_unanswered or any("may have been carried out" in note for note in notes)

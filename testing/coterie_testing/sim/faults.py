@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-__all__ = ["KINDS", "PEOPLE", "PROFILES", "Fault", "FaultOptions", "plan", "swarm"]
+__all__ = ["KINDS", "PEOPLE", "PROFILES", "TIMED", "Fault", "FaultOptions", "plan", "swarm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,31 @@ class FaultOptions:
     # Disks do this.
     slow_disk: int = 0
     failing_disk: int = 0
+    # These wait for the moment in which they matter: that a generation has just come about.
+    # Other clients do what is stray: Coterie's never asks so.
+    pause_leader: int = 0
+    pause_follower: int = 0
+    kill_follower: int = 0
+    stray_commit: int = 0
+    stray_sync: int = 0
+    stray_heartbeat: int = 0
     #: Whether things may take longer than a session.
     long: bool = False
 
 
-KINDS: Final = tuple(each.name for each in fields(FaultOptions) if each.type == "int")
+#: What waits for a moment; no swarm has it.
+TIMED: Final = (
+    "pause_leader",
+    "pause_follower",
+    "kill_follower",
+    "stray_commit",
+    "stray_sync",
+    "stray_heartbeat",
+)
+
+_ALL: Final = tuple(each.name for each in fields(FaultOptions) if each.type == "int")
+
+KINDS: Final = tuple(kind for kind in _ALL if kind not in TIMED)
 
 #: What people do: nothing of it makes anybody late.
 PEOPLE: Final = frozenset(KINDS[: KINDS.index("kill_worker")])
@@ -101,6 +121,16 @@ PROFILES: Final[Mapping[str, FaultOptions]] = {
         slow_disk=1,
     ),
     "hostile": replace(_each(2), add_worker=3, cut_worker=4, long=True),
+    "strangers": FaultOptions(
+        add_worker=4,
+        stop_worker=2,
+        kill_worker=1,
+        slow_disk=1,
+        pause_leader=1,
+        stray_commit=4,
+        stray_sync=4,
+        stray_heartbeat=4,
+    ),
 }
 
 
@@ -140,7 +170,7 @@ def plan(seed: int, options: FaultOptions, until_s: float) -> tuple[Fault, ...]:
     """What happens, and when: decided by the seed."""
     chance = random.Random(f"plan {seed}")  # noqa: S311  # no secrets in here
     draw = _Draw(chance, until_s, options.long)
-    for kind in KINDS:
+    for kind in _ALL:
         most = getattr(options, kind)
         for _ in range(chance.randint(0, most)):
             draw.add(kind)

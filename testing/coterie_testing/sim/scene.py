@@ -14,7 +14,8 @@ from coterie_client.assignors import (
     StickyAssignor,
 )
 from coterie_client.membership.events import Event as ClientEvent
-from coterie_protocol.journal import Event
+from coterie_protocol.errors import FencedInstanceIdError
+from coterie_protocol.journal import Event, PhaseJoined
 from coterie_server.group import GroupState
 from coterie_server.settings import Settings
 from coterie_testing.sim.broken import BrokenAssignor
@@ -22,12 +23,21 @@ from coterie_testing.sim.coordinator import Coordinator
 from coterie_testing.sim.deeds import Deeds
 from coterie_testing.sim.faults import PEOPLE, Fault
 from coterie_testing.sim.witness import Violation, WatchfulEye
-from coterie_testing.sim.worker import Worker, WorkerOptions
+from coterie_testing.sim.worker import METADATA_MAX_AGE_S, Worker, WorkerOptions
 from coterie_testing.virtual import Disk, Network, NetworkOptions, Process, World
 
 __all__ = ["ASSIGNORS", "Scene", "SceneOptions"]
 
 GROUP: Final = "g"
+
+#: For so long a group has to be well before it counts as settled.  What was on its way when the
+#: trouble ended may still come: the join of a process that has given up, or its silent farewell.
+_CALM_S: Final = 5.0
+
+#: A coordinator that is killed as a topic grows may not get to tell the group, and after its
+#: restart it does not know that.  The leader looks at the topics again when what it knows has
+#: reached its greatest age; a request and a rebalance take a moment.
+_NOTICED_S: Final = METADATA_MAX_AGE_S + 5.0
 
 #: So many rebalances need no group that is let alone.
 _STORM: Final = 100
@@ -53,6 +63,8 @@ class SceneOptions:
     assignor: str = "cooperative-sticky"
     #: How they are set up, but for their topics and names.
     worker: WorkerOptions = field(default_factory=WorkerOptions)
+    #: Their session timeouts, in turn; none if that of `worker` is everybody's.
+    sessions_s: Sequence[float] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
     #: How long things may go wrong.
     trouble_s: float = 40.0
@@ -112,7 +124,6 @@ class Scene:
         self._advance(options.trouble_s)
         self._make_whole()
         self._wait_until_settled()
-        self._advance(5.0)
         self._check_end()
         self._leave()
 
@@ -142,9 +153,11 @@ class Scene:
             self.add_worker()
 
     def _wait_until_settled(self) -> None:
+        """Wait until the group is well and stays well."""
         until_s = self.world.now_s + self.options.patience_s
         most = self.eye.counts["rebalances completed"] + _STORM
-        while not self._is_settled():
+        well_since_s: float | None = None
+        while well_since_s is None or self.world.now_s < well_since_s + _CALM_S:
             if self.eye.counts["rebalances completed"] > most:
                 raise Violation(f"rebalances do not end: {self.describe()}")
             if not self.running and not self._deeds.unfinished:
@@ -152,6 +165,10 @@ class Scene:
             if self.world.now_s >= until_s:
                 raise Violation(f"the group is not well again: {self.describe()}")
             self._advance(0.25)
+            if not self._is_settled():
+                well_since_s = None
+            elif well_since_s is None:
+                well_since_s = self.world.now_s
 
     def _is_settled(self) -> bool:
         if self._deeds.unfinished or not self.coordinator.is_up or self.coordinator.node is None:
@@ -162,17 +179,30 @@ class Scene:
         workers = self.running
         if any(not worker.group.is_settled for worker in workers):
             return False
+        if self._may_have_missed_growth() and self._ownerless():
+            return False
         # Members of processes that are no more are waited for, until their sessions end; and so
         # are processes whose names others bear by now, until they know it.
         return group.members.keys() == {worker.group.member_id for worker in workers}
 
+    def _may_have_missed_growth(self) -> bool:
+        since_s = self.coordinator.died_s
+        if not self.coordinator.settings.group_topic_change_rebalance:
+            since_s = self.options.trouble_s  # nobody tells the group at all
+        return self.world.now_s < since_s + _NOTICED_S
+
+    def _ownerless(self) -> bool:
+        owned = {each.key for worker in self.running for each in worker.group.owned}
+        return not owned.issuperset(self._partitions())
+
     def _check_end(self) -> None:
         self.eye.check_settled(self.running, self._partitions())
-        self._check_errors()
         node = self.coordinator.node
         group = node.group(GROUP) if node is not None else None
-        if group is None:
+        if node is None or group is None:
             raise Violation("the group is gone")
+        self.eye.check_topics(node.topics.counts)
+        self._check_errors()
         parked = [m.id for m in group.members.values() if m.join is not None or m.sync is not None]
         if parked:
             raise Violation(f"requests are parked for ever: {parked}")
@@ -180,10 +210,10 @@ class Scene:
             if worker.error is not None and not self._may_fail(worker):
                 raise Violation(f"{worker.name} failed: {worker.error!r}")
 
-    @staticmethod
-    def _may_fail(worker: Worker) -> bool:
-        # Whoever takes a name over ends its former bearer.
-        return worker.options.instance is not None
+    def _may_fail(self, worker: Worker) -> bool:
+        """Whether its error says that another process took its name, and there is one."""
+        is_fenced = isinstance(worker.error, FencedInstanceIdError)
+        return is_fenced and self.eye.excuses.is_contested(worker)
 
     def _leave(self) -> None:
         """Everybody leaves, and nothing is left behind."""
@@ -223,9 +253,13 @@ class Scene:
             topics=tuple(self.options.topics),
             instance=f"i{self._names}" if static else None,
         )
+        if self.options.sessions_s and like is None:
+            sessions_s = self.options.sessions_s
+            options = replace(options, session_timeout=sessions_s[self._names % len(sessions_s)])
         assignors = ASSIGNORS[assignor or self.options.assignor]()
         worker = Worker(self.world, self.network, self.eye, name, GROUP, options, assignors)
         self.workers.append(worker)
+        self.eye.excuses.started(worker)
         worker.on_event = partial(self._happened, worker)
         worker.start()
         return worker
@@ -248,8 +282,11 @@ class Scene:
 
     def _journalled(self, ts_ms: int, event: Event) -> None:
         process = self.coordinator.process
-        self.eye.journalled(ts_ms, event, None if process is None else process.wall_ms())
+        wall_ms = None if process is None else process.wall_ms()
+        self.eye.journalled(ts_ms, event, self.coordinator.wire, wall_ms)
         self.tell("coordinator", event)
+        if isinstance(event, PhaseJoined):
+            self._deeds.phase_joined(event)
 
     def _unread(self, process: Process, data: bytes) -> None:
         if process is self.coordinator.process:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coterie_protocol.journal import (
@@ -45,8 +45,11 @@ class _Chapter:
     generation: int = 0
     #: The members, with their rebalance timeouts as far as they are known.
     members: dict[str, int] = field(default_factory=dict)
-    #: Whether a first phase is under way.
+    #: Whether a first phase is under way, and whether a second one is.
     is_joining: bool = False
+    is_syncing: bool = False
+    #: Whether the first phase is that of an empty group, which waits for a time, not for members.
+    is_first: bool = False
     #: What everybody was given last, and in which generation; None if that can't be known.
     shares: Shares | None = None
     shared_in: int = -1
@@ -78,12 +81,23 @@ class Story:
 
     def __init__(self) -> None:
         self._chapters: dict[str, _Chapter] = defaultdict(_Chapter)
-        #: Whether the leaders are broken on purpose, and give partitions away twice.
-        self.expects_conflicts = False
 
     def generation(self, group: str) -> int:
         """The newest generation."""
         return self._chapters[group].generation
+
+    def waits_for_members(self, group: str) -> bool:
+        """Whether a first phase is under way that ends when all are there."""
+        chapter = self._chapters[group]
+        return chapter.is_joining and not chapter.is_first
+
+    def patience_ms(self, group: str) -> int:
+        """How long a first phase waits at least for those who are not there."""
+        return self._chapters[group].patience_ms
+
+    def members(self, group: str) -> Collection[str]:
+        """The members."""
+        return self._chapters[group].members.keys()
 
     def share(self, group: str, member: str) -> frozenset[TopicPartition] | None:
         """What a member was given last; None if that can't be known."""
@@ -135,7 +149,8 @@ class Story:
             yield f"a rebalance has no known cause: {event}"
         if event.generation != chapter.generation:
             yield f"it starts from another generation than {chapter.generation}: {event}"
-        chapter.is_joining = True
+        chapter.is_joining, chapter.is_syncing = True, False
+        chapter.is_first = event.from_state == GroupState.EMPTY.value
 
     def _phase_joined(self, chapter: _Chapter, ts_ms: int, event: PhaseJoined) -> Iterator[str]:
         if event.cause not in CAUSES:
@@ -153,18 +168,19 @@ class Story:
         if event.leader not in members:
             yield f"whoever leads is not among the members: {event}"
         chapter.generation, chapter.joined_at_ms = event.generation, ts_ms
-        chapter.is_joining = False
+        chapter.is_joining, chapter.is_syncing = False, True
 
     def _completed(self, chapter: _Chapter, event: RebalanceCompleted) -> Iterator[str]:
         if event.generation != chapter.generation:
             yield f"completed, but generation {chapter.generation} is the newest: {event}"
         chapter.shares, chapter.shared_in = _shares(event.assigned), event.generation
+        chapter.is_syncing = False
         if chapter.shares is None:
             return
         if chapter.shares.keys() != chapter.members.keys():
             yield f"shared out among others than the members {sorted(chapter.members)}: {event}"
         given = [each for share in chapter.shares.values() for each in share]
-        if len(given) != len(set(given)) and not self.expects_conflicts:
+        if len(given) != len(set(given)):
             yield f"a partition was given away twice: {event}"
 
     def _emptied(self, chapter: _Chapter, event: GroupEmptied) -> Iterator[str]:
@@ -172,7 +188,8 @@ class Story:
             yield f"empty, although {sorted(chapter.members)} are there: {event}"
         if event.generation <= chapter.generation:
             yield f"a new generation that is not newer than {chapter.generation}: {event}"
-        chapter.generation, chapter.is_joining, chapter.shares = event.generation, False, None
+        chapter.generation, chapter.shares = event.generation, None
+        chapter.is_joining = chapter.is_syncing = False
 
     def _recovered(self, chapter: _Chapter, event: GroupRecovered) -> Iterator[str]:
         if event.generation < chapter.generation:
@@ -185,13 +202,15 @@ class Story:
         chapter.members = {name: timeouts.get(name, 0) for name in event.members}
         chapter.generation = event.generation
         chapter.is_joining = event.state == GroupState.PREPARING.value
+        chapter.is_syncing = event.state == GroupState.COMPLETING.value
+        chapter.is_first = False
         chapter.shares = shares if is_stable else None
         chapter.shared_in = event.generation if is_stable else -1
 
     def _compare(self, chapter: _Chapter, shares: Shares, event: GroupRecovered) -> Iterator[str]:
         """Nothing of what was shared out before a crash may be different after it."""
         before = chapter.shares
-        if before is None or self.expects_conflicts:
+        if before is None:
             return
         # A static member may have been replaced without anybody being told.
         if sorted(map(sorted, before.values())) != sorted(map(sorted, shares.values())):
@@ -200,10 +219,12 @@ class Story:
     def _committed(self, chapter: _Chapter, event: OffsetsCommitted) -> Iterator[str]:
         if event.generation != chapter.generation:
             yield f"a commit passed, but generation {chapter.generation} is the newest: {event}"
+        elif chapter.is_syncing:
+            yield f"a commit passed before its generation was given anything: {event}"
         if event.member not in chapter.members:
             yield f"a commit passed of somebody who is no member: {event}"
         for topic, offsets in event.offsets.items():
             for number in offsets:
                 owner = chapter.owner((topic, int(number)))
-                if owner not in (None, event.member) and not self.expects_conflicts:
+                if owner not in (None, event.member):
                     yield f"a commit passed for what is {owner}'s: {event}"

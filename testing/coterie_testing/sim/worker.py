@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from coterie_client import Group, Partition, Release, Restart
 from coterie_client.assignors import Assignor
@@ -15,7 +15,11 @@ from coterie_protocol.exceptions import CoterieError
 from coterie_testing.sim.coordinator import ADDRESS
 from coterie_testing.virtual import Network, Process, World
 
-__all__ = ["Witness", "Worker", "WorkerOptions"]
+__all__ = ["METADATA_MAX_AGE_S", "Witness", "Worker", "WorkerOptions"]
+
+
+#: How old what a worker knows of the topics may get before it looks again.
+METADATA_MAX_AGE_S: Final = 20.0
 
 
 class Witness(Protocol):
@@ -55,6 +59,8 @@ class WorkerOptions:
     work_s: tuple[float, float] = (0.2, 2.0)
     #: How long work takes to end when it is told to.
     finish_s: tuple[float, float] = (0.0, 0.3)
+    #: For how long a task that has ended does not give in, and then tries to commit once more.
+    clings_s: float = 0.0
     #: What it can't work on, and so gives up.
     cannot: Collection[tuple[str, int]] = ()
 
@@ -94,7 +100,7 @@ class Worker:
             heartbeat_interval=options.heartbeat_interval,
             rebalance_timeout=options.rebalance_timeout,
             request_timeout=options.request_timeout,
-            metadata_max_age=20.0,
+            metadata_max_age=METADATA_MAX_AGE_S,
             close_timeout=options.close_timeout,
             on_event=self._note,
             dial=self.network.dialler(process),
@@ -132,6 +138,7 @@ class Worker:
 
     async def _work(self, partition: Partition) -> None:
         self.witness.started(self, partition)
+        offset = 0
         try:
             offset = await self._find_place(partition)
             if partition.key in self.options.cannot:
@@ -143,6 +150,8 @@ class Worker:
                 await self._commit(partition, offset)
         finally:
             await self._finish(partition)
+            if offset and self.options.clings_s:
+                await self._cling(partition, offset)
 
     async def _find_place(self, partition: Partition) -> int:
         position = await partition.committed()
@@ -160,6 +169,14 @@ class Worker:
                 await asyncio.sleep(self.world.random.uniform(*self.options.finish_s))
         finally:
             self.witness.ended(self, partition)
+
+    async def _cling(self, partition: Partition, offset: int) -> None:
+        """Commit once more, whoever has the partition by now."""
+        await asyncio.sleep(self.options.clings_s)
+        try:
+            await self._commit(partition, offset)
+        except CoterieError:
+            return  # as it should be
 
     def _note(self, event: Event) -> None:
         if self.on_event is not None:

@@ -114,7 +114,7 @@ def test_static_members_are_known_by_name() -> None:
 
 
 def test_recovery_is_written_down() -> None:
-    """The journal has a line for each group with members."""
+    """The journal has a line for each group that ever had members."""
     world = World()
     leader, follower = pair(world)
     world.commit({("t", 0): 1}, group_id="offsets")
@@ -189,12 +189,36 @@ def test_lost_first_rebalance_is_told() -> None:
     assert (recovered.state, recovered.generation, recovered.members) == ("Empty", 0, ())
 
 
-def test_empty_group_is_not_told_of_after_a_restart() -> None:
-    """Nothing has changed about it, and there may be many."""
+def test_empty_group_is_told_of_after_a_restart() -> None:
+    """The former life may have stored that it is empty, and died before the journal knew.
+
+    The simulator found it: the next rebalance began from a generation that the journal had never
+    heard of, or without members whose end it had not told.
+    """
     world = World()
     member = world.member("a")
     world.form(member)
     member.leave()
+    world.crash()
+    (recovered,) = world.seen(GroupRecovered)
+    assert (recovered.state, recovered.generation, recovered.members) == ("Empty", 2, ())
+    assert recovered.assigned == {}
+
+
+def test_group_that_only_new_members_were_in_is_told_of_after_each_restart() -> None:
+    """The line of the first restart may be lost with the second, and the group is empty by then."""
+    world = World()
+    world.member("a").join()
+    world.crash()
+    world.crash()
+    told = [(r.state, r.members) for r in world.seen(GroupRecovered)]
+    assert told == [("Empty", ())] * 2
+
+
+def test_group_that_never_had_members_is_not_told_of() -> None:
+    """There may be many that are nothing but offsets, and the journal says nothing of them."""
+    world = World()
+    world.commit({("t", 0): 1}, group_id="offsets")
     world.crash()
     assert world.seen(GroupRecovered) == []
 

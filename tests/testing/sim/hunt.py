@@ -3,32 +3,105 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from coterie_testing.sim.faults import FaultOptions, plan
+from coterie_testing.sim.faults import Fault, FaultOptions, plan
 from coterie_testing.sim.runs import Result, Run, execute, run_of
+from coterie_testing.sim.worker import WorkerOptions
 from tests.testing.sim.mutants import Mutant
 
-__all__ = ["PROFILES", "Catch", "hunt", "run_for"]
+__all__ = ["PROFILES", "Catch", "Ground", "hunt", "run_for"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where a bug is hunted: what goes wrong, and for whom."""
+
+    faults: FaultOptions = field(default_factory=FaultOptions)
+    #: What happens besides, in each run.
+    always: tuple[Fault, ...] = ()
+    #: The workers there are, at least.
+    workers: int = 2
+    is_static: bool = False
+    trouble_s: float = 10.0
+    #: What is not as in other brief runs.
+    others: Mapping[str, Any] = field(default_factory=dict)
+
 
 #: What has to go wrong for a bug to show, where chance would take long to come by it.
 PROFILES: Final = {
-    "namesakes": FaultOptions(
-        twin_worker=3, restart_worker=2, add_worker=1, kill_coordinator=1, slow_network=1
+    "namesakes": Ground(
+        faults=FaultOptions(
+            twin_worker=3, restart_worker=2, add_worker=1, kill_coordinator=1, slow_network=1
+        ),
+        is_static=True,
     ),
-    "restarts": FaultOptions(kill_coordinator=3, add_worker=1, restart_worker=1),
-    "slow disks": FaultOptions(kill_coordinator=3, slow_disk=3, add_worker=2, failing_disk=1),
-    "clocks": FaultOptions(worker_clock_jump=4, add_worker=2, stop_worker=2, long=True),
-    "crowd": FaultOptions(add_worker=4, stop_worker=1),
-    "newcomers": FaultOptions(add_worker=4, stop_worker=3, slow_network=2),
-    "pauses": FaultOptions(pause_coordinator=3, add_worker=2, slow_network=1, long=True),
-    "coordinator's clock": FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True),
-    "rifts": FaultOptions(part_worker=3, add_worker=2, long=True),
-    "namesakes and restarts": FaultOptions(twin_worker=4, restart_worker=2, kill_coordinator=4),
-    "standstills": FaultOptions(part_coordinator=3, slow_network=2, add_worker=1, long=True),
-    "stragglers": FaultOptions(add_worker=3, stop_worker=2, slow_network=3, slow_disk=2),
+    "restarts": Ground(faults=FaultOptions(kill_coordinator=3, add_worker=1, restart_worker=1)),
+    "slow disks": Ground(
+        faults=FaultOptions(kill_coordinator=3, slow_disk=3, add_worker=2, failing_disk=1)
+    ),
+    "clocks": Ground(
+        faults=FaultOptions(worker_clock_jump=4, add_worker=2, stop_worker=2, long=True)
+    ),
+    "crowd": Ground(faults=FaultOptions(add_worker=4, stop_worker=1), workers=6),
+    "newcomers": Ground(faults=FaultOptions(add_worker=4, stop_worker=3, slow_network=2)),
+    "rifts": Ground(faults=FaultOptions(part_worker=3, add_worker=2, long=True), trouble_s=40.0),
+    "namesakes and restarts": Ground(
+        faults=FaultOptions(twin_worker=4, restart_worker=2, kill_coordinator=4), is_static=True
+    ),
+    "standstills": Ground(
+        faults=FaultOptions(part_coordinator=3, slow_network=2, add_worker=1, long=True)
+    ),
+    "stragglers": Ground(
+        faults=FaultOptions(add_worker=3, stop_worker=2, slow_network=3, slow_disk=2)
+    ),
+    "strangers": Ground(
+        faults=FaultOptions(add_worker=4, stray_commit=3, stray_sync=3, stray_heartbeat=3)
+    ),
+    # The answer to a sync is read when the session of who asked has ended.
+    "late answers": Ground(
+        faults=FaultOptions(stop_worker=1, slow_network=1),
+        always=(
+            Fault(4.0, "pause_leader", seconds=2.0),
+            Fault(4.0, "pause_follower", seconds=20.0),
+            Fault(4.5, "add_worker"),
+        ),
+        workers=3,
+        trouble_s=30.0,
+        others={"sessions_s": (60.0, 6.0)},
+    ),
+    # A leader takes longer to decide than others may be silent, and one of them has died.
+    "slow leaders": Ground(
+        faults=FaultOptions(slow_network=1),
+        always=(
+            Fault(4.0, "pause_leader", seconds=9.0),
+            Fault(4.0, "kill_follower"),
+            Fault(4.5, "add_worker"),
+        ),
+        workers=3,
+        trouble_s=20.0,
+        others={"sessions_s": (60.0, 6.0)},
+    ),
+    # Nobody but the leader sees that topics change.
+    "leaders look": Ground(
+        faults=FaultOptions(grow_topic=3, add_worker=1),
+        others={"settings": {"group_topic_change_rebalance": False}, "assignor": "range"},
+    ),
+    # Tasks that have ended go on for a while, and commit.
+    "stubborn": Ground(
+        faults=FaultOptions(remove_member=4, add_worker=2),
+        trouble_s=20.0,
+        others={"worker": WorkerOptions(clings_s=4.0)},
+    ),
+    "pauses": Ground(
+        faults=FaultOptions(pause_coordinator=3, add_worker=2, slow_network=1, long=True),
+        trouble_s=40.0,
+    ),
+    "coordinator's clock": Ground(
+        faults=FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True), trouble_s=40.0
+    ),
 }
 
 
@@ -42,6 +115,8 @@ class Catch:
     seconds: float
     #: The first run in which something was wrong; None if the bug got away.
     result: Result | None
+    #: Seeds that fail without the bug, too.
+    red: tuple[int, ...] = ()
 
     @property
     def check(self) -> str:
@@ -54,27 +129,38 @@ class Catch:
 
 def run_for(seed: int, profile: str) -> Run:
     """The run that a seed stands for; there are more profiles here than the command has."""
-    if profile not in PROFILES:
+    ground = PROFILES.get(profile)
+    if ground is None:
         return run_of(seed, profile)
     run = run_of(seed, "brief")
-    workers = 6 if profile == "crowd" else max(run.options.workers, 2)
+    workers = max(run.options.workers, ground.workers)
     options = replace(
         run.options,
         workers=workers,
-        static=workers if profile.startswith("namesakes") else 0,
-        trouble_s=40.0 if profile in ("rifts", "pauses", "coordinator's clock") else 10.0,
+        static=workers if ground.is_static else 0,
+        trouble_s=ground.trouble_s,
+        **ground.others,
     )
-    return Run(seed, profile, options, plan(seed, PROFILES[profile], options.trouble_s))
+    faults = (*plan(seed, ground.faults, options.trouble_s), *ground.always)
+    return Run(seed, profile, options, tuple(sorted(faults, key=lambda fault: fault.at_s)))
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
-    """Run one seed after the other with a bug planted, until something is wrong."""
+    """Run one seed after the other with a bug planted, until something is wrong.
+
+    A seed that fails without the bug as well has caught nothing.
+    """
     began_s = time.perf_counter()
     count = 0
+    red: list[int] = []
     for seed in seeds:
         count += 1
+        run = run_for(seed, mutant.profile)
         with mutant.plant():
-            result = execute(run_for(seed, mutant.profile))
-        if result.failure is not None:
-            return Catch(mutant, count, time.perf_counter() - began_s, result)
-    return Catch(mutant, count, time.perf_counter() - began_s, None)
+            result = execute(run)
+        if result.failure is None:
+            continue
+        if execute(run).failure is None:
+            return Catch(mutant, count, time.perf_counter() - began_s, result, tuple(red))
+        red.append(seed)
+    return Catch(mutant, count, time.perf_counter() - began_s, None, tuple(red))

@@ -24,7 +24,16 @@ from coterie_client.work.crew import Crew
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server import packing
 from coterie_server.clock import Clock
-from coterie_server.group import checks, joining, ledger, membership, offsets, rebalancing, recovery
+from coterie_server.group import (
+    checks,
+    joining,
+    ledger,
+    membership,
+    offsets,
+    rebalancing,
+    recovery,
+    syncing,
+)
 from coterie_server.group.commit_order import CommitOrder
 from coterie_server.group.group import Group
 from coterie_server.group.records import GroupRow, MemberRow
@@ -263,6 +272,51 @@ def journal_skips_a_start(prepare: Any, turn: Turn, group: Group, *rest: Any) ->
         del turn.outcome.events[events:]
 
 
+@_mutant(membership, "hear", "strangers")
+def heartbeat_of_any_generation(hear: Any, shard: Any, message: Any, now_ms: int) -> Any:
+    """A heartbeat of a former generation is answered as one of the present."""
+    group = shard.groups.get(message.group_id)
+    if group is not None:
+        message = replace(message, generation_id=group.generation)
+    return hear(shard, message, now_ms)
+
+
+@_mutant(Group, "all_joined", "crowd")
+def pending_ids_not_awaited(_: Any, group: Group) -> bool:
+    """The first phase ends although somebody was just told an id to join with."""
+    return len(group.members) == group.parked_joins
+
+
+@_mutant(offsets, "_check_commit", "strangers")
+def commits_pass_before_the_assignment(check: Any, *arguments: Any) -> Any:
+    """A commit is stored while nobody knows yet what the generation is given."""
+    error = check(*arguments)
+    return None if error is ErrorCode.REBALANCE_IN_PROGRESS else error
+
+
+@_mutant(syncing, "_answer", "slow leaders")
+def session_not_armed_after_a_sync(answer: Any, *arguments: Any) -> None:
+    """The session of a member that waited for its assignment does not start anew."""
+    with patch.object(Turn, "keep_alive", lambda *_: None):
+        answer(*arguments)
+
+
+@_mutant(joining, "_is_settled", "leaders look")
+def leader_taken_for_settled(is_settled: Any, group: Group, member: Any, protocols: Any) -> Any:
+    """A leader that joins again is told the present generation, as if it had nothing to change."""
+    is_same = not member.is_new and member.wants_the_topics_of(protocols)
+    return is_settled(group, member, protocols) or (is_same and group.is_in(GroupState.STABLE))
+
+
+@_mutant(syncing, "_check", "strangers")
+def superseded_sync_unanswered(check: Any, turn: Turn, group: Group | None, call: Any) -> Any:
+    """A member that asks for its assignment once more gets no answer to its former question."""
+    error = check(turn, group, call)
+    if error is None and group is not None:
+        group.members[call.message.member_id].sync = None
+    return error
+
+
 @_mutant(Clock, "_counted_ms", "pauses")
 def pauses_are_silence(counted: Any, clock: Clock, stretch_ms: int, **late: bool) -> int:
     """Time during which the node did not run counts as its members' silence."""
@@ -329,6 +383,21 @@ def lease_ignored(has_run_out: Any, heart: Heart, now_ms: int) -> bool:
     if has_run_out(heart, now_ms):
         heart.lease_until_ms = now_ms + 3_600_000
     return False
+
+
+@_mutant(Heart, "is_trusted", "late answers")
+def works_before_it_is_proven(*_: Any) -> bool:
+    """Work begins before the coordinator is known to count on the member."""
+    return True
+
+
+@_mutant(Commits, "add", "stubborn")
+def commits_under_a_stale_token(
+    add: Any, commits: Commits, key: Any, partition: Any, token: int, position: Any
+) -> None:
+    """Who has lost a partition and got it back commits for its former self."""
+    token = commits._standing.owned.get(partition, token)
+    add(commits, key, partition, token, position)
 
 
 @_mutant(Commits, "add", "restarts")

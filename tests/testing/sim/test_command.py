@@ -56,6 +56,14 @@ def test_summary_for_programs() -> None:
     assert summary["failed_seed"] is None
 
 
+def test_fresh_seeds_are_told() -> None:
+    """Without a seed each call draws one, and says which, so that it can be run again."""
+    first, again = (_simulate("--runs", "1", "--profile", "brief", "--json") for _ in range(2))
+    seed = json.loads(first[1])["seed"]
+    assert seed != json.loads(again[1])["seed"]
+    assert f"--seed {seed} --profile brief" in first[2]
+
+
 def test_as_many_runs_as_steps_need() -> None:
     """Without a number of runs it goes on until so many steps were taken."""
     code, out, _ = _simulate("--steps", "5000", "--profile", "brief", "--json")

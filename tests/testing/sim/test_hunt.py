@@ -18,6 +18,10 @@ _QUICK = (
     "fenced commits pass",
     "lets go before work ends",
     "lease ignored",
+    "pending ids not awaited",
+    "superseded sync unanswered",
+    "leader taken for settled",
+    "works before it is proven",
 )
 
 

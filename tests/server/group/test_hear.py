@@ -1,0 +1,131 @@
+"""The heartbeat's fast way answers what the full one would have, to the same effect, or nothing.
+
+Each case is put to two coordinators that have seen the same: one takes the fast way, the other
+the full one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
+from coterie_server.group import Call, GroupState, Outcome
+from tests.server.group.test_states_and_requests import Scene, scene
+
+_WHO = ("leader", "follower", "static", "fenced", "pending", "newcomer", "nobody")
+_GENERATIONS = (-1, 1, 2, 3, 4)
+_INSTANCES = (None, "i1", "i2")
+_TICKET = 1_000_000
+
+
+def _scene(state: GroupState, *, parked: bool) -> Scene:
+    """A group in a state, in which some wait for an answer or nobody does."""
+    found = scene(state)
+    if parked and state is GroupState.PREPARING:
+        found.follower.join()
+    if parked and state is GroupState.COMPLETING:
+        found.follower.sync()
+    return found
+
+
+def _message(found: Scene, who: str, generation: int, instance: str | None) -> HeartbeatRequest:
+    client = getattr(found, who, None)
+    return HeartbeatRequest(
+        group_id="g",
+        generation_id=generation,
+        member_id=client.id if client is not None else "nobody",
+        group_instance_id=instance,
+    )
+
+
+def _looks(found: Scene) -> dict[str, Any]:
+    """All that a heartbeat could have changed."""
+    group = found.world.shard.groups.get("g")
+    if group is None:
+        return {}
+    members = {
+        member.id: (member.row, member.last_seen_ms, member.alive_until_ms, member.is_waiting)
+        for member in group.members.values()
+    }
+    return {"row": group.row, "members": members, "pending": set(group.pending_joins)}
+
+
+def _later(found: Scene) -> list[tuple[int, Outcome]]:
+    """What becomes of the group if nothing happens any more but time: who is dropped, and when."""
+    coordinator, until_ms = found.world.coordinator, found.world.now_ms + 20_000
+    outcomes = []
+    while (due_ms := coordinator.next_deadline()) is not None and due_ms <= until_ms:
+        outcome = coordinator.fire(due_ms)
+        if outcome:
+            outcomes.append((due_ms, outcome))
+    return outcomes
+
+
+@pytest.mark.parametrize("parked", [False, True])
+@pytest.mark.parametrize("state", GroupState)
+def test_fast_way_is_the_full_way(state: GroupState, *, parked: bool) -> None:
+    """What it answers, the full way answers; what it declines has changed nothing."""
+    taken = 0
+    for who, generation, instance in product(_WHO, _GENERATIONS, _INSTANCES):
+        fast, full = _scene(state, parked=parked), _scene(state, parked=parked)
+        now_ms = fast.world.now_ms = full.world.now_ms = fast.world.now_ms + 2_000
+        message = _message(fast, who, generation, instance)
+        before = _looks(fast)
+        assert before == _looks(full)
+        answer = fast.world.coordinator.hear(message, now_ms)
+        outcome = full.world.coordinator.handle(_TICKET, Call(message, 4), now_ms)
+        case = (who, generation, instance)
+        if answer is None:
+            assert _looks(fast) == before, case
+            continue
+        taken += 1
+        assert outcome.replies == [(_TICKET, answer)], case
+        assert (outcome.records, outcome.events, outcome.hits) == ([], [], ()), case
+        assert _looks(fast) == _looks(full), case
+        assert _later(fast) == _later(full), case
+    is_living = state not in (GroupState.EMPTY, GroupState.DEAD)
+    assert bool(taken) == is_living
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_taken"),
+    [
+        ({}, True),
+        ({"generation_id": 1}, False),
+        ({"generation_id": 3}, False),
+        ({"generation_id": -1}, False),
+        ({"member_id": "nobody"}, False),
+        ({"member_id": ""}, False),
+        ({"group_id": "other"}, False),
+        ({"group_id": ""}, False),
+        ({"group_instance_id": "i1"}, False),
+    ],
+)
+def test_fast_way_takes_only_who_is_beyond_doubt(
+    changes: dict[str, Any], *, is_taken: bool
+) -> None:
+    """A heartbeat that differs from a member's in anything is declined."""
+    found = _scene(GroupState.STABLE, parked=False)
+    message = replace(_message(found, "follower", 2, None), **changes)
+    answer = found.world.coordinator.hear(message, found.world.now_ms)
+    assert answer == (HeartbeatResponse(error_code=ErrorCode.NONE) if is_taken else None)
+
+
+@pytest.mark.parametrize("state", [GroupState.PREPARING, GroupState.COMPLETING])
+def test_fast_way_declines_who_waits_for_an_answer(state: GroupState) -> None:
+    """Its session's deadline may have passed meanwhile, so it has to be armed again."""
+    found = _scene(state, parked=True)
+    message = _message(found, "follower", 2, None)
+    assert found.world.coordinator.hear(message, found.world.now_ms) is None
+
+
+def test_fast_way_shortens_no_session() -> None:
+    """A clock that was set back must not bring the end of a session forward."""
+    found = _scene(GroupState.STABLE, parked=False)
+    message = _message(found, "follower", 2, None)
+    assert found.world.coordinator.hear(message, found.world.now_ms - 1_000) is None
