@@ -162,6 +162,7 @@ class Node:
                 self.count_groups,
                 commit_order=order,
                 date_of=self._clock.date_of,
+                topic_changed_at=self._topics.changed_at,
             ),
             observe=self._observe,
             arm=self._arm,

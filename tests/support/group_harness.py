@@ -143,6 +143,8 @@ class World:
         self._clients: dict[int, Client] = {}
         self._fresh: list[Answer] = []
         self.commit_order = CommitOrder()
+        #: At which dates topics changed, as the catalogue has stored it.
+        self.topics_changed_at: dict[str, int] = {}
         self._start()
 
     # -- the coordinator -----------------------------------------------------------------------
@@ -155,6 +157,7 @@ class World:
             self.topics,
             commit_order=self.commit_order,
             date_of=lambda now_ms: now_ms + self.ahead_ms,
+            topic_changed_at=lambda topic: self.topics_changed_at.get(topic, 0),
         )
         self._take(self.coordinator.recover(rows, self.now_ms))
 

@@ -78,7 +78,8 @@ class Coordinator:
     `commit_order` comes from the coordinator that had the shard before, if there was one in this
     process.
     `now_ms` is running time everywhere, by which nobody is late while the node does not run;
-    `date_of` says what date a moment of it is.
+    `date_of` says what date a moment of it is, `topic_changed_at` at which date a topic was made or
+    grew last.
     """
 
     def __init__(
@@ -90,9 +91,16 @@ class Coordinator:
         *,
         commit_order: CommitOrder | None = None,
         date_of: Callable[[int], int] | None = None,
+        topic_changed_at: Callable[[str], int] | None = None,
     ) -> None:
         self._shard = Shard(
-            config, ids, topics, count_groups, commit_order=commit_order, date_of=date_of
+            config,
+            ids,
+            topics,
+            count_groups,
+            commit_order=commit_order,
+            date_of=date_of,
+            topic_changed_at=topic_changed_at,
         )
 
     @property

@@ -102,10 +102,31 @@ def _resume(turn: Turn, group: Group) -> None:
         group.pending_syncs.update(m.id for m in group.members.values() if not m.row.is_away)
         turn.arm(group, "sync", group.rebalance_timeout_ms)
     turn.event(_recovered(group))
-    is_settled = group.is_in(GroupState.STABLE, GroupState.COMPLETING)
+    if group.is_in(GroupState.STABLE, GroupState.COMPLETING):
+        _rebalance_if_needed(turn, group)
+
+
+def _rebalance_if_needed(turn: Turn, group: Group) -> None:
+    """Nobody rebalances because of a restart, but what was due by then is due still."""
     count = len(group.members)
-    if is_settled and count > turn.config.max_size:
+    if count > turn.config.max_size:
         prepare(turn, group, "over_capacity", f"{count} members, {turn.config.max_size}")
+    elif missed := _missed_change(turn, group):
+        prepare(turn, group, "topic_changed", missed)
+
+
+def _missed_change(turn: Turn, group: Group) -> str:
+    """What changed of a group's topics before the node stopped, and the group had not heard of.
+
+    Its members would find out by themselves, but only minutes later.
+    """
+    if not turn.config.rebalance_on_topic_change:
+        return ""
+    shard = turn.shard
+    for topic in sorted(group.topics() or ()):
+        if shard.topic_changed_at(topic) >= group.row.changed_at_ms > 0:
+            return f"{topic} changed"
+    return ""
 
 
 def _recovered(group: Group) -> GroupRecovered:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from coterie_server.net import Exchange
     from coterie_server.store import KeptRecord, Lease
-    from coterie_server.topics import Catalogue, PartitionEnds
+    from coterie_server.topics import Catalogue, PartitionEnds, TopicRow
 
 __all__ = ["CATALOGUE_SHARD", "CatalogueShard", "TopicCounts"]
 
@@ -44,13 +44,25 @@ class TopicCounts(Mapping[str, int]):
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
+        self._changed_ms: dict[str, int] = {}
 
-    def apply(self, change: Change) -> None:
+    def read(self, topics: Mapping[str, TopicRow]) -> None:
+        """Take over what is stored."""
+        self.counts = {name: row.partitions for name, row in topics.items()}
+        self._changed_ms = {name: row.changed_at_ms for name, row in topics.items()}
+
+    def apply(self, change: Change, date_ms: int) -> None:
         """Take over a change that is durable."""
         if change.after:
             self.counts[change.topic] = change.after
+            self._changed_ms[change.topic] = date_ms
         else:
             self.counts.pop(change.topic, None)
+            self._changed_ms.pop(change.topic, None)
+
+    def changed_at(self, topic: str) -> int:
+        """When a topic was made or grew last."""
+        return self._changed_ms.get(topic, 0)
 
     def __getitem__(self, topic: str) -> int:
         return self.counts[topic]
@@ -134,7 +146,7 @@ class CatalogueShard(ServedShard["Exchange"]):
         if self._has_served:
             # A change may have been stored though the store said that it failed.
             self._tell(list(_differences(self._counts.counts, catalogue.counts)))
-        self._counts.counts = dict(catalogue.counts)
+        self._counts.read(catalogue.topics)
         self._has_served = True
 
     def _forget(self) -> None:
@@ -219,7 +231,7 @@ class CatalogueShard(ServedShard["Exchange"]):
     def _tell(self, changes: Sequence[Change]) -> None:
         """Let the groups and the journal know what has become of topics; it is durable."""
         for change in changes:
-            self._counts.apply(change)
+            self._counts.apply(change, self._clock.date_ms())
             if change.change == "deleted":
                 self._ends.forget(change.topic)
             self._on_change(change)

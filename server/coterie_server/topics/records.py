@@ -17,7 +17,7 @@ from coterie_protocol.schema import struct as structure
 __all__ = ["Gone", "Record", "TopicRow", "from_stored", "to_stored"]
 
 
-@structure(versions="0")
+@structure(versions="0-1")
 class TopicRow:
     """A topic: a name for a number of partitions."""
 
@@ -26,6 +26,8 @@ class TopicRow:
     topic_id: uuid.UUID = field(UUID)
     partitions: int = field(INT32)
     created_at_ms: int = field(INT64)
+    #: When it was made or grew last.
+    changed_at_ms: int = field(INT64, versions="1+", default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ Record = TopicRow | Gone
 #: In front of every key, so that the catalogue can come to hold more than topics.
 _TOPIC: Final = b"\x01"
 #: In front of every value, so that rows can change their shape.
-_ROW_VERSION: Final = 0
+_ROW_VERSION: Final = 1
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:

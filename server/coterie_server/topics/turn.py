@@ -123,6 +123,7 @@ class Turn:
             topic_id=self.ids.topic_id(),
             partitions=partitions,
             created_at_ms=self.now_ms,
+            changed_at_ms=self.now_ms,
         )
         self._save(row, Change(name, "created", 0, partitions))
         return row
@@ -135,6 +136,7 @@ class Turn:
             topic_id=before.topic_id,
             partitions=partitions,
             created_at_ms=before.created_at_ms,
+            changed_at_ms=self.now_ms,
         )
         self._save(row, Change(name, "grown", before.partitions, partitions))
 

@@ -84,8 +84,6 @@ class Coordinator:
     process: Process | None = None
     node: Node | None = None
     lives: int = 0
-    #: When it was killed last.
-    died_s: float = float("-inf")
     #: The topics are made once; what becomes of them then is up to people.
     has_served: bool = False
     #: What goes in and out.
@@ -132,7 +130,6 @@ class Coordinator:
         """`kill -9`."""
         if self.process is not None:
             self.process.kill()
-            self.died_s = self.world.now_s
             self.wire.crashed()
         self.node = None
 

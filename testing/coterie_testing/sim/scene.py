@@ -34,9 +34,8 @@ GROUP: Final = "g"
 #: trouble ended may still come: the join of a process that has given up, or its silent farewell.
 _CALM_S: Final = 5.0
 
-#: A coordinator that is killed as a topic grows may not get to tell the group, and after its
-#: restart it does not know that.  The leader looks at the topics again when what it knows has
-#: reached its greatest age; a request and a rebalance take a moment.
+#: Where groups are not told that a topic has grown, the leader looks at the topics again when what
+#: it knows has reached its greatest age; a request and a rebalance take a moment.
 _NOTICED_S: Final = METADATA_MAX_AGE_S + 5.0
 
 #: So many rebalances need no group that is let alone.
@@ -186,10 +185,8 @@ class Scene:
         return group.members.keys() == {worker.group.member_id for worker in workers}
 
     def _may_have_missed_growth(self) -> bool:
-        since_s = self.coordinator.died_s
-        if not self.coordinator.settings.group_topic_change_rebalance:
-            since_s = self.options.trouble_s  # nobody tells the group at all
-        return self.world.now_s < since_s + _NOTICED_S
+        is_told = self.coordinator.settings.group_topic_change_rebalance
+        return not is_told and self.world.now_s < self.options.trouble_s + _NOTICED_S
 
     def _ownerless(self) -> bool:
         owned = {each.key for worker in self.running for each in worker.group.owned}

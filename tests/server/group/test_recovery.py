@@ -57,6 +57,28 @@ def test_everything_shown_is_as_it_was() -> None:
     assert world.describe() == before
 
 
+def test_change_of_a_topic_that_was_not_told_is_told_then() -> None:
+    """The node stopped between storing the change and telling the group."""
+    world = World()
+    pair(world)
+    world.sleep(1_000)
+    world.topics["t"] = 6
+    world.topics_changed_at["t"] = world.now_ms
+    world.crash()
+    assert [event.cause for event in world.seen(RebalanceStarted)][1:] == ["topic_changed"]
+
+
+def test_change_of_a_topic_that_was_told_costs_no_rebalance() -> None:
+    """The generation that followed has heard of it."""
+    world = World()
+    world.topics_changed_at["t"] = world.now_ms
+    world.sleep(1_000)
+    pair(world)
+    world.topics_changed_at["other"] = world.now_ms + 1_000
+    world.crash()
+    assert len(world.seen(RebalanceStarted)) == 1
+
+
 def test_members_get_a_fresh_session() -> None:
     """They could not be heard of while the node was down."""
     world = World()

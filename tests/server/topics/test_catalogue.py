@@ -32,7 +32,13 @@ def test_ensure_creates() -> None:
     """A topic that is not there is made, stored and told."""
     room = Room()
     room.ensure("orders", 4)
-    row = TopicRow(name="orders", topic_id=topic_id(1), partitions=4, created_at_ms=1_000)
+    row = TopicRow(
+        name="orders",
+        topic_id=topic_id(1),
+        partitions=4,
+        created_at_ms=1_000,
+        changed_at_ms=1_000,
+    )
     assert room.answer.records == (row,)
     assert room.changes == [Change("orders", "created", 0, 4)]
 
@@ -42,7 +48,13 @@ def test_ensure_grows() -> None:
     room = Room().with_topics(orders=4)
     room.now_ms += 500
     room.ensure("orders", 6)
-    row = TopicRow(name="orders", topic_id=topic_id(1), partitions=6, created_at_ms=1_000)
+    row = TopicRow(
+        name="orders",
+        topic_id=topic_id(1),
+        partitions=6,
+        created_at_ms=1_000,
+        changed_at_ms=1_500,
+    )
     assert room.answer.records == (row,)
     assert room.changes == [Change("orders", "grown", 4, 6)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,14 +36,21 @@ def test_gone_topic_has_the_key_of_its_row(row: TopicRow) -> None:
 
 def test_stored_form_stays_as_it_is() -> None:
     """Bytes written by earlier versions must be read for ever, so they are pinned."""
-    row = TopicRow(name="orders", topic_id=topic_id(5), partitions=3, created_at_ms=1_000)
+    row = TopicRow(
+        name="orders",
+        topic_id=topic_id(5),
+        partitions=3,
+        created_at_ms=1_000,
+        changed_at_ms=2_000,
+    )
     key = b"\x01orders"
-    value = (
-        b"\x00"  # the version of the row
+    old = (
         b"\x00\x06orders" + bytes(15) + b"\x05"  # name and id
         b"\x00\x00\x00\x03" + b"\x00\x00\x00\x00\x00\x00\x03\xe8"  # partitions, creation
     )
-    assert (to_stored(row), from_stored(key, value)) == ((key, value), row)
+    new = b"\x01" + old + b"\x00\x00\x00\x00\x00\x00\x07\xd0"  # its version first, the change
+    assert (to_stored(row), from_stored(key, new)) == ((key, new), row)
+    assert from_stored(key, b"\x00" + old) == replace(row, changed_at_ms=0)
 
 
 def test_foreign_key_is_refused() -> None:
