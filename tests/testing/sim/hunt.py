@@ -95,9 +95,29 @@ PROFILES: Final = {
         trouble_s=20.0,
         others={"worker": WorkerOptions(clings_s=4.0)},
     ),
+    # The coordinator stands still for longer than sessions last, and has leases yet: it
+    # goes on at once, whatever waits in its sockets.
     "pauses": Ground(
-        faults=FaultOptions(pause_coordinator=3, add_worker=2, slow_network=1, long=True),
+        faults=FaultOptions(add_worker=2, slow_network=1),
+        always=(
+            Fault(7.0, "pause_coordinator", seconds=7.5),
+            Fault(25.0, "pause_coordinator", seconds=7.5),
+        ),
         trouble_s=40.0,
+        others={"sessions_s": (6.0,)},
+    ),
+    # A commit waits on a connection that its client has given up, while others overtake it.
+    "held up": Ground(
+        faults=FaultOptions(add_worker=1),
+        always=(
+            Fault(1.681, "cut_worker", target=4, seconds=0.422, amount=3),
+            Fault(5.737, "part_coordinator", target=3, seconds=1.609, amount=1),
+            Fault(7.588, "part_coordinator", target=4, seconds=2.392, amount=2),
+            Fault(11.158, "kill_worker", seconds=0.024, amount=3),
+        ),
+        workers=3,
+        trouble_s=15.0,
+        others={"topics": {"jobs": 1, "more": 3}},
     ),
     "coordinator's clock": Ground(
         faults=FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True), trouble_s=40.0

@@ -22,7 +22,7 @@ from coterie_client.membership.holdings import Holdings
 from coterie_client.membership.offsets import Commits
 from coterie_client.work.crew import Crew
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server import packing
+from coterie_server import clock, packing
 from coterie_server.clock import Clock
 from coterie_server.group import (
     checks,
@@ -234,7 +234,7 @@ def renewals_not_stored(finish: Any, turn: Turn) -> Any:
     return outcome
 
 
-@_mutant(CommitOrder, "admits", "standstills")
+@_mutant(CommitOrder, "admits", "held up")
 def commits_taken_in_any_order(_: Any, order: CommitOrder, *rest: Any) -> bool:
     """A commit that was held up undoes a later one."""
     del order, rest
@@ -317,10 +317,14 @@ def superseded_sync_unanswered(check: Any, turn: Turn, group: Group | None, call
     return error
 
 
-@_mutant(Clock, "_counted_ms", "pauses")
-def pauses_are_silence(counted: Any, clock: Clock, stretch_ms: int, **late: bool) -> int:
-    """Time during which the node did not run counts as its members' silence."""
-    return stretch_ms if clock._started else int(counted(clock, stretch_ms, **late))
+MUTANTS.append(
+    Mutant(
+        "pauses are silence",
+        "Time during which the node did not run counts as its members' silence",
+        "pauses",
+        partial(patch.object, clock, "_COUNTED_AT_MOST_MS", 10**9),
+    )
+)
 
 
 @_mutant(Clock, "_set_date", "coordinator's clock")
