@@ -174,7 +174,7 @@ class Node:
         self._pulse.stop()
         if self._alarm is not None:
             self._alarm.cancel()
-        for shard in self._all_shards():
+        for shard in self.all_shards():
             await shard.close()
         await self._keeper.stop()
 
@@ -185,7 +185,8 @@ class Node:
             return self._catalogue
         return self._groups[number]
 
-    def _all_shards(self) -> list[CatalogueShard | GroupShard]:
+    def all_shards(self) -> list[CatalogueShard | GroupShard]:
+        """Whatever is served: the shards of groups by number, then the catalogue."""
         catalogue = [] if self._catalogue is None else [self._catalogue]
         return [*self._groups, *catalogue]
 
@@ -199,19 +200,19 @@ class Node:
 
     def confirmed(self) -> None:
         """The leases hold: go on with what was held meanwhile, then with what is due."""
-        for shard in self._all_shards():
+        for shard in self.all_shards():
             shard.trusted()
         self._fire()
 
     def doubted(self) -> None:
         """Nobody knows whether the leases hold: let nobody wait for that."""
-        for shard in self._all_shards():
+        for shard in self.all_shards():
             shard.doubted()
 
     @property
     def trouble(self) -> str:
         """Why not all requests can be served just now, in a sentence; empty if they can."""
-        shards = self._all_shards()
+        shards = self.all_shards()
         unserved = sum(not shard.is_served for shard in shards)
         if unserved:
             return f"{unserved} of {len(shards)} shards can't be served; the log says why."

@@ -209,7 +209,7 @@ class GroupShard(ServedShard[tuple["Replies", Call]]):
         except Refusal:
             raise  # it says no, and has changed nothing
         except Exception:  # noqa: BLE001  # a bug, whatever it is
-            self._core_failed()
+            self.core_failed()
 
     def _arm_next(self) -> None:
         if (due_ms := self.next_deadline()) is not None:

@@ -210,7 +210,7 @@ class ServedShard(ABC, Generic[R]):
         self._end_life(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._load_soon()
 
-    def _core_failed(self) -> None:
+    def core_failed(self) -> None:
         """A bug, which may have left half a change in memory: read the shard again.
 
         Call it where the exception is handled.  The steps before were sound, so what they stored

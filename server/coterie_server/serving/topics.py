@@ -218,7 +218,7 @@ class CatalogueShard(ServedShard["Exchange"]):
             self._note(answer)
             self._queue.when_durable(self._answer, request, answer, deletion)
         except Exception:  # noqa: BLE001  # a bug, whatever it is
-            self._core_failed()
+            self.core_failed()
 
     def _note(self, answer: Answer) -> None:
         if self._queue is None:

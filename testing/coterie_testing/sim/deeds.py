@@ -160,6 +160,23 @@ class Deeds:
         self._world.after(fault.seconds, self._scene.boot)
         return f"back in {fault.seconds:g} s"
 
+    def _core_fails(self, fault: Fault) -> str | None:
+        node, process = self._scene.coordinator.node, self._scene.coordinator.process
+        if node is None or process is None or process.is_dead:
+            return None
+        shards = node.all_shards()
+        shard = shards[fault.target % len(shards)]
+
+        def fail() -> None:
+            try:
+                raise AssertionError("a bug that is planted")  # noqa: TRY301  # as a core would
+            except AssertionError:
+                if shard.is_served:
+                    shard.core_failed()
+
+        process.call_soon(fail)
+        return f"that of shard {shard.shard}"
+
     def _pause_coordinator(self, fault: Fault) -> str | None:
         process = self._scene.coordinator.process
         if process is None or process.is_dead:

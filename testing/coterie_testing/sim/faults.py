@@ -66,6 +66,8 @@ class FaultOptions:
     # Disks do this.
     slow_disk: int = 0
     failing_disk: int = 0
+    # Bugs of the coordinator do this.
+    core_fails: int = 0
     # These wait for the moment in which they matter: that a generation has just come about.
     # Other clients do what is stray: Coterie's never asks so.
     pause_leader: int = 0

@@ -129,11 +129,11 @@ def generation_starts_anew(resume: Any, turn: Turn, group: Group) -> None:
 
 
 @_mutant(recovery, "recover", "restarts")
-def recovery_drops_a_member(recover: Any, turn: Turn, rows: Iterable[Any]) -> None:
+def recovery_drops_a_member(recover: Any, turn: Turn, rows: Iterable[Any], *rest: Any) -> None:
     """After a restart the last member is missing."""
     kept = list(rows)
     members = [row for row in kept if isinstance(row, MemberRow)]
-    recover(turn, [row for row in kept if row not in members[1:][-1:]])
+    recover(turn, [row for row in kept if row not in members[1:][-1:]], *rest)
 
 
 # -- the coordinator: members ----------------------------------------------------------------------

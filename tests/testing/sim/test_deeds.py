@@ -272,3 +272,12 @@ def test_fault_reads_well() -> None:
     """A fault says when, what, to whom, for how long and how much of it."""
     fault = Fault(1.5, "pause_worker", 2, 3.25, 1)
     assert str(fault) == "   1.500 s  pause_worker, target 2, for 3.250 s, amount 1"
+
+
+def test_core_fails() -> None:
+    """A shard, or the catalogue, is read again."""
+    for target in range(3):
+        told = befall("core_fails", lambda s: s.coordinator.node, target=target)
+        node = told.scene.coordinator.node
+        assert node is not None
+        assert all(shard.is_served for shard in node.all_shards())
