@@ -29,6 +29,15 @@ _elapsed_ns: Callable[[], int] = (
     if hasattr(time, "CLOCK_BOOTTIME")
     else time.monotonic_ns
 )
+_elapsed_s: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)
+
+
+def _in_seconds(elapsed_ns: Callable[[], int]) -> Callable[[], float]:
+    return lambda: elapsed_ns() / 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ class Clock:
         "_ticked_ns",
         "_wall_ms",
         "_wall_ns",
+        "elapsed_s",
     )
 
     def __init__(
@@ -83,6 +93,9 @@ class Clock:
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._elapsed_ns = elapsed_ns
+        #: Time that passes whatever becomes of the node; for what others count on meanwhile.  Each
+        #: heartbeat asks for it.
+        self.elapsed_s = _elapsed_s if elapsed_ns is _elapsed_ns else _in_seconds(elapsed_ns)
         self._wall_ns = wall_ns
         self._started = False
         #: The last tick: when it was, and what running time, date and system's clock were then.
@@ -101,10 +114,6 @@ class Clock:
             self._shown_ms = shown_ms = self._base_ms + stretch_ns // _MS
             return shown_ms
         return self._shown_ms
-
-    def elapsed_s(self) -> float:
-        """Time that passes whatever becomes of the node; for what others count on meanwhile."""
-        return self._elapsed_ns() / 1_000_000_000
 
     def date_of(self, now_ms: int) -> int:
         """The date of a moment of running time, in milliseconds since 1970.
