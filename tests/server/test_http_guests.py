@@ -174,3 +174,15 @@ async def test_a_view_is_not_made_for_who_has_gone() -> None:
     writer.close()
     await until(lambda: not node.counting)
     await server.close()
+
+
+async def test_garbage_is_answered_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A traceback for each piece of it would fill the disk."""
+    server = HttpServer(app(Node()))
+    await server.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /\0\r\n\r\n")
+    assert (await reader.readline()).endswith(b"400 Bad Request\r\n")
+    writer.close()
+    await server.close()
+    assert caplog.records == []

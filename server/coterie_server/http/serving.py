@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from coterie_server.http.guests import Guest, Guests
 
@@ -22,6 +24,19 @@ _SHUTDOWN_S = 1.0
 _IDLE_S: Final = 120.0
 
 
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a line tells of more than that a client sent no HTTP, for which it is told so.
+
+    Without this, whoever sends garbage in a loop fills the disk, a traceback each time.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+_log: Final = logging.getLogger(__name__)
+_log.addFilter(_is_ours)
+
+
 class HttpServer:
     """Serves an application on one address, within the running event loop."""
 
@@ -31,6 +46,7 @@ class HttpServer:
         self._runner = web.AppRunner(
             app,
             access_log=None,
+            logger=_log,
             # What a client asked for that has gone is not made.
             handler_cancellation=True,
             keepalive_timeout=_IDLE_S,
