@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -60,6 +61,9 @@ class _Pages:
         self._node = node
         self._history = history
         self._metrics = metrics
+        #: Each piece of a view is short, but as many views at once would make as many pieces before
+        #: it is members' turn.
+        self._one_at_a_time = asyncio.Lock()
 
     async def health(self, _request: web.Request) -> web.Response:
         """Answer as long as the event loop runs."""
@@ -72,8 +76,9 @@ class _Pages:
 
     async def figures(self, request: web.Request) -> web.Response:
         """Show the figures to Prometheus."""
-        await self._node.count_groups()
-        body, content_type = self._metrics.render(request.headers.get("Accept", ""))
+        async with self._one_at_a_time:
+            await self._node.count_groups()
+            body, content_type = self._metrics.render(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def groups(self, request: web.Request) -> web.Response:
@@ -82,12 +87,16 @@ class _Pages:
             query = PageQuery.read(request.query)
         except QueryError as error:
             return _error(HTTPStatus.BAD_REQUEST, "bad_request", str(error))
-        body = await page_of_groups(self._node, query)
-        return _json_body(body)
+        async with self._one_at_a_time:
+            return _json_body(await page_of_groups(self._node, query))
 
     async def group(self, request: web.Request) -> web.Response:
         """Show a group and its last rebalances."""
         group_id = request.match_info["group"]
+        async with self._one_at_a_time:
+            return await self._show(group_id)
+
+    async def _show(self, group_id: str) -> web.Response:
         group = self._node.group(group_id)
         if group is None:
             return _refused(Refusal("group_not_found", f"There is no group {group_id!r} here."))
@@ -112,7 +121,8 @@ class _Pages:
             return _refused(refusal)
         except CoterieError as error:
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(error))
-        return _json_body(await group_in_full(group, {}))
+        async with self._one_at_a_time:
+            return _json_body(await group_in_full(group, {}))
 
 
 def _rebalance(rebalance: Rebalance) -> dict[str, Any]:

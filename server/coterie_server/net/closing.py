@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import structlog
-
 from coterie_protocol import ProtocolError, Request, UnsupportedRequest
+from coterie_server.logger import get_logger
 from coterie_server.net.stats import CloseReason
 
 __all__ = ["log_unencodable", "reason_of"]
 
-_log = structlog.stdlib.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def reason_of(fault: ProtocolError) -> tuple[CloseReason, dict[str, Any]]:

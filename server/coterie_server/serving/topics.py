@@ -120,7 +120,7 @@ class CatalogueShard(ServedShard["Exchange"]):
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._deletions: set[_Deletion] = set()
         #: Requests that may make topics anew that are being deleted.
-        self._behind: list[Exchange] = []
+        self._behind: dict[Exchange, None] = {}
 
     @property
     def catalogue(self) -> Catalogue | None:
@@ -178,8 +178,8 @@ class CatalogueShard(ServedShard["Exchange"]):
             request.reply(answer)
 
     def _refuse_open(self) -> None:
-        waiting, self._open = [*self._open, *self._behind, *self._parked.take_all()], set()
-        self._behind.clear()
+        waiting = [*self._open, *self._take_behind(), *self._parked.take_all()]
+        self._open = set()
         for exchange in waiting:
             self._refuse(exchange)
 
@@ -204,7 +204,8 @@ class CatalogueShard(ServedShard["Exchange"]):
     def _take(self, request: Exchange) -> None:
         message, version = request.request.message, request.request.api_version
         if self._deletions and self._is_being_deleted(_named(message)):
-            self._behind.append(request)
+            self._behind[request] = None
+            request.when_gone(self._leave)
             return
         self._open.add(request)
         now_ms = self._clock.now_ms()
@@ -285,9 +286,18 @@ class CatalogueShard(ServedShard["Exchange"]):
         finally:
             forgotten.cancel()
             self._deletions.discard(deletion)
-        behind, self._behind = self._behind, []
-        for waiting in behind:
+        for waiting in self._take_behind():
             self.handle(waiting)
+
+    def _take_behind(self) -> list[Exchange]:
+        taken = list(self._behind)
+        self._behind.clear()
+        for exchange in taken:
+            exchange.when_gone(None)
+        return taken
+
+    def _leave(self, exchange: Exchange) -> None:
+        del self._behind[exchange]
 
     # -- those who wait for records ------------------------------------------------------------
 

@@ -39,11 +39,21 @@ _NAME_LENGTH_MAX: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
+#: What a text has at most: it may quote names, which can be as long as a text on the wire may be,
+#: and each character takes four bytes at most.
+_TEXT_MAX: Final = 8_000
+
+
 class Problem(NamedTuple):
     """Why something can't be done."""
 
     code: ErrorCode
     text: str | None = None
+
+    @property
+    def message(self) -> str | None:
+        """The text as it is told, which fits any answer."""
+        return self.text and self.text[:_TEXT_MAX]
 
 
 TOO_MANY: Final = Problem(

@@ -58,8 +58,8 @@ def _excessive(turn: Turn, topic: CreatePartitionsTopic) -> CreatePartitionsTopi
 
 
 def _result(name: str, problem: Problem | None) -> CreatePartitionsTopicResult:
-    code, text = problem or Problem(ErrorCode.NONE)
-    return CreatePartitionsTopicResult(name=name, error_code=code, error_message=text)
+    told = problem or Problem(ErrorCode.NONE)
+    return CreatePartitionsTopicResult(name=name, error_code=told.code, error_message=told.message)
 
 
 # -- checks, in Kafka's order ------------------------------------------------------------------

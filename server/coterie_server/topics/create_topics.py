@@ -90,7 +90,7 @@ def _excessive(turn: Turn, topic: CreatableTopic) -> CreatableTopicResult:
 
 
 def _refused(name: str, problem: Problem) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=problem.code, error_message=problem.text)
+    return CreatableTopicResult(name=name, error_code=problem.code, error_message=problem.message)
 
 
 def _count(turn: Turn, topic: CreatableTopic) -> int:

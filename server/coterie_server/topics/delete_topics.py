@@ -110,5 +110,5 @@ def _find_ids(
 
 def _result(name: str | None, topic_id: uuid.UUID, problem: Problem) -> DeletableTopicResult:
     return DeletableTopicResult(
-        name=name, topic_id=topic_id, error_code=problem.code, error_message=problem.text
+        name=name, topic_id=topic_id, error_code=problem.code, error_message=problem.message
     )

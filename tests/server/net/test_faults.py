@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 import pytest
+import structlog
 
 from coterie_protocol import ApiKey, decode_response, encode_request
 from coterie_protocol.error_codes import ErrorCode
@@ -308,3 +309,17 @@ def test_exchange_knows_its_request_and_its_client() -> None:
     assert request.message.group_id == "group"
     assert exchange.peer_host == "/192.0.2.7"
     assert exchange.received_ms == 12_500
+
+
+def test_reply_that_cannot_be_encoded_is_told_without_what_variables_hold(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also in an application that has not configured structlog: then it goes to its logging."""
+    handler = Parking()
+    visit = Room(handler).visit()
+    structlog.reset_defaults()
+    visit.send(heartbeat(0))
+    handler.exchanges[0].reply("no reply at all")
+    assert visit.transport.closing
+    assert capsys.readouterr() == ("", "")
+    assert [record.name for record in caplog.records] == ["coterie_server.net.closing"]

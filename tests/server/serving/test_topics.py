@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,9 +36,16 @@ class Request:
         self.request = SimpleNamespace(message=message, api_version=version)
         self.replies: list[Any] = []
         self.closed: list[str] = []
+        self.forget: Any = None
 
     def when_gone(self, forget: Any) -> None:
-        """Stay."""
+        """Remember who wants to know."""
+        self.forget = forget
+
+    def go(self) -> None:
+        """Hang up."""
+        if self.forget is not None:
+            self.forget(self)
 
     def reply(self, message: Any) -> None:
         """Take the reply."""
@@ -267,6 +275,19 @@ async def test_a_topic_is_made_anew_when_its_former_self_is_forgotten(
     await turns()
     assert (error_of(deletion), error_of(creation)) == (ErrorCode.NONE, ErrorCode.NONE)
     assert deleting.changes == ["created", "deleted", "created"]
+
+
+async def test_who_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -> None:
+    """A deletion may take as long as the store does, and clients give up and ask again."""
+    deleting.delete()
+    vanishing, patient = deleting.create(), deleting.create()
+    vanished = weakref.ref(vanishing)
+    vanishing.go()
+    del vanishing
+    assert vanished() is None
+    deleting.groups.has_forgotten.set()
+    await turns()
+    assert error_of(patient) == ErrorCode.NONE
 
 
 async def test_who_waits_behind_a_deletion_hears_of_its_failure(deleting: Deleting) -> None:

@@ -215,6 +215,16 @@ def test_impossible_names(name: str, reason: str) -> None:
     assert refusal(Room(), new_topic(name, 1)) == expected
 
 
+@pytest.mark.parametrize("version", range(8))
+@pytest.mark.parametrize("letter", ["x", "漢", "\U0001f600"])
+def test_refusals_that_quote_the_longest_texts_fit_their_answers(letter: str, version: int) -> None:
+    """Whatever a client calls its topic and settings, the refusal can be sent."""
+    longest = letter * (32_767 // len(letter.encode()))
+    topics = (new_topic(longest, 1, 1), new_topic("a", 1, 1, configs={longest: None}))
+    reply = Room().ask(CreateTopicsRequest(topics=topics), version)
+    assert codes(reply.topics) == [(longest, INVALID_TOPIC), ("a", ErrorCode.INVALID_CONFIG)]
+
+
 @pytest.mark.parametrize("name", ["a", "...", "A-Z_0.9", "x" * 249, "-", "__consumer_offsets"])
 def test_possible_names(name: str) -> None:
     """Odd names that Kafka takes are taken."""
