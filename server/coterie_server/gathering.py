@@ -14,6 +14,11 @@ __all__ = ["Gathering", "Replies", "Split", "split"]
 class Replies(Protocol):
     """Whatever awaits a reply."""
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits for the reply any more."""
+        ...
+
     def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
         """Take it."""
         ...
@@ -41,6 +46,11 @@ class Gathering:
         self._missing = parts
         self._answers: list[Any] = []
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits for the whole answer any more."""
+        return self._whole.abandoned
+
     def part(self) -> Replies:
         """What awaits the answer to one of the parts."""
         return _Part(self)
@@ -56,6 +66,10 @@ class Gathering:
 class _Part:
     def __init__(self, gathering: Gathering) -> None:
         self._gathering = gathering
+
+    @property
+    def abandoned(self) -> bool:
+        return self._gathering.abandoned
 
     def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
         self._gathering.take(message)

@@ -14,6 +14,8 @@ from coterie_server.gathering import Gathering, split
 class Whole:
     """Awaits the whole answer."""
 
+    abandoned = False
+
     def __init__(self) -> None:
         self.answers: list[Any] = []
 

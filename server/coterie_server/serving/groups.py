@@ -114,6 +114,9 @@ class GroupShard(ServedShard[tuple["Replies", Call]]):
         ticket, call = request
         ticket.reply(failure(call.message, call.version, self._trouble))
 
+    def _is_abandoned(self, request: tuple[Replies, Call]) -> bool:
+        return request[0].abandoned
+
     def _refuse_open(self) -> None:
         waiting, self._open = self._open, {}
         for request in waiting.items():

@@ -109,6 +109,10 @@ class ServedShard(ABC, Generic[R]):
         """Tell a client that its request can't be served."""
 
     @abstractmethod
+    def _is_abandoned(self, request: R) -> bool:
+        """Whether its client has gone, so that nobody waits for the answer."""
+
+    @abstractmethod
     def _refuse_open(self) -> None:
         """Tell everybody who awaits an answer that it can't be had."""
 
@@ -126,19 +130,22 @@ class ServedShard(ABC, Generic[R]):
 
     def trusted(self) -> None:
         """The node's leases hold: go on with what was held."""
-        held, self._held = self._held, []
-        for request in held:
+        for request in self._take_held():
             self.handle(request)
 
     def doubted(self) -> None:
         """It can't be found out whether the node's leases hold: let nobody wait for that."""
         if self._trust.holds:
             return
-        held, self._held = self._held, []
         before, self._trouble = self._trouble, ErrorCode.COORDINATOR_NOT_AVAILABLE
-        for request in held:
+        for request in self._take_held():
             self._refuse(request)
         self._trouble = before
+
+    def _take_held(self) -> list[R]:
+        """The requests that were held, but for those that nobody has an interest in any more."""
+        held, self._held = self._held, []
+        return [request for request in held if not self._is_abandoned(request)]
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -187,8 +194,7 @@ class ServedShard(ABC, Generic[R]):
         if self._queue is not None:
             self._queue.end()
         self._refuse_open()
-        held, self._held = self._held, []
-        for request in held:
+        for request in self._take_held():
             self._refuse(request)
 
     # -- trouble -------------------------------------------------------------------------------

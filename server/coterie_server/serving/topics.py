@@ -177,6 +177,9 @@ class CatalogueShard(ServedShard["Exchange"]):
         else:
             request.reply(answer)
 
+    def _is_abandoned(self, request: Exchange) -> bool:
+        return request.abandoned
+
     def _refuse_open(self) -> None:
         waiting = [*self._open, *self._take_behind(), *self._parked.take_all()]
         self._open = set()

@@ -37,6 +37,8 @@ pytestmark = pytest.mark.asyncio
 class Ticket:
     """Awaits one reply."""
 
+    abandoned = False
+
     def __init__(self) -> None:
         self.reply_future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 

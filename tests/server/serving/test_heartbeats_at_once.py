@@ -53,6 +53,8 @@ class SetClock(Clock):
 class Ticket:
     """Awaits one reply."""
 
+    abandoned = False
+
     def __init__(self) -> None:
         self.reply_future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 

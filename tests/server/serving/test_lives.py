@@ -15,7 +15,7 @@ from coterie_protocol.journal import Event
 from coterie_server.clock import Clock
 from coterie_server.group import Call, Config, Coordinator
 from coterie_server.ids import RandomIds
-from coterie_server.serving import GroupShard, Surroundings
+from coterie_server.serving import GroupShard, Surroundings, Trust
 from coterie_server.serving import shard as shard_module
 from coterie_server.store import Lease, MemoryStore
 from coterie_server.store.abc import KeptRecord, Record
@@ -53,6 +53,8 @@ class SlowStore(MemoryStore):
 class Ticket:
     """Awaits one reply."""
 
+    abandoned = False
+
     def __init__(self) -> None:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -67,14 +69,15 @@ class Bench:
     def __init__(self, store: SlowStore, lease: Lease) -> None:
         self.store, self.lease = store, lease
         self.events: list[Event] = []
+        self.tickets: list[Ticket] = []
         self.observer: Callable[[int, Event], None] = lambda _ts, event: self.events.append(event)
         self.shard = self.another()
 
-    def another(self) -> GroupShard:
+    def another(self, trust: Trust | None = None) -> GroupShard:
         """The shard as a new process has it."""
         return GroupShard(
             self.lease,
-            Surroundings(self.store, Clock()),
+            Surroundings(self.store, Clock(), trust or Trust()),
             lambda: Coordinator(Config(), RandomIds(), {"t": 4}),
             observe=lambda ts, event: self.observer(ts, event),  # noqa: PLW0108  # it changes
             arm=lambda _due_ms: None,
@@ -86,7 +89,7 @@ class Bench:
             partition_index=partition, committed_offset=offset, committed_metadata=None
         )
         topic = m.OffsetCommitRequestTopic(name="t", partitions=(entry,))
-        ticket = Ticket()
+        self.tickets.append(ticket := Ticket())
         request = m.OffsetCommitRequest(group_id="g", topics=(topic,))
         self.shard.submit(ticket, Call(request, 7, "client", "/127.0.0.1"))
         return ticket.future
@@ -216,3 +219,18 @@ async def test_a_shard_that_comes_back_is_read_anew(bench: Bench) -> None:
     bench.shard.take_over(lease)
     await turns()
     assert error_of(await bench.commit(1)) == ErrorCode.NONE
+
+
+async def test_nothing_is_done_for_who_left_while_the_leases_were_in_doubt(bench: Bench) -> None:
+    """What is worked out for nobody keeps others waiting."""
+    bench.shard = bench.another(trust := Trust(lambda: 1.0))
+    await bench.shard.load()
+    trust.until_s = 0.0
+    staying, leaving = bench.commit(1), bench.commit(2, partition=1)
+    bench.tickets[-1].abandoned = True
+    trust.until_s = 2.0
+    bench.shard.trusted()
+    assert error_of(await staying) == ErrorCode.NONE
+    await turns()
+    assert not leaving.done()
+    assert stored(bench.shard) == {0: 1}

@@ -32,6 +32,8 @@ AGAIN = ErrorCode.NOT_LEADER_OR_FOLLOWER
 class Request:
     """Stands in for an exchange: a request, and what came of it."""
 
+    abandoned = False
+
     def __init__(self, message: Any, version: int) -> None:
         self.request = SimpleNamespace(message=message, api_version=version)
         self.replies: list[Any] = []

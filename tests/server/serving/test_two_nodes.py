@@ -114,6 +114,7 @@ class Request:
     """Stands in for an exchange: a request, and its answer."""
 
     peer_host = "/127.0.0.1"
+    abandoned = False
     #: What a node looks at that takes a request.
     received_ms = 0
 
