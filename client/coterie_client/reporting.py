@@ -44,7 +44,7 @@ class Reporter:
     def _is_news(self, event: Event) -> bool:
         """Whether it is not the same again: of attempts, the 1st, 10th, 100th and so on are.
 
-        To be named is not to serve: a node whose store is gone is found and lost again every second.
+        To be named is not to serve: a node without its store is found and lost every second.
         """
         match event:
             case CoordinatorLost(had_served=had_served):
