@@ -102,8 +102,8 @@ class Partition:
 
 def _position(offset: int, metadata: str | None) -> Position:
     """Refuse here what would not fit a request: it would take other partitions' commits along."""
-    if isinstance(offset, bool):
-        raise TypeError(f"offset must be a whole number, got {offset}")
+    if isinstance(offset, bool) or not hasattr(offset, "__index__"):
+        raise TypeError(f"offset must be a whole number, got {offset!r:.60}")
     number = operator.index(offset)
     if not 0 <= number <= _OFFSET_MAX:
         raise ValueError(f"offset {number} is not a number from 0 to {_OFFSET_MAX}")

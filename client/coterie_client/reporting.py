@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from coterie_client.counters import GroupCounters
 from coterie_client.log import ROOT, Log, in_a_line
 from coterie_client.membership import TopicPartition
-from coterie_client.membership.events import CoordinatorFound, Event, RetryPlanned, Severity
+from coterie_client.membership.events import CoordinatorLost, Event, RetryPlanned, Severity
 
 __all__ = ["OnEvent", "Reporter", "brief"]
 
@@ -24,7 +24,7 @@ class Reporter:
         self._log = Log(f"{ROOT}.group", group=group)
         self._counters = counters
         self._hook = hook
-        #: How often what was attempted has failed, since a coordinator was found last.
+        #: How often what was attempted has failed, since a coordinator served last.
         self._retries: Counter[str] = Counter()
 
     def __call__(self, event: Event) -> None:
@@ -42,13 +42,21 @@ class Reporter:
             self.unraised("the on_event hook failed", error, of=type(event).__name__)
 
     def _is_news(self, event: Event) -> bool:
-        """Whether it is not the same again: of attempts, the 1st, 10th, 100th and so on are."""
-        if isinstance(event, CoordinatorFound):
-            self._retries.clear()
-        if not isinstance(event, RetryPlanned):
-            return True
-        self._retries[event.what] += 1
-        return str(self._retries[event.what]).rstrip("0") == "1"
+        """Whether it is not the same again: of attempts, the 1st, 10th, 100th and so on are.
+
+        To be named is not to serve: a node without its store is found and lost every second.
+        """
+        match event:
+            case CoordinatorLost(had_served=had_served):
+                what = "use the coordinator"
+                if had_served:
+                    self._retries.clear()
+            case RetryPlanned(what=what):
+                pass
+            case _:
+                return True
+        self._retries[what] += 1
+        return str(self._retries[what]).rstrip("0") == "1"
 
     def crash(self, error: BaseException) -> None:
         """Tell of an error that should not have been possible, and that will be raised."""

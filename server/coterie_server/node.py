@@ -129,6 +129,11 @@ class Node:
             for shard in self._groups:
                 await shard.until_durable()
             await self._store.accept_loss()
+            _log.warning(
+                "what the store lacks is taken for lost, and all groups begin new generations;"
+                " from now on start it without --accept-data-loss",
+                generations_skipped=_GENERATIONS_SKIPPED,
+            )
         for name, partitions in (topics or {}).items():
             await self._catalogue.ensure(name, partitions)
         self._clock.start()
@@ -213,9 +218,11 @@ class Node:
     def trouble(self) -> str:
         """Why not all requests can be served just now, in a sentence; empty if they can."""
         shards = self.all_shards()
-        unserved = sum(not shard.is_served for shard in shards)
+        unserved = [shard for shard in shards if not shard.is_served]
         if unserved:
-            return f"{unserved} of {len(shards)} shards can't be served; the log says why."
+            what = f"{len(unserved)} of {len(shards)} shards can't be served"
+            why = next((shard.failure for shard in unserved if shard.failure), "")
+            return f"{what}: {why}." if why else f"{what}; the log says why."
         if self._keeper.trouble:
             return f"The node's leases on its shards can't be renewed: {self._keeper.trouble}."
         return "" if self._trust.holds else "The node's leases on its shards have run out."

@@ -151,6 +151,9 @@ class Server:
         self.metrics = Metrics(version("coterie"), self.history)
         log = RebalanceLog(self.history)
         self._observers: list[Observer] = [self.history, self.metrics, log]
+        #: What happened before the store was found to be the right one; nobody hears of it until
+        #: then, lest the journal tell of a past that it is about to refuse.
+        self._untold: list[tuple[int, Event]] | None = []
         self._parts = AsyncExitStack()
         self._node: Node | None = None
         self._address: Address | None = None
@@ -186,8 +189,16 @@ class Server:
 
     def observe(self, ts_ms: int, event: Event) -> None:
         """Tell everybody who wants to know what has happened."""
+        if self._untold is not None:
+            self._untold.append((ts_ms, event))
+            return
         for observer in self._observers:
             observer.observe(ts_ms, event)
+
+    def _tell_all(self) -> None:
+        untold, self._untold = self._untold, None
+        for ts_ms, event in untold or ():
+            self.observe(ts_ms, event)
 
     def _count_reply(self, api: ApiKey, message: Any, received_ms: int) -> None:  # noqa: ANN401
         took_s = self._loop_time() - received_ms / 1000
@@ -235,6 +246,7 @@ class Server:
         self._parts.callback(show.close)
         await node.start(dict(self.options.topics))
         await self._compare_with_journal(node, store)
+        self._tell_all()
         door.open(node)
         show.open(node)
         self._note_started(node, int((time.monotonic() - began) * 1000))

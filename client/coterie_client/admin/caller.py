@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from coterie_client import checks
+from coterie_client.admin.arguments import collection
 from coterie_client.admin.results import Result, Results, error_of
 from coterie_client.backoff import RetryOptions
 from coterie_client.errors import (
@@ -115,8 +116,7 @@ class Caller:
         `done_if` are the errors that say, of an item whose former attempt was in doubt, that this
         attempt had been carried out: what is to be deleted is not there any more.
         """
-        if isinstance(items, str | bytes):  # its letters might well be names of something
-            checks.must_be("a batch", "a collection of names, and not a single one", items)
+        items = collection("a batch", "a collection of names, and not a single one", items)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._timing.timeout_ms / 1000
         results = Results[K, V]({item: Result() for item in items})

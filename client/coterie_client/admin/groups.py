@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from coterie_client.admin import arguments
 from coterie_client.admin.caller import Caller
 from coterie_client.admin.models import GroupDescription, GroupListing, MemberDescription
 from coterie_client.admin.results import Result, Results, error_of
@@ -44,7 +45,10 @@ class Groups:
 
         Raises if any node can't be asked: a list that lacks groups would look like a whole one.
         """
-        request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
+        request = ListGroupsRequest(
+            states_filter=arguments.strings("states", states),
+            types_filter=arguments.strings("types", types),
+        )
 
         async def call(deadline_s: float) -> tuple[NodeAddress, ...]:
             cluster = await self._caller.cluster(deadline_s)

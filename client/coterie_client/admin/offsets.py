@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
+from coterie_client import checks
+from coterie_client.admin import arguments
 from coterie_client.admin.caller import Caller
 from coterie_client.admin.models import CommittedOffset, FoundOffset
 from coterie_client.admin.offset_messages import (
@@ -57,7 +59,7 @@ class Offsets:
 
         With `require_stable`, offsets that an open transaction may change are waited for.
         """
-        asked = None if partitions is None else tuple(partitions)
+        asked = None if partitions is None else arguments.pairs(partitions)
         results = await self._fetch([group], asked, require_stable=require_stable)
         return results[group].get()
 
@@ -99,10 +101,7 @@ class Offsets:
         Raises `NonEmptyGroupError` while it has: they would go on from where they are, and commit
         over it.
         """
-        positions = {
-            partition: CommittedOffset(offset) if isinstance(offset, int) else offset
-            for partition, offset in offsets.items()
-        }
+        positions = arguments.offsets_of(offsets)
 
         async def ask(
             node: NodeAddress, asked: Iterable[TopicPartition], deadline_s: float
@@ -144,7 +143,7 @@ class Offsets:
             answer = await self._caller.ask(deletion_of(group, asked), deadline_s, node)
             return deleted_in(answer, group)
 
-        (await self._caller.in_group(group, partitions, ask)).get_all()
+        (await self._caller.in_group(group, arguments.pairs(partitions), ask)).get_all()
 
     # Where partitions begin and end
 
@@ -160,6 +159,8 @@ class Offsets:
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, FoundOffset]:
         """The first offset of each partition that is as late as a time, in ms since 1970."""
+        wanted = arguments.pairs(partitions)
+        checks.whole("timestamp_ms", timestamp_ms, -(2**63), 2**63 - 1)
 
         async def ask(
             node: NodeAddress, its: Iterable[TopicPartition], deadline_s: float
@@ -177,7 +178,7 @@ class Offsets:
             found = await self._caller.by_node(placed, lambda n, its: ask(n, its, deadline_s))
             return failed | found
 
-        return (await self._caller.settle(partitions, attempt)).get_all()
+        return (await self._caller.settle(wanted, attempt)).get_all()
 
     async def _leaders(
         self, partitions: Iterable[TopicPartition], deadline_s: float

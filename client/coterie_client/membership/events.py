@@ -74,6 +74,8 @@ class CoordinatorLost(Event):
     text = "lost the coordinator"
     node: str
     reason: str
+    #: Whether it had served this member since it was found, and so was well in between.
+    had_served: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ class Finder:
         self._backoff = ground.backoff()
         self._ticket: int | None = None
         self._next_ms: int | None = None
+        self._has_served = False
         self.address: NodeAddress | None = None
 
     @property
@@ -35,6 +36,7 @@ class Finder:
     def confirm(self) -> None:
         """The node that is thought to coordinate the group does."""
         self._backoff.reset()
+        self._has_served = True
 
     def forget(self, reason: str, now_ms: int, node: NodeAddress | None = None) -> None:
         """The node that was thought to coordinate the group does not, or not any more.
@@ -43,8 +45,9 @@ class Finder:
         """
         if self.address is None or node not in (None, self.address):
             return
-        self._post.report(CoordinatorLost(node=str(self.address), reason=reason))
-        self.address = None
+        lost = CoordinatorLost(node=str(self.address), reason=reason, had_served=self._has_served)
+        self._post.report(lost)
+        self.address, self._has_served = None, False
         # It often takes a moment until there is another, so the first question waits a little too.
         self._next_ms = now_ms + self._backoff.next_ms()
 

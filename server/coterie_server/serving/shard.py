@@ -84,6 +84,8 @@ class ServedShard(ABC, Generic[R]):
         self._is_closed = False
         #: What those are told who ask while there is no core.
         self._trouble = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        #: Why its store failed last, for whoever asks why it is not served; empty if nobody knows.
+        self.failure = ""
 
     # -- what kinds of shards differ in --------------------------------------------------------
 
@@ -158,6 +160,7 @@ class ServedShard(ABC, Generic[R]):
             return
         self._queue = DurableQueue(self._store, lease, self._store_failed, self._meter)
         self._recover(stored)
+        self.failure = ""
 
     async def _end_former_life(self) -> None:
         queue, self._queue = self._queue, None
@@ -209,10 +212,12 @@ class ServedShard(ABC, Generic[R]):
             self.fence()
             self._on_fenced(self.shard)
             return
+        self.failure = str(error) or repr(error)
         if self.is_served:
             bug = None if isinstance(error, CoterieError) else error
-            why = str(error) or repr(error)
-            _log.error("a shard can't be served", shard=self.shard, error=why, exc_info=bug)
+            _log.error(
+                "a shard can't be served", shard=self.shard, error=self.failure, exc_info=bug
+            )
         self._end_life(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._load_soon()
 
@@ -240,6 +245,7 @@ class ServedShard(ABC, Generic[R]):
                 try:
                     await self.load()
                 except Exception as error:  # noqa: BLE001  # whatever it is, try again
+                    self.failure = str(error) or repr(error)
                     if attempts % _COMPLAIN_EVERY == 0:
                         _log.error("a shard can't be read", shard=self.shard, error=str(error))
                     attempts += 1

@@ -78,7 +78,7 @@ async def test_metadata_that_fits_no_request_is_refused(
 @pytest.mark.parametrize("offset", [1.0, True, "1", None])
 async def test_offset_is_a_number(partition: Partition, offset: Any) -> None:
     """A float is no offset, even a whole one, nor is an answer of yes."""
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=f"offset must be a whole number, got {offset!r}"):
         await partition.commit(offset)
 
 

@@ -8,6 +8,7 @@ from coterie_client.counters import GroupCounters
 from coterie_client.events import (
     Assigned,
     CoordinatorFound,
+    CoordinatorLost,
     Event,
     GroupFailed,
     LeaderDecided,
@@ -157,12 +158,23 @@ def test_attempts_are_told_more_and_more_rarely(log: LogLines) -> None:
     assert (len(log), len(told)) == (2_000, 2_000)
 
 
-def test_attempts_are_news_again_after_a_coordinator_was_found(log: LogLines) -> None:
+def test_attempts_are_news_again_after_a_coordinator_was_at_work(log: LogLines) -> None:
     """It is another trouble then."""
     report = Reporter("billing", GroupCounters())
     for _ in range(2):
+        report(CoordinatorLost(node="n:1", reason="y", had_served=True))
         report(RetryPlanned(what="join", reason="x", delay_ms=1))
         report(RetryPlanned(what="join", reason="x", delay_ms=1))
         report(CoordinatorFound(node="n:1"))
     levels = [line["log_level"] for line in log if "reason" in line]
-    assert levels == ["warning", "debug"] * 2
+    assert levels == ["warning", "warning", "debug"] * 2
+
+
+def test_coordinator_that_is_found_and_does_not_serve_is_one_trouble(log: LogLines) -> None:
+    """Such as one whose store is gone: an hour of it would be thousands of warnings."""
+    report = Reporter("billing", GroupCounters())
+    for number in range(1_000):
+        report(CoordinatorLost(node="n:1", reason=str(number), had_served=number == 0))
+        report(CoordinatorFound(node="n:1"))
+    heard = [line["reason"] for line in log if line["log_level"] == "warning"]
+    assert heard == ["0", "9", "99", "999"]

@@ -66,6 +66,18 @@ def test_no_stampede() -> None:
     assert script.seen(CoordinatorLost)[-1].node == str(NODE)
 
 
+def test_tells_whether_the_coordinator_had_served() -> None:
+    """One that is named and refuses, again and again, is the same trouble and not another one."""
+    script = at_work()
+    for _ in range(2):
+        script.next_beat(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        script.sleep(1_000)
+        script.find()
+    script.next_beat()
+    script.next_beat(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert [lost.had_served for lost in script.seen(CoordinatorLost)] == [True, False, True]
+
+
 def test_fail_over_at_work() -> None:
     """Another node takes over: the same member in the same generation goes on there."""
     script = at_work()

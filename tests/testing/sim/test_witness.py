@@ -434,7 +434,7 @@ def test_dead_member_may_be_dropped(scene: Scene) -> None:
 def test_coordinator_is_lost_only_if_something_is_wrong(scene: Scene, *, is_calm: bool) -> None:
     """While nothing befalls it, nobody loses the coordinator."""
     scene.eye.is_calm = is_calm
-    lost = CoordinatorLost(node="n", reason="r")
+    lost = CoordinatorLost(node="n", reason="r", had_served=True)
     scene.eye.happened(cast(Worker, scene.ann), lost)
     assert bool(scene.blame) == is_calm
 
