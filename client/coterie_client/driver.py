@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
+from coterie_client.asleep import SleepWatch
 from coterie_client.counters import GroupCounters
 from coterie_client.errors import AnswerTimedOutError
 from coterie_client.log import in_a_line
@@ -128,6 +129,9 @@ class Driver:
         self.error: Exception | None = None
         self._sink: Sink | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        #: For how long the machine was asleep, which the loop's clock leaves out; others go on.
+        self._asleep_ms: Callable[[], int] = _never_asleep
+        self._sleep_watch: SleepWatch | None = None
         self._latest_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
@@ -142,10 +146,22 @@ class Driver:
 
     # -- what users and shells want ------------------------------------------------------------
 
-    def start(self, topics: Collection[str], sink: Sink) -> None:
-        """Begin to join; call it in a running loop."""
+    def start(
+        self,
+        topics: Collection[str],
+        sink: Sink,
+        asleep_ms: Callable[[], int] | None = None,
+    ) -> None:
+        """Begin to join; call it in a running loop.
+
+        `asleep_ms` tells what the loop's clock leaves out, if it leaves anything out.
+        """
         self._sink = sink
         self._loop = asyncio.get_running_loop()
+        if asleep_ms is not None:
+            self._asleep_ms = asleep_ms
+            self._sleep_watch = SleepWatch(asleep_ms, self._woke_up)
+            self._sleep_watch.start()
         self._turn(lambda now_ms: self._membership.start(topics, now_ms))
 
     def subscribe(self, topics: Collection[str]) -> None:
@@ -313,7 +329,8 @@ class Driver:
 
     def _now_ms(self) -> int:
         assert self._loop is not None
-        self._latest_ms = max(self._latest_ms, int(self._loop.time() * 1000))
+        now_ms = int(self._loop.time() * 1000) + self._asleep_ms()
+        self._latest_ms = max(self._latest_ms, now_ms)
         return self._latest_ms
 
     def _arm(self) -> None:
@@ -328,7 +345,8 @@ class Driver:
         if deadline_ms is not None:
             assert self._loop is not None
             self._timer_ms = deadline_ms
-            self._timer = self._loop.call_at(deadline_ms / 1000, self._fire, deadline_ms)
+            at_s = (deadline_ms - self._asleep_ms()) / 1000
+            self._timer = self._loop.call_at(at_s, self._fire, deadline_ms)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -337,7 +355,7 @@ class Driver:
 
     def _fire(self, deadline_ms: int) -> None:
         assert self._loop is not None
-        if self._loop.time() * 1000 - deadline_ms < _LATE_MS:
+        if self._loop.time() * 1000 + self._asleep_ms() - deadline_ms < _LATE_MS:
             self._fire_now(deadline_ms)
             return
         # This process was suspended.  Others may own our partitions by now, so a lease that has run
@@ -345,6 +363,15 @@ class Driver:
         self._timer = self._loop.call_later(SECOND_LOOK_S, self._fire_now, deadline_ms)
         self._timer_ms = deadline_ms
         self._turn(self._membership.check_lease)
+
+    def _woke_up(self) -> None:
+        """The machine was asleep: a lease may have run out that no timer knows of."""
+        self._disarm()  # It was set by how long the machine had been asleep before.
+        self._turn(self._membership.check_lease)
+
+    def _stop_watching(self) -> None:
+        if self._sleep_watch is not None:
+            self._sleep_watch.stop()
 
     def _fire_now(self, deadline_ms: int) -> None:
         self._timer = self._timer_ms = None
@@ -369,6 +396,7 @@ class Driver:
         self.error = error
         self.over.set()
         self._disarm()
+        self._stop_watching()
         if error is not None:
             self._report(GroupFailed(exception=error, is_raised=True))
         for promise in list(self._promises):
@@ -401,6 +429,7 @@ class Driver:
         """Let no request be under way; the membership should be over."""
         self.over.set()
         self._disarm()
+        self._stop_watching()
         asks = list(self._asks)
         for ask in asks:
             ask.cancel()
@@ -408,6 +437,10 @@ class Driver:
             await asyncio.wait(asks)
         for promise in list(self._promises):
             _fail(promise, ClosedError("the group has been left"))
+
+
+def _never_asleep() -> int:
+    return 0
 
 
 def _kind_of(error: CoterieError) -> FailureKind:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from coterie_client import checks
+from coterie_client.asleep import asleep_ms
 from coterie_client.assignors import Assignor, CooperativeStickyAssignor
 from coterie_client.changes import Changes
 from coterie_client.counters import GroupCounters
@@ -47,6 +48,7 @@ _OS_SOURCES: Final = Sources(
     random=random.random,  # for jitter
     wall_ms=lambda: time.time_ns() // 1_000_000,
     host=socket.gethostname(),
+    asleep_ms=asleep_ms,
 )
 
 
@@ -99,8 +101,7 @@ class Group:
             allow_auto_create_topics=allow_auto_create_topics,
             stop_when_silent=stop_when_silent,
         )
-        sources = _sources(sources)
-        self._random = sources.random
+        self._sources = sources = _sources(sources)
         self._network = Network(
             bootstrap, security=security, client_id=client_id, dial=dial, random=sources.random
         )
@@ -216,7 +217,7 @@ class Group:
             failed=lambda: self._begin_to_close("the work failed"),
             crash=self._driver.crash,
             report=self._report,
-            random=self._random,
+            random=self._sources.random,
         )
         self._desk.attach(crew)
         try:
@@ -274,7 +275,7 @@ class Group:
         if self._is_entered:
             raise GroupMisuseError("A group is entered once; make another Group.")
         self._is_entered = True
-        self._driver.start(self._topics, self._desk)
+        self._driver.start(self._topics, self._desk, self._sources.asleep_ms)
         return self
 
     async def __aexit__(

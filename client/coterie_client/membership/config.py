@@ -92,3 +92,6 @@ class Sources:
     wall_ms: Callable[[], int]
     #: Where this process runs, for whoever has to tell two of them apart; empty if not known.
     host: str = ""
+    #: For how long the machine has been asleep since some moment before, in milliseconds, where the
+    #: event loop's clock leaves that out; None where it leaves nothing out.
+    asleep_ms: Callable[[], int] | None = None

@@ -93,6 +93,10 @@ class ScriptedMembership:
         """Note it."""
         return self._say("fire", now_ms)
 
+    def check_lease(self, now_ms: int) -> list[Action]:
+        """Note it."""
+        return self._say("check_lease", now_ms)
+
     def commit(
         self, key: object, partition: TopicPartition, token: int, position: Position
     ) -> None:
@@ -143,6 +147,7 @@ class Rig:
         self.events: list[Event] = []
         self.faults: list[BaseException] = []
         self.counters = GroupCounters()
+        self.asleep_ms = 0
         self.driver = Driver(
             cast(Membership, self.membership),
             self.network,
@@ -154,7 +159,7 @@ class Rig:
 
     def start(self) -> None:
         """Start it."""
-        self.driver.start(["orders"], self)
+        self.driver.start(["orders"], self, lambda: self.asleep_ms)
 
     def do(self, *actions: Action) -> None:
         """Have the membership say something."""
@@ -400,6 +405,58 @@ def test_deadline_that_moved_moves_the_timer() -> None:
         rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
         await asyncio.sleep(100)
         assert fires(rig) == [3_000]
+
+    in_virtual_time(scenario)
+
+
+def test_sleep_of_the_machine_is_time() -> None:
+    """The loop's clock leaves it out, and leases run out all the same: that is judged at once."""
+
+    async def scenario(rig: Rig) -> None:
+        rig.membership.deadline_ms = 60_000
+        rig.do()
+        await asyncio.sleep(1)
+        rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
+        before = len(rig.membership.calls)
+        rig.asleep_ms = 3_600_000
+        await asyncio.sleep(0.5)
+        ((name, now_ms),) = rig.membership.calls[before:]
+        assert name == "check_lease"
+        assert 3_601_000 <= now_ms <= 3_601_300
+
+    in_virtual_time(scenario)
+
+
+def test_what_was_due_while_the_machine_was_asleep_is_done_after_that() -> None:
+    """What is not a lease is judged when what has arrived has been read, like after any pause."""
+
+    async def scenario(rig: Rig) -> None:
+        rig.membership.deadline_ms = 60_000
+        rig.do()
+        before = len(rig.membership.calls)
+        rig.asleep_ms = 3_600_000
+        await asyncio.sleep(0.26)
+        assert {name for name, *_ in rig.membership.calls[before:]} == {"check_lease"}
+        rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
+        await asyncio.sleep(0.25)
+        assert len(fires(rig)) == 1
+
+    in_virtual_time(scenario)
+
+
+def test_deadline_set_after_a_sleep_is_met() -> None:
+    """What the machine was told of the time and when it is called go by the same clock."""
+
+    async def scenario(rig: Rig) -> None:
+        rig.asleep_ms = 3_600_000
+        await asyncio.sleep(1)
+        rig.membership.deadline_ms = 3_605_000
+        rig.do()
+        rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
+        await asyncio.sleep(3.9)
+        assert not fires(rig)
+        await asyncio.sleep(0.2)
+        assert fires(rig) == [3_605_000]
 
     in_virtual_time(scenario)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from contextlib import AsyncExitStack
 
 import pytest
@@ -15,6 +16,7 @@ from coterie_client.events import (
     Event,
     Fenced,
     GroupLeft,
+    PartitionsLost,
     RevocationOverran,
     WorkHeldUp,
 )
@@ -314,6 +316,26 @@ async def test_static_member_comes_back_without_a_rebalance() -> None:
             assert (a.group.generation, a.owned) == (generation, mine)
             assert here.diary.count("end", "b") == 2  # from when the first `a` came
             assert here.diary.overlaps() == []
+
+
+# -- sleep --------------------------------------------------------------------------------------
+
+
+async def test_work_stops_when_the_machine_was_asleep_for_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It begins anew when the coordinator, which was not silent for so long, says that it may."""
+    slept_s, elapsed = [0.0], time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: elapsed(clock) + slept_s[0])
+    async with world(2) as here, here.member("a") as a:
+        await here.until_shared(a=2)
+        generation = a.group.generation
+        slept_s[0] = 3_600.0
+        await here.diary.until(lambda: here.diary.count("begin", "a") == 4)
+        (lost,) = here.diary.of(PartitionsLost)
+        assert len(lost.partitions) == 2
+        assert here.diary.overlaps() == []
+        assert a.group.generation == generation
 
 
 # -- options ------------------------------------------------------------------------------------
