@@ -362,7 +362,7 @@ class Node:
 
     def find_loss(self, journal: Recollection) -> str | None:
         """What a journal knows and the groups do not, in words; None if nothing is missing."""
-        return journal.find_loss(self._generation_of, self._committed_at)
+        return journal.find_loss(self._generation_of, self._committed_at, self._forgot_at)
 
     def _generation_of(self, group_id: str) -> int:
         coordinator = self._groups[self._shard_of(group_id)].coordinator
@@ -372,6 +372,10 @@ class Node:
         group = self.group(group_id)
         row = group.offsets.get((topic, partition)) if group is not None else None
         return row.committed_at_ms if row is not None else None
+
+    def _forgot_at(self, group_id: str) -> int:
+        coordinator = self._groups[self._shard_of(group_id)].coordinator
+        return coordinator.forgot_at_ms if coordinator else -1
 
     def group(self, group_id: str) -> Group | None:
         """A group, to be shown and not to be changed."""

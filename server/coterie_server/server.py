@@ -247,9 +247,12 @@ class Server:
         await node.start(dict(self.options.topics))
         await self._compare_with_journal(node, store)
         self._tell_all()
+        self._note_started(node, int((time.monotonic() - began) * 1000))
+        if journal is not None and self.options.accept_data_loss:
+            # Until it is on disk, the next start holds the lines from before the loss against us.
+            await asyncio.to_thread(journal.flush)
         door.open(node)
         show.open(node)
-        self._note_started(node, int((time.monotonic() - began) * 1000))
 
     def _open_store(self) -> Store:
         options = self.options

@@ -12,6 +12,7 @@ import signal
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,6 +113,37 @@ def test_the_journal_knows_more_than_an_older_store(daemon: Daemon) -> None:
     said = refused(daemon)
     assert "by the journal, the offset of group 'g' for t[0] is an older one" in said
     assert journal_of(daemon) == lines  # which would tell of a past that never was
+
+
+@pytest.mark.parametrize("what", ["group", "offset", "topic"])
+def test_what_was_deleted_is_not_missed(daemon: Daemon, what: str) -> None:
+    """Also where the journal's last lines, which told of it, are gone with the process."""
+    assert commit(daemon, "g", 1) == ErrorCode.NONE
+    daemon.stop()
+    journal = daemon.data_dir / "journal"
+    shutil.copytree(journal, daemon.data_dir / "earlier")
+    daemon.start()
+    run(_delete(daemon.port, what))
+    daemon.kill()
+    shutil.rmtree(journal)
+    (daemon.data_dir / "earlier").rename(journal)
+    daemon.start()
+    assert readiness(daemon) == ""
+
+
+async def _delete(port: int, what: str) -> None:
+    """Delete the group, its offset, or the topic that it is of."""
+    partition = m.OffsetDeleteRequestPartition(partition_index=0)
+    topic = m.OffsetDeleteRequestTopic(name="t", partitions=(partition,))
+    requests: dict[str, tuple[Any, int]] = {
+        "group": (m.DeleteGroupsRequest(groups_names=("g",)), 2),
+        "offset": (m.OffsetDeleteRequest(group_id="g", topics=(topic,)), 0),
+        "topic": (m.DeleteTopicsRequest(topic_names=("t",), timeout_ms=30_000), 4),
+    }
+    wire = await Wire.open(port)
+    answer = await wire.ask(*requests[what])
+    wire.close()
+    assert "error_code=0" in repr(answer)
 
 
 def test_a_loss_that_is_accepted_is_one_for_all_groups(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from coterie_server.group import Group, GroupState, Row, StoredRow, to_stored
-from coterie_server.group.records import GroupRow, MemberRow, OffsetRow
+from coterie_server.group.records import FloorRow, GroupRow, MemberRow, OffsetRow
 
 if TYPE_CHECKING:
     from coterie_server.group.deadlines import Deadline
@@ -176,7 +176,7 @@ def _check_no_deadline_leaks(world: World) -> None:
 def _check_store(world: World) -> None:
     """The store holds what a recovery would have to find: no row more, less or different."""
     rows: list[StoredRow] = list(world.shard.graves.values())
-    if world.shard.floor.generation:
+    if world.shard.floor != FloorRow():
         rows.append(world.shard.floor)
     for group in world.coordinator.groups.values():
         rows.extend(group.saved_rows())

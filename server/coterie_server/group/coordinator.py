@@ -133,6 +133,11 @@ class Coordinator:
         grave = shard.graves.get(group_id)
         return grave.generation if grave is not None else shard.floor.generation
 
+    @property
+    def forgot_at_ms(self) -> int:
+        """When an offset was last deleted, of any group; -1 if never."""
+        return self._shard.floor.forgot_at_ms
+
     # -- requests and time ---------------------------------------------------------------------
 
     def handle(self, ticket: Ticket, call: Call, now_ms: int) -> Outcome:

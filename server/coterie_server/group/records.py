@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-@structure(versions="0-2")
+@structure(versions="0-3")
 class GroupRow:
     """A group as a whole."""
 
@@ -50,14 +50,16 @@ class GroupRow:
     renewals: int = field(INT64, versions="2+", default=-1)
 
 
-@structure(versions="0-2")
+@structure(versions="0-3")
 class FloorRow:
-    """Where groups begin to count whose name says nothing about generations used before.
+    """What a shard remembers of that which is no more."""
 
-    It is the highest generation of all deleted groups that are not remembered by name.
-    """
-
+    #: Where groups begin to count whose name says nothing about generations used before: the
+    #: highest generation of all deleted groups that are not remembered by name.
     generation: int = field(INT32, default=0)
+    #: When offsets were deleted last. What is missing since was not lost, whatever a journal says
+    #: whose last lines were.
+    forgot_at_ms: int = field(INT64, versions="3+", default=-1)
 
 
 @structure()
@@ -68,7 +70,7 @@ class SupportedProtocol:
     metadata: bytes = field(BYTES)
 
 
-@structure(versions="0-2")
+@structure(versions="0-3")
 class MemberRow:
     """A member of a generation."""
 
@@ -146,7 +148,7 @@ _ROWS: Final = {kind: row for row, kind in _KINDS.items()}
 _KEY: Final = struct.Struct(">BH")
 _PARTITION: Final = struct.Struct(">i")
 #: Stored in front of every value, so that rows can change their shape.
-_ROW_VERSION: Final = 2
+_ROW_VERSION: Final = 3
 _MARK: Final = bytes((_ROW_VERSION,))
 #: An offset's own: what its key says is not said again in its value.  Metadata follows.
 _OFFSET: Final = struct.Struct(">Bqiqq")

@@ -140,7 +140,7 @@ class Shard:
 class Turn:
     """A step that is being taken, at one moment, on one shard."""
 
-    __slots__ = ("_touched", "config", "now_ms", "outcome", "shard")
+    __slots__ = ("_has_forgotten", "_touched", "config", "now_ms", "outcome", "shard")
 
     def __init__(self, shard: Shard, now_ms: int) -> None:
         self.shard = shard
@@ -148,6 +148,7 @@ class Turn:
         self.now_ms = now_ms
         self.outcome = Outcome()
         self._touched: dict[str, tuple[Group, GroupRow]] = {}
+        self._has_forgotten = False
 
     @property
     def date_ms(self) -> int:
@@ -200,7 +201,7 @@ class Turn:
             oldest = shard.graves.pop(next(iter(shard.graves)))
             self.record(Gone(GroupRow, oldest.group_id))
             if oldest.generation > shard.floor.generation:
-                shard.floor = FloorRow(generation=oldest.generation)
+                shard.floor = replace(shard.floor, generation=oldest.generation)
                 self.record(shard.floor)
 
     def enter(self, group: Group, state: GroupState) -> None:
@@ -216,6 +217,8 @@ class Turn:
     def record(self, record: Record) -> None:
         """Store a row, or that it is gone."""
         self.outcome.records.append(record)
+        if type(record) is Gone and record.row is OffsetRow:
+            self._has_forgotten = True
 
     def event(self, event: Event) -> None:
         """Write down that something happened."""
@@ -240,6 +243,11 @@ class Turn:
         for group, before in self._touched.values():
             if group.row != before:
                 self.record(group.row)
+        if self._has_forgotten:
+            floor = self.shard.floor
+            at_ms = max(floor.forgot_at_ms, self.date_ms)
+            self.shard.floor = replace(floor, forgot_at_ms=at_ms)
+            self.record(self.shard.floor)
         return self.outcome
 
     # -- time ----------------------------------------------------------------------------------

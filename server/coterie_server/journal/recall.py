@@ -1,7 +1,8 @@
 """What a journal knows of groups: a store that knows less has lost something.
 
 A line is written only when what it tells is durable.  So a store that was opened again has at least
-the generations that its node's journal tells, and for each offset the last commit or a later one.
+the generations that its node's journal tells, and for each offset the last commit or a later one,
+unless it deleted it since.
 """
 
 from __future__ import annotations
@@ -35,14 +36,25 @@ class Recollection:
     commits: dict[_Place, int] = field(default_factory=dict)
     _next_seq: int | None = None
 
-    def find_loss(self, generation_of: Callable[[str], int], stored: StoredOffset) -> str | None:
-        """What a store lacks, in words; None if nothing is missing."""
+    def find_loss(
+        self,
+        generation_of: Callable[[str], int],
+        stored: StoredOffset,
+        forgot_at: Callable[[str], int],
+    ) -> str | None:
+        """What a store lacks, in words; None if nothing is missing.
+
+        A process that was killed did not write the last lines, so an offset that is gone may have
+        been deleted: `forgot_at` says when offsets were, where that of a group is kept.
+        """
         for group, generation in self.generations.items():
             found = generation_of(group)
             if found < generation:
                 return f"group {group!r} was in generation {generation}, and is in {found}"
         for (group, topic, partition), at_ms in self.commits.items():
             committed_ms = stored(group, topic, partition)
+            if committed_ms is None and at_ms <= forgot_at(group):
+                continue
             if committed_ms is None or committed_ms < at_ms:
                 what = "is gone" if committed_ms is None else "is an older one"
                 return f"the offset of group {group!r} for {topic}[{partition}] {what}"

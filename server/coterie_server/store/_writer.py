@@ -66,9 +66,10 @@ class _Watched:
     def wrote(self, reached: Reached) -> None:
         """Note that a transaction is durable; raise `StoreError` if its file is gone."""
         self._reached = reached
+        # First, as what went to a file that is gone is acknowledged to nobody.
+        self._guard.wrote()
         if not self._is_behind:
             self._mark.write(reached)
-        self._guard.wrote()
 
     def accept_loss(self) -> None:
         """From now on the store is what counts, whatever the mark says."""
@@ -79,6 +80,7 @@ class _Watched:
     def close(self) -> None:
         """Close the files."""
         self.connection.close()
+        self._guard.close()
         self._mark.close()
 
 

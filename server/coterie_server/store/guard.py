@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import IO, Final, NamedTuple, NoReturn
 
 from coterie_server.logger import get_logger
 from coterie_server.store.abc import StoreError
@@ -44,8 +44,10 @@ class Guard:
     """Watches the files of a store that is open; it belongs to the thread that writes to them."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self._path = path
-        self._files = tuple(f"{path}{suffix}" for suffix in _SUFFIXES)
+        # Behind a symbolic link, SQLite keeps its log beside what the link leads to.
+        self._path = path.resolve()
+        self._files = tuple(f"{self._path}{suffix}" for suffix in _SUFFIXES)
+        self._kept_open: dict[str, IO[bytes]] = {}
         self._connection = connection
         self._opened = self._look()
         self._seen = self._opened
@@ -76,6 +78,12 @@ class Guard:
         self._seen = self._look()
         for path, before, found in zip(self._files, self._opened, self._seen, strict=True):
             self._check_identity(path, before, found)
+
+    def close(self) -> None:
+        """Let go of the files; to be called when the database itself is closed."""
+        for file in self._kept_open.values():
+            file.close()
+        self._kept_open.clear()
 
     def _look(self) -> tuple[_Seen | None, ...]:
         return tuple(_stat(path) for path in self._files)
@@ -125,8 +133,22 @@ class Guard:
         """How far the store has come by what is in its files, and not by what SQLite remembers."""
         with tempfile.TemporaryDirectory(prefix="coterie-") as folder:
             for path in self._files:
-                shutil.copyfile(path, Path(folder) / Path(path).name)
+                self._copy(path, Path(folder) / Path(path).name)
             return _inspected(Path(folder) / self._path.name)
+
+    def _copy(self, path: str, to: Path) -> None:
+        """Copy a file that stays open from then on.
+
+        Who closes a file loses all POSIX locks on it, of the whole process: SQLite's own as well.
+        The next program to close the database would think itself the last, and delete the log.
+        """
+        file = self._kept_open.get(path)
+        if file is None:
+            file = Path(path).open("rb", buffering=0)  # noqa: SIM115  # `close` does
+            self._kept_open[path] = file
+        file.seek(0)
+        with to.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
 
     def _condemn(self, why: str) -> NoReturn:
         _log.error("the store can't be trusted any more", error=why)

@@ -76,7 +76,11 @@ def _version_3(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO progress VALUES (?, 0)", (uuid.uuid4().hex,))
 
 
-MIGRATIONS: Final[Sequence[Migration]] = (_version_1, _version_2, _version_3)
+def _version_4(_connection: sqlite3.Connection) -> None:
+    """Change nothing in the file; shards say from here on when they last deleted offsets."""
+
+
+MIGRATIONS: Final[Sequence[Migration]] = (_version_1, _version_2, _version_3, _version_4)
 #: From this version on a store says how far it has come.
 _COUNTS_FROM: Final = 3
 
@@ -106,6 +110,8 @@ def open_database(
     try:
         _configure(path, connection)
         _migrate(connection, migrations)
+        if accept_loss:
+            _part_from_the_past(connection)
     except BaseException as error:
         connection.close()
         if isinstance(error, sqlite3.Error):
@@ -144,7 +150,10 @@ def _refuse_loss(path: Path, connection: sqlite3.Connection, marked: Reached) ->
     counts = _number(connection, "user_version") >= _COUNTS_FROM
     found = read_reached(connection) if counts else Reached(marked.store, 0)
     if found.store != marked.store:
-        raise StoreError(f"{path} is another store than the one that was in use here last{_WAY_ON}")
+        raise StoreError(
+            f"{path} is another store than the one that was in use here last, or one whose loss was"
+            f" not accepted to the end{_WAY_ON}"
+        )
     if found.commits < marked.commits:
         raise StoreError(
             f"{path} has lost what was acknowledged: it ends with transaction {found.commits}, and "
@@ -210,6 +219,16 @@ def _migrate(connection: sqlite3.Connection, migrations: Sequence[Migration]) ->
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _part_from_the_past(connection: sqlite3.Connection) -> None:
+    """Make another store of it, before anything else is written.
+
+    The transactions to come count on from what is left.  Under the old name they would soon pass
+    the mark, and make a loss look accepted though that was broken off; and files from before the
+    loss would pass for this store's when somebody puts them back.
+    """
+    connection.execute("UPDATE progress SET store = ?", (uuid.uuid4().hex,))
 
 
 def explain(path: Path, error: sqlite3.Error) -> StoreError:

@@ -73,7 +73,8 @@ class SqliteStore(Store):
     async def reserve(self, owner: str) -> None:
         """Make a name this process's own for as long as the store is open."""
         self._opened()
-        path = self._path.with_name(f"{self._path.name}-{owner}.lock")
+        file = self._path.resolve()  # whoever comes by another link has to find it taken
+        path = file.with_name(f"{file.name}-{owner}.lock")
         try:
             self._names.append(FileLock(path))
         except HeldError as error:

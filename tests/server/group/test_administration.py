@@ -197,7 +197,7 @@ def test_empty_group_is_deleted() -> None:
     assert world.delete("g") == [ErrorCode.NONE]
     assert world.state() is GroupState.DEAD
     assert world.offsets() == {}
-    assert world.store == {}
+    assert len(world.store) == 1  # when the shard last forgot offsets
 
 
 def test_deletion_is_written_down() -> None:

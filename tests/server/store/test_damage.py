@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import shutil
+import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from coterie_server.store import Lease, SqliteStore, StoreError, guard
+from coterie_server.store import Lease, OwnerTakenError, SqliteStore, StoreError, guard
 from coterie_server.store.mark import mark_path
 
 pytestmark = pytest.mark.asyncio
@@ -152,11 +156,39 @@ async def test_a_loss_can_be_accepted(tmp_path: Path) -> None:
         left = len(await store.load(0))
         await store.claim(0, "node-1", "h:1", 0, 10_000)
     assert 0 < left < RECORDS
-    assert "has lost" in await refusal(path)  # Nobody has said so to the store.
+    # Nobody has said so to the store.
+    assert "loss was not accepted to the end" in await refusal(path)
     async with SqliteStore(path, accept_loss=True) as store:
         await store.accept_loss()
     async with SqliteStore(path) as store:
         assert len(await store.load(0)) == left
+
+
+async def test_a_loss_is_not_accepted_by_counting_past_the_mark(tmp_path: Path) -> None:
+    """A start that accepts a loss may be broken off when it has written more than is missing."""
+    path = await killed(tmp_path)
+    log = log_of(path)
+    os.truncate(log, log.stat().st_size - 1)  # Its last transaction is gone.
+    async with SqliteStore(path, accept_loss=True) as store:
+        for _ in range(10):
+            await store.claim(0, "node-1", "h:1", 0, 10_000)
+    assert "loss was not accepted to the end" in await refusal(path)
+
+
+async def test_what_was_before_an_accepted_loss_is_another_store(tmp_path: Path) -> None:
+    """It has more transactions, and not those that were acknowledged since."""
+    older = await killed(tmp_path, "older")
+    path = tmp_path / "living" / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
+    shutil.copy(path, tmp_path / "newer")
+    shutil.copy(older, path)
+    shutil.copy(log_of(older), log_of(path))
+    async with SqliteStore(path, accept_loss=True) as store:
+        await store.accept_loss()
+        await store.claim(0, "node-1", "h:1", 0, 10_000)
+    shutil.copy(tmp_path / "newer", path)
+    assert "is another store" in await refusal(path)
 
 
 async def test_a_store_without_a_mark_is_taken_at_its_word(tmp_path: Path) -> None:
@@ -258,3 +290,61 @@ async def test_a_file_that_was_only_touched_is_no_harm(tmp_path: Path) -> None:
         os.utime(log_of(path), ns=(1, 1))
         await store.append(0, lease.epoch, [(b"a", b"1")])
         assert len(await store.load(0)) == RECORDS + 1
+
+
+async def test_another_program_may_come_and_go_behind_a_look(tmp_path: Path) -> None:
+    """Whoever closes a database as the last one deletes its log; only locks say who is the last."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        os.utime(path, ns=(1, 1))
+        await store.append(0, lease.epoch, [(b"a", b"1")])  # The files are looked at.
+        visit = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version')"
+        visitor = await asyncio.create_subprocess_exec(sys.executable, "-c", visit, str(path))
+        assert await visitor.wait() == 0
+        await store.append(0, lease.epoch, [(b"b", b"1")])
+        assert len(await store.load(0)) == RECORDS + 2
+
+
+async def test_what_was_not_acknowledged_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that went to a log that is gone was refused: the next start does not ask for it."""
+    monkeypatch.setattr(guard, "_LOOK_EVERY_S", 3600.0)
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint")
+        shutil.copy(path, tmp_path / "saved.db")
+        shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
+        log_of(path).unlink()
+        with pytest.raises(StoreError, match="is gone"):
+            await store.append(0, lease.epoch, [(b"a", b"1")])
+        shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
+    async with SqliteStore(tmp_path / "saved.db") as store:
+        assert len(await store.load(0)) == RECORDS
+
+
+async def test_a_store_behind_a_link_is_watched(tmp_path: Path) -> None:
+    """Its log lies where the link leads to."""
+    path, file = tmp_path / "coterie.db", tmp_path / "disk" / "store.db"
+    file.parent.mkdir()
+    path.symlink_to(file)
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        os.utime(file, ns=(1, 1))
+        await store.append(0, lease.epoch, [(b"a", b"1")])
+        log_of(file).unlink()
+        with pytest.raises(StoreError, match=r"store\.db-wal is gone"):
+            await store.append(0, lease.epoch, [(b"b", b"1")])
+
+
+async def test_a_name_is_taken_whichever_link_leads_to_the_store(tmp_path: Path) -> None:
+    """Two processes under one name would take each other's shards."""
+    path, link = tmp_path / "coterie.db", tmp_path / "link.db"
+    link.symlink_to(path)
+    async with SqliteStore(path) as store, SqliteStore(link) as other:
+        await store.reserve("node-1")
+        with pytest.raises(OwnerTakenError):
+            await other.reserve("node-1")
