@@ -16,7 +16,7 @@ settings.load_profile("coterie")
 
 
 #: Where simulated runs that nobody has seen before begin, in all processes of a test run.
-SIM_SEED = "COTERIE_SIM_SEED"
+SIM_SEED = "SIMULATOR_SEED"
 
 
 def pytest_configure() -> None:
@@ -31,8 +31,8 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def planted_bug() -> Iterator[None]:
-    """Plant the bug that COTERIE_PLANTED names, for the tests to find; mostly there is none."""
-    name = os.environ.get("COTERIE_PLANTED")
+    """Plant the bug that PLANTED_BUG names, for the tests to find; mostly there is none."""
+    name = os.environ.get("PLANTED_BUG")
     if name is None:
         yield
         return

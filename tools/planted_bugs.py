@@ -27,7 +27,7 @@ _TIMEOUT_S = 120
 
 def _tests_pass(bug: Bug, planted: str | None) -> tuple[bool, str]:
     """Whether a bug's tests pass, and the first one that does not."""
-    environ = {**os.environ, **({"COTERIE_PLANTED": planted} if planted else {})}
+    environ = {**os.environ, **({"PLANTED_BUG": planted} if planted else {})}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *bug.tests]
     try:
         result = subprocess.run(

@@ -55,7 +55,7 @@ def _live(folder: Path, daemon: Daemon) -> tuple[dict[str, list[Run]], dict[int,
         second, victim = team.work("second"), team.work("victim", session_ms=_SESSION_MS)
         team.settle(first, second, victim)
         victim.die()
-        generation = team.settle(first, second).generation
+        generation = team.calm(first, second).generation
         # What was not written yet would be lost with the daemon.
         completed = f'"kind":"rebalance_completed","generation":{generation},'
         team.wait_for(lambda: completed in _written(daemon), "the last rebalance is written down")

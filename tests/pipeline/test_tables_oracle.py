@@ -70,10 +70,12 @@ def test_the_oracle_and_the_history_agree_on_costs(tmp_path: Path) -> None:
     lines = [line for run in runs for line in run]
     write_journal(lines, tmp_path)
     told = {
-        (row["group"], row["ended_ms"]): row["stopped_partition_ms"]
+        (row["group"], row["started_ms"], row["ended_ms"]): row["stopped_partition_ms"]
         for row in oracle_tables(tmp_path)["rebalances"]
         if row["outcome"] != "running"
     }
     kept = _history(lines)
     assert len(kept) > 100
-    assert told == {(each.group, each.ended_ms): each.stopped_partition_ms for each in kept}
+    assert told == {
+        (each.group, each.started_ms, each.ended_ms): each.stopped_partition_ms for each in kept
+    }

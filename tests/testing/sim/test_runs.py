@@ -57,7 +57,7 @@ def test_runs_that_failed_once(profile: str) -> None:
 @pytest.mark.parametrize("profile", ["brief", "swarm"])
 def test_runs_that_nobody_has_seen_before(profile: str) -> None:
     """The same for seeds that are drawn anew each time; the head of the report says which."""
-    first = int(os.environ["COTERIE_SIM_SEED"])
+    first = int(os.environ["SIMULATOR_SEED"])
     until_s = time.monotonic() + _RANDOM_S / 2
     for seed in range(first, first + 1_000):
         _check(run_of(seed, profile))
