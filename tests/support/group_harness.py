@@ -185,7 +185,7 @@ class World:
             answer.lost = answer.lost or answer.message is None
         self.config = replace(self.config, **settings)
         self._start()
-        check_survived(before, self.coordinator.groups)
+        check_survived(before, self.coordinator.groups, self.topics)
         check_owned(owned, self.coordinator.groups)
 
     def _take(self, outcome: Outcome) -> None:

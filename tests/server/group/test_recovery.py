@@ -8,6 +8,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import (
     GroupRecovered,
     MemberGone,
+    OffsetsDeleted,
     RebalanceCompleted,
     RebalanceStarted,
 )
@@ -77,6 +78,16 @@ def test_change_of_a_topic_that_was_told_costs_no_rebalance() -> None:
     world.topics_changed_at["other"] = world.now_ms + 1_000
     world.crash()
     assert len(world.seen(RebalanceStarted)) == 1
+
+
+def test_offsets_of_a_deleted_topic_do_not_come_back() -> None:
+    """The node stopped when the topic was gone, and before its groups had forgotten it."""
+    world = World()
+    world.commit({("u", 0): 5, ("t", 0): 7})
+    del world.topics["u"]
+    world.crash()
+    assert set(world.group().offsets) == {("t", 0)}
+    assert world.seen(OffsetsDeleted)[-1].how == "topic_deleted"
 
 
 def test_members_get_a_fresh_session() -> None:
