@@ -26,6 +26,7 @@ from coterie_server.net import connection, hanging_up
 from coterie_server.serving import leases, parked_fetches, shard, topics
 from coterie_server.store import _transaction, guard, schema, sqlite
 from coterie_server.topics import ends, fetch, to_stored
+from tests.support.planting import planting
 
 __all__ = ["BUGS", "Bug"]
 
@@ -51,17 +52,7 @@ def _bug(
     """Have the function that is decorated replace another one, which is its first argument."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        original = getattr(target, attribute)
-
-        def changed(*arguments: Any, **named: Any) -> Any:
-            return function(original, *arguments, **named)
-
-        new: Any = changed
-        if isinstance(original, property):
-            new = property(partial(function, original.fget))
-        name = function.__name__.strip("_").replace("_", " ")
-        story = (function.__doc__ or "").rstrip(".")
-        plant = partial(patch.object, target, attribute, new)
+        name, story, plant = planting(target, attribute, function)
         BUGS.append(Bug(name, story, tests, plant))
         return function
 

@@ -40,6 +40,7 @@ from coterie_server.group.records import GroupRow, MemberRow
 from coterie_server.group.states import GroupState
 from coterie_server.group.turn import Turn
 from coterie_server.serving import DurableQueue
+from tests.support.planting import planting
 
 __all__ = ["MUTANTS", "Mutant"]
 
@@ -69,17 +70,7 @@ def _mutant(
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        original = getattr(target, attribute)
-
-        def changed(*arguments: Any, **named: Any) -> Any:
-            return function(original, *arguments, **named)
-
-        new: Any = changed
-        if isinstance(original, property):
-            new = property(partial(function, original.fget))
-        name = function.__name__.strip("_").replace("_", " ")
-        story = (function.__doc__ or "").rstrip(".")
-        plant = partial(patch.object, target, attribute, new)
+        name, story, plant = planting(target, attribute, function)
         MUTANTS.append(Mutant(name, story, profile, plant))
         return function
 
