@@ -247,7 +247,7 @@ class ServedShard(ABC, Generic[R]):
                 except Exception as error:  # noqa: BLE001  # whatever it is, try again
                     self.failure = str(error) or repr(error)
                     if attempts % _COMPLAIN_EVERY == 0:
-                        _log.error("a shard can't be read", shard=self.shard, error=str(error))
+                        _log.error("a shard can't be read", shard=self.shard, error=self.failure)
                     attempts += 1
         finally:
             self._reload = None

@@ -66,8 +66,7 @@ class Guard:
         seen = self._look()
         if seen == self._seen:
             return
-        for path, before, found in zip(self._files, self._opened, seen, strict=True):
-            self._check_identity(path, before, found)
+        self._check_identities(seen)
         version = self._data_version()
         if version == self._version:  # No other user of the database has written it.
             self._inspect(reached)
@@ -76,8 +75,7 @@ class Guard:
     def wrote(self) -> None:
         """Note a write of this process; raise `StoreError` if it went to a file that is gone."""
         self._seen = self._look()
-        for path, before, found in zip(self._files, self._opened, self._seen, strict=True):
-            self._check_identity(path, before, found)
+        self._check_identities(self._seen)
 
     def close(self) -> None:
         """Let go of the files; to be called when the database itself is closed."""
@@ -93,15 +91,16 @@ class Guard:
         assert isinstance(version, int)
         return version
 
-    def _check_identity(self, path: str, before: _Seen | None, found: _Seen | None) -> None:
-        if before is None or (found is not None and found[:2] == before[:2]):
-            return
-        what = "was replaced" if found is not None else "is gone"
-        self._condemn(
-            f"{path} {what}, though this node has it in use: what is acknowledged from now on would"
-            " be lost with this process. Stop it, and see how to recover a store in the"
-            " documentation"
-        )
+    def _check_identities(self, seen: tuple[_Seen | None, ...]) -> None:
+        for path, before, found in zip(self._files, self._opened, seen, strict=True):
+            if before is None or (found is not None and found[:2] == before[:2]):
+                continue
+            what = "was replaced" if found is not None else "is gone"
+            self._condemn(
+                f"{path} {what}, though this node has it in use: what is acknowledged from now on"
+                " would be lost with this process. Stop it, and see how to recover a store in the"
+                " documentation"
+            )
 
     def _inspect(self, reached: Reached) -> None:
         """Have a fresh look at files that somebody wrote to past SQLite."""

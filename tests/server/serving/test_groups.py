@@ -30,26 +30,9 @@ from coterie_server.serving import shard as shard_module
 from coterie_server.store import FencedError, Lease, StoreError
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 from tests.support.brittle_store import BrittleStore
+from tests.support.tickets import Ticket
 
 pytestmark = pytest.mark.asyncio
-
-
-class Ticket:
-    """Awaits one reply."""
-
-    abandoned = False
-
-    def __init__(self) -> None:
-        self.reply_future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def reply(self, message: Any) -> None:
-        """Take the reply; a second one would raise."""
-        self.reply_future.set_result(message)
-
-    @property
-    def answered(self) -> bool:
-        """Whether the reply has come."""
-        return self.reply_future.done()
 
 
 class Bench:

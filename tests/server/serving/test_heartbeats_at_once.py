@@ -18,6 +18,7 @@ from coterie_server.ids import RandomIds
 from coterie_server.serving import GroupShard, Surroundings
 from coterie_server.store import MemoryStore
 from coterie_server.store.abc import Record
+from tests.support.tickets import Ticket
 
 pytestmark = pytest.mark.asyncio
 
@@ -48,19 +49,6 @@ class SetClock(Clock):
     def now_ms(self) -> int:
         """The present moment."""
         return self.ms
-
-
-class Ticket:
-    """Awaits one reply."""
-
-    abandoned = False
-
-    def __init__(self) -> None:
-        self.reply_future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def reply(self, message: Any) -> None:
-        """Take the reply."""
-        self.reply_future.set_result(message)
 
 
 class Shard:

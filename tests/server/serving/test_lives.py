@@ -19,6 +19,7 @@ from coterie_server.serving import GroupShard, Surroundings, Trust
 from coterie_server.serving import shard as shard_module
 from coterie_server.store import Lease, MemoryStore
 from coterie_server.store.abc import KeptRecord, Record
+from tests.support.tickets import Ticket
 
 pytestmark = pytest.mark.asyncio
 
@@ -50,19 +51,6 @@ class SlowStore(MemoryStore):
         self.waiting.pop(0).set()
 
 
-class Ticket:
-    """Awaits one reply."""
-
-    abandoned = False
-
-    def __init__(self) -> None:
-        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def reply(self, message: Any) -> None:
-        """Take the reply; a second one would raise."""
-        self.future.set_result(message)
-
-
 class Bench:
     """A shard with a slow store."""
 
@@ -92,7 +80,7 @@ class Bench:
         self.tickets.append(ticket := Ticket())
         request = m.OffsetCommitRequest(group_id="g", topics=(topic,))
         self.shard.submit(ticket, Call(request, 7, "client", "/127.0.0.1"))
-        return ticket.future
+        return ticket.reply_future
 
 
 def error_of(answer: m.OffsetCommitResponse) -> int:
