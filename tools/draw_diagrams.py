@@ -3,6 +3,7 @@
 A page says by a comment what a diagram is drawn from, and the diagram follows it:
 
     <!-- drawn from the table of states -->
+    <!-- drawn from the table of phases -->
     <!-- drawn from traces/hand-over.txt -->
 
 A test compares; `python -m tools.draw_diagrams` writes.
@@ -15,10 +16,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from coterie_client.membership import phases
 from coterie_server.group.states import TRANSITIONS
 from tools.diagrams.told import sequence, states
 
-__all__ = ["DOCS", "main", "redrawn"]
+__all__ = ["DOCS", "main", "phases_drawn", "redrawn"]
 
 DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 _DRAWN: Final = re.compile(
@@ -34,9 +36,24 @@ def redrawn(page: str) -> str:
     )
 
 
+def phases_drawn() -> dict[phases.Phase, dict[phases.Phase, str]]:
+    """A member's phases; what leads out of nearly all of them is drawn from the last one only."""
+    shared = (phases.LOST_ITS_PLACE, phases.ENDS)
+    return {
+        phase: {
+            after: why
+            for after, why in ways.items()
+            if why not in shared or phase is phases.Phase.STABLE
+        }
+        for phase, ways in phases.TRANSITIONS.items()
+    }
+
+
 def _drawn(source: str) -> str:
     if source == "the table of states":
         return states(TRANSITIONS)
+    if source == "the table of phases":
+        return states(phases_drawn())
     return sequence((DOCS / source).read_text(encoding="utf-8").splitlines())
 
 
