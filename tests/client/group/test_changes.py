@@ -153,6 +153,6 @@ async def test_second_reader_is_refused() -> None:
     source = Source()
     waiting = asyncio.create_task(anext(source.changes))
     await settle()
-    with pytest.raises(GroupMisuseError, match="one reader"):
+    with pytest.raises(GroupMisuseError, match="read them in one task"):
         await anext(source.changes)
     waiting.cancel()

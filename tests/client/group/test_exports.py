@@ -48,6 +48,14 @@ def test_all_events_are_public() -> None:
 
 def test_modules_promise_what_they_have() -> None:
     """`__all__` names nothing that is not there."""
-    for name in ("changes", "counters", "desk", "driver", "events", "group", "partition"):
+    for name in (
+        "changes",
+        "counters",
+        "driver",
+        "events",
+        "group",
+        "partition",
+        "partition_owner",
+    ):
         module = importlib.import_module(f"coterie_client.{name}")
         assert all(hasattr(module, each) for each in module.__all__)

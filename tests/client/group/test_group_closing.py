@@ -402,9 +402,9 @@ async def test_group_has_one_user() -> None:
     """Two runs, or a run and a loop, would work on the same partitions."""
     async with world(1) as here, here.member("a") as a:
         await here.until_shared(a=1)
-        with pytest.raises(GroupMisuseError, match=r"run\(\) already"):
+        with pytest.raises(GroupMisuseError, match=r"already used by run\(\)"):
             await a.group.run(here.work("a"))
-        with pytest.raises(GroupMisuseError, match=r"run\(\) already"):
+        with pytest.raises(GroupMisuseError, match=r"already used by run\(\)"):
             a.group.changes()
     async with world(1) as here, here.group("a") as group:
         group.changes()

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from coterie_client import asleep
-from coterie_client.asleep import SleepWatch, asleep_ms
+from coterie_client import clock
+from coterie_client.clock import SleepWatch, asleep_ms
 from tests.client.group.virtual import run_virtually
 
 
@@ -19,7 +19,7 @@ class Clocks:
         self.awake_s, self.slept_s = 1_000.0, 0.0
         #: What each reading of the clock that counts sleep is held up by.
         self.hold_ups: list[float] = []
-        monkeypatch.setattr(asleep, "_CLOCK", 7)
+        monkeypatch.setattr(clock, "_CLOCK", 7)
         monkeypatch.setattr(time, "clock_gettime", self._elapsed)
         monkeypatch.setattr(time, "monotonic", lambda: self.awake_s)
 
@@ -51,7 +51,7 @@ def test_pause_between_two_readings_is_no_sleep(monkeypatch: pytest.MonkeyPatch)
 
 def test_system_without_such_a_clock_never_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to go by."""
-    monkeypatch.setattr(asleep, "_CLOCK", None)
+    monkeypatch.setattr(clock, "_CLOCK", None)
     assert asleep_ms() == 0
 
 
