@@ -8,7 +8,7 @@ import pytest
 
 from coterie_client import Assigned, Changes, GroupMisuseError, Lost, Partition, Revoked
 from tests.client.group.doubles import FakeKeeper
-from tests.client.group.virtual import settle
+from tests.support.virtual_time import settle
 
 pytestmark = pytest.mark.asyncio
 

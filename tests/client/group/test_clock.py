@@ -9,7 +9,7 @@ import pytest
 
 from coterie_client import clock
 from coterie_client.clock import SleepWatch, asleep_ms
-from tests.client.group.virtual import run_virtually
+from tests.support.virtual_time import virtual_test
 
 
 class Clocks:
@@ -61,25 +61,22 @@ def test_this_system_tells_it() -> None:
     assert 0 <= asleep_ms() - before_ms + 1 <= 2
 
 
-def test_watch_tells_once_of_each_sleep_until_it_is_stopped() -> None:
+@virtual_test
+async def test_watch_tells_once_of_each_sleep_until_it_is_stopped() -> None:
     """Soon after the machine woke up."""
     slept_ms, told = [5_000], []
-
-    async def main() -> None:
-        watch = SleepWatch(lambda: slept_ms[0], lambda: told.append(slept_ms[0]))
-        watch.stop()
-        watch.start()
-        await asyncio.sleep(10)
-        assert told == []
-        slept_ms[0] = 6_000
-        await asyncio.sleep(0.3)
-        assert told == [6_000]
-        slept_ms[0] += 1  # the clocks' resolution
-        await asyncio.sleep(10)
-        assert told == [6_000]
-        watch.stop()
-        slept_ms[0] = 9_000
-        await asyncio.sleep(10)
-        assert told == [6_000]
-
-    run_virtually(main())
+    watch = SleepWatch(lambda: slept_ms[0], lambda: told.append(slept_ms[0]))
+    watch.stop()
+    watch.start()
+    await asyncio.sleep(10)
+    assert told == []
+    slept_ms[0] = 6_000
+    await asyncio.sleep(0.3)
+    assert told == [6_000]
+    slept_ms[0] += 1  # the clocks' resolution
+    await asyncio.sleep(10)
+    assert told == [6_000]
+    watch.stop()
+    slept_ms[0] = 9_000
+    await asyncio.sleep(10)
+    assert told == [6_000]

@@ -39,7 +39,7 @@ from coterie_client.membership import (
 from coterie_client.wire.addresses import ANY, Anybody, Lane, NodeAddress, TopicPartition
 from coterie_protocol.errors import CoordinatorNotAvailableError, SaslAuthenticationFailedError
 from coterie_protocol.exceptions import EncodeError
-from tests.client.group.virtual import run_virtually, settle
+from tests.support.virtual_time import run_virtually, settle
 
 ORDER: TopicPartition = ("orders", 0)
 NODE = NodeAddress("broker", 9092)

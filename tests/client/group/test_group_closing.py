@@ -408,7 +408,7 @@ async def test_group_has_one_user() -> None:
             a.group.changes()
     async with world(1) as here, here.group("a") as group:
         group.changes()
-        with pytest.raises(GroupMisuseError, match=r"changes\(\) already"):
+        with pytest.raises(GroupMisuseError, match=r"already used by changes\(\)"):
             await group.run(here.work("a"))
 
 
