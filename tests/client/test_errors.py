@@ -68,7 +68,6 @@ def test_error_says_its_sentence(error: type[CoterieClientError]) -> None:
 def test_error_can_be_caught_as_what_it_is(
     error: type[CoterieClientError], base: type[Exception]
 ) -> None:
-    """Who knows Kafka's errors, or Python's, can catch by those; the code is Kafka's."""
     made = error("sentence")
     assert isinstance(made, base)
     if isinstance(made, KafkaError):
@@ -83,6 +82,5 @@ def test_which_errors_may_pass() -> None:
 
 
 def test_tree_in_the_docstring_is_complete() -> None:
-    """The tree at the head of the module has every error of it, and no other."""
     tree = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
     assert sorted(tree) == sorted(errors.__all__)

@@ -34,7 +34,6 @@ def partitions(*numbers: int) -> tuple[Partition, ...]:
 
 
 async def test_changes_come_in_their_order() -> None:
-    """What is assigned, revoked and lost is told in the order in which it happened."""
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first, second])
     assert await anext(source.changes) == Assigned((first, second))
@@ -55,7 +54,6 @@ async def test_waiting_reader_is_woken() -> None:
 
 
 async def test_revoked_partitions_are_released_with_the_next_question() -> None:
-    """As long as the loop's body runs, they are being worked on."""
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first, second])
     await anext(source.changes)
@@ -70,7 +68,6 @@ async def test_revoked_partitions_are_released_with_the_next_question() -> None:
 
 
 async def test_nobody_hears_of_what_came_and_was_revoked() -> None:
-    """A partition that is revoked before anybody heard of it is released at once."""
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first, second])
     source.changes.revoked([first])
@@ -80,7 +77,6 @@ async def test_nobody_hears_of_what_came_and_was_revoked() -> None:
 
 
 async def test_nobody_hears_of_what_came_and_was_lost() -> None:
-    """Nor of a partition that is lost before that."""
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first])
     source.changes.lost([first], "fenced")
@@ -89,7 +85,6 @@ async def test_nobody_hears_of_what_came_and_was_lost() -> None:
 
 
 async def test_loss_takes_the_place_of_a_revocation() -> None:
-    """What was revoked and is lost before anybody heard of that is told as lost only."""
     source, (first,) = Source(), partitions(1)
     source.changes.assigned([first])
     await anext(source.changes)
@@ -100,7 +95,6 @@ async def test_loss_takes_the_place_of_a_revocation() -> None:
 
 
 async def test_what_is_lost_while_it_is_finished_is_not_released() -> None:
-    """A partition that is lost in the loop's body is told as lost, and not released after that."""
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first, second])
     await anext(source.changes)
@@ -112,7 +106,6 @@ async def test_what_is_lost_while_it_is_finished_is_not_released() -> None:
 
 
 async def test_changes_end_with_the_group() -> None:
-    """What happened last is told, and then the loop ends."""
     source, (first,) = Source(), partitions(1)
     source.changes.assigned([first])
     source.changes.ended()
@@ -120,7 +113,6 @@ async def test_changes_end_with_the_group() -> None:
 
 
 async def test_waiting_reader_hears_of_the_end() -> None:
-    """Who waits when the group ends does not wait any longer."""
     source = Source()
     waiting = asyncio.create_task(anext(source.changes, None))
     await settle()
@@ -129,7 +121,6 @@ async def test_waiting_reader_hears_of_the_end() -> None:
 
 
 async def test_failure_of_the_group_is_raised() -> None:
-    """A group that can't go on ends the loop with its error."""
     source = Source(ValueError("fenced"))
     source.changes.ended()
     with pytest.raises(ValueError, match="fenced"):

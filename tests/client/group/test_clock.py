@@ -33,7 +33,6 @@ class Clocks:
 def test_sleep_is_what_one_clock_counts_and_the_other_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In milliseconds."""
     clocks = Clocks(monkeypatch)
     assert asleep_ms() == 0
     clocks.slept_s = 3_600.0
@@ -42,7 +41,6 @@ def test_sleep_is_what_one_clock_counts_and_the_other_does_not(
 
 
 def test_pause_between_two_readings_is_no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that is held up while it compares the clocks compares them again."""
     clocks = Clocks(monkeypatch)
     clocks.slept_s = 60.0
     clocks.hold_ups = [30.0]
@@ -50,7 +48,6 @@ def test_pause_between_two_readings_is_no_sleep(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_system_without_such_a_clock_never_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is nothing to go by."""
     monkeypatch.setattr(clock, "_CLOCK", None)
     assert asleep_ms() == 0
 
@@ -63,7 +60,6 @@ def test_this_system_tells_it() -> None:
 
 @virtual_test
 async def test_watch_tells_once_of_each_sleep_until_it_is_stopped() -> None:
-    """Soon after the machine woke up."""
     slept_ms, told = [5_000], []
     watch = SleepWatch(lambda: slept_ms[0], lambda: told.append(slept_ms[0]))
     watch.stop()

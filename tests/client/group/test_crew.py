@@ -151,7 +151,6 @@ def failing(error: BaseException, after_s: float = 0.0) -> tuple[Work, list[floa
 
 @virtual_test
 async def test_each_partition_has_a_task_of_its_name() -> None:
-    """What is assigned is worked on by one task each, and the tasks bear the partitions' names."""
     diary = Diary()
     async with yard(diary.work) as here:
         here.assign(0, 1)
@@ -163,7 +162,6 @@ async def test_each_partition_has_a_task_of_its_name() -> None:
 
 @virtual_test
 async def test_revoked_partition_is_released_when_its_task_has_ended() -> None:
-    """Its clean-up comes first, however long that takes."""
     work, entries = stubborn(3)
     async with yard(work) as here:
         partitions = here.assign(0)
@@ -177,8 +175,6 @@ async def test_revoked_partition_is_released_when_its_task_has_ended() -> None:
 
 @virtual_test
 async def test_partitions_are_released_one_by_one() -> None:
-    """The slowest task holds up nothing but its own partition."""
-
     async def work(partition: Partition) -> None:
         try:
             await asyncio.get_running_loop().create_future()
@@ -212,7 +208,6 @@ async def test_other_partitions_go_on() -> None:
 
 @virtual_test
 async def test_task_that_never_ran_is_released() -> None:
-    """A partition that is revoked in the moment it was assigned is released all the same."""
     diary = Diary()
     async with yard(diary.work) as here:
         here.crew.revoked(here.assign(0))
@@ -222,7 +217,6 @@ async def test_task_that_never_ran_is_released() -> None:
 
 @virtual_test
 async def test_clean_up_is_not_interrupted() -> None:
-    """A task that is lost while it ends is not cancelled a second time."""
     work, entries = stubborn(3)
     async with yard(work) as here:
         partitions = here.assign(0)
@@ -237,7 +231,6 @@ async def test_clean_up_is_not_interrupted() -> None:
 
 @virtual_test
 async def test_work_in_a_timeout_of_its_own_is_ended() -> None:
-    """A cancellation that comes while asyncio's own time-out cancels the task gets through."""
     outcome: list[str] = []
 
     async def work(_: Partition) -> None:
@@ -261,8 +254,6 @@ async def test_work_in_a_timeout_of_its_own_is_ended() -> None:
 
 @virtual_test
 async def test_work_that_swallows_its_cancellation_and_returns_has_ended() -> None:
-    """How a task ends does not matter once it was asked to."""
-
     async def work(_: Partition) -> None:
         try:
             await asyncio.get_running_loop().create_future()
@@ -281,8 +272,6 @@ async def test_work_that_swallows_its_cancellation_and_returns_has_ended() -> No
 @pytest.mark.parametrize(("how", "released"), [("revoked", ["orders[0]"]), ("lost", [])])
 @virtual_test
 async def test_error_while_ending_is_told(how: str, released: list[str]) -> None:
-    """Clean-up that raises is reported, no policy applies, and a revoked partition is released."""
-
     async def work(_: Partition) -> None:
         try:
             await asyncio.get_running_loop().create_future()
@@ -304,7 +293,6 @@ async def test_error_while_ending_is_told(how: str, released: list[str]) -> None
 
 @virtual_test
 async def test_commit_that_comes_too_late_is_no_news() -> None:
-    """A last commit after a loss fails, as it must; nobody is bothered with it."""
     errors: list[Exception] = []
 
     async def work(partition: Partition) -> None:
@@ -328,7 +316,6 @@ async def test_commit_that_comes_too_late_is_no_news() -> None:
 
 @virtual_test
 async def test_work_sees_the_context_of_whoever_ordered_it() -> None:
-    """Context variables are those of the caller, and what one task sets no other one sees."""
     variable = contextvars.ContextVar("variable", default="none")
     seen: list[str] = []
 
@@ -350,7 +337,6 @@ async def test_work_sees_the_context_of_whoever_ordered_it() -> None:
 @pytest.mark.parametrize("how", ["lost", "abandoned"])
 @virtual_test
 async def test_new_task_waits_for_the_former(how: str) -> None:
-    """A partition that comes back is worked on when its old task has ended, and not before."""
     work, entries = stubborn(3)
     async with yard(work) as here:
         partitions = here.assign(0)
@@ -373,7 +359,6 @@ async def test_new_task_waits_for_the_former(how: str) -> None:
 
 @virtual_test
 async def test_waiting_work_can_be_revoked() -> None:
-    """What waits for a former task has no task to wait for, and is released at once."""
     work, entries = stubborn(3)
     async with yard(work) as here:
         partitions = here.assign(0)
@@ -387,7 +372,6 @@ async def test_waiting_work_can_be_revoked() -> None:
 
 @virtual_test
 async def test_waiting_work_can_be_lost_and_come_back_again() -> None:
-    """However often a partition comes and goes meanwhile, one task follows the former one."""
     work, entries = stubborn(3)
     async with yard(work) as here:
         here.lose(*here.assign(0))
@@ -405,7 +389,6 @@ async def test_waiting_work_can_be_lost_and_come_back_again() -> None:
 
 @virtual_test
 async def test_partition_that_was_released_and_comes_back_can_be_lost() -> None:
-    """What happened to its former task does not hide the present one."""
     diary = Diary()
     async with yard(diary.work) as here:
         partitions = here.assign(0)
@@ -424,7 +407,6 @@ async def test_partition_that_was_released_and_comes_back_can_be_lost() -> None:
 
 @virtual_test
 async def test_restart_pauses_longer_and_longer() -> None:
-    """The pauses double up to the limit."""
     work, begun = failing(ValueError("no"))
     async with yard(work, Restart(first=1, limit=5)) as here:
         here.assign(0)
@@ -462,7 +444,6 @@ async def test_pause_outlives_the_ownership() -> None:
 
 @virtual_test
 async def test_resting_work_is_not_started_after_a_revocation() -> None:
-    """A pause ends with the ownership."""
     work, begun = failing(ValueError("no"))
     async with yard(work) as here:
         partitions = here.assign(0)
@@ -474,7 +455,6 @@ async def test_resting_work_is_not_started_after_a_revocation() -> None:
 
 @virtual_test
 async def test_release_gives_the_partition_up() -> None:
-    """With `Release`, failed work gives its partition up, and nothing is restarted here."""
     work, begun = failing(ValueError("no"))
     async with yard(work, Release()) as here:
         here.assign(0)
@@ -487,7 +467,6 @@ async def test_release_gives_the_partition_up() -> None:
 
 @virtual_test
 async def test_partition_that_was_given_up_and_comes_back_rests_first() -> None:
-    """Alone in its group, a member does not spin: it pauses longer each time."""
     work, begun = failing(ValueError("no"))
     async with yard(work, Release(first=1, limit=60)) as here:
         for _ in range(3):
@@ -507,7 +486,6 @@ async def test_partition_that_was_given_up_and_comes_back_rests_first() -> None:
 
 @virtual_test
 async def test_stop_keeps_the_first_error() -> None:
-    """With `Stop`, the first error is what the group fails with, and says where it came from."""
     first, calls = ValueError("first"), []
 
     async def work(partition: Partition) -> None:
@@ -526,7 +504,6 @@ async def test_stop_keeps_the_first_error() -> None:
 
 @virtual_test
 async def test_cancellation_of_its_own_is_an_error() -> None:
-    """A CancelledError that the crew did not cause is treated like any other error."""
     work, begun = failing(asyncio.CancelledError())
     async with yard(work, Stop()) as here:
         here.assign(0)
@@ -557,8 +534,6 @@ async def test_work_that_returns_rests() -> None:
 
 @virtual_test
 async def test_only_the_error_that_is_raised_is_called_raised() -> None:
-    """The others' tracebacks would be seen nowhere else than in the log."""
-
     async def work(partition: Partition) -> None:
         raise ValueError(str(partition))
 
@@ -579,7 +554,6 @@ async def test_only_the_error_that_is_raised_is_called_raised() -> None:
 async def test_work_that_can_not_be_awaited_is_not_tried_again(
     policy: Restart | Release | Stop,
 ) -> None:
-    """A plain function ends it all at the first call, is told once, and the sentence says what."""
     calls: list[int] = []
 
     def work(partition: Partition) -> Awaitable[None]:
@@ -601,7 +575,6 @@ async def test_work_that_can_not_be_awaited_is_not_tried_again(
 
 @virtual_test
 async def test_configuration_errors_of_the_work_itself_follow_the_policy() -> None:
-    """It may make a client of its own."""
     work, begun = failing(ConfigurationError("not ours"))
     async with yard(work) as here:
         here.assign(0)
@@ -621,8 +594,6 @@ async def silent(_: Partition) -> None:
 
 @virtual_test
 async def test_stall_is_reported_with_its_position() -> None:
-    """What was committed last is told along, and nothing else is done by default."""
-
     async def work(partition: Partition) -> None:
         await partition.commit(17)
         await asyncio.sleep(30)
@@ -663,7 +634,6 @@ async def test_stalled_work_is_restarted(policy: Restart | Release | Stop) -> No
 
 @virtual_test
 async def test_stalled_work_is_restarted_however_it_ends() -> None:
-    """A stalled task that swallows its cancellation and returns has not finished its work."""
     begun: list[float] = []
 
     async def work(_: Partition) -> None:
@@ -682,8 +652,6 @@ async def test_stalled_work_is_restarted_however_it_ends() -> None:
 
 @virtual_test
 async def test_stalled_work_that_raises_tells_what() -> None:
-    """What its clean-up raised is the cause of the error that is reported."""
-
     async def work(_: Partition) -> None:
         try:
             await asyncio.get_running_loop().create_future()
@@ -701,7 +669,6 @@ async def test_stalled_work_that_raises_tells_what() -> None:
 
 @virtual_test
 async def test_stalled_work_gives_its_partition_up() -> None:
-    """If asked to, a stalled task is ended, and then its partition is given up."""
     work, entries = stubborn(3)
     async with yard(work, progress_deadline=10, on_stall="release") as here:
         here.assign(0)
@@ -713,7 +680,6 @@ async def test_stalled_work_gives_its_partition_up() -> None:
 
 @virtual_test
 async def test_stalled_work_that_is_revoked_meanwhile_is_released() -> None:
-    """Between its cancellation and its end, a revocation takes precedence."""
     work, _ = stubborn(3)
     async with yard(work, progress_deadline=10, on_stall="restart") as here:
         partitions = here.assign(0)
@@ -726,7 +692,6 @@ async def test_stalled_work_that_is_revoked_meanwhile_is_released() -> None:
 
 @virtual_test
 async def test_resting_work_is_not_watched() -> None:
-    """Work that failed makes no progress while it pauses, and need not."""
     work, _ = failing(ValueError("no"))
     async with yard(work, Restart(first=60, limit=60), progress_deadline=10) as here:
         here.assign(0)
@@ -736,7 +701,6 @@ async def test_resting_work_is_not_watched() -> None:
 
 @virtual_test
 async def test_ending_work_is_not_watched() -> None:
-    """Clean-up that takes long is the rebalance timeout's business, not the watchdog's."""
     work, _ = stubborn(30)
     async with yard(work, progress_deadline=10) as here:
         partitions = here.assign(0)
@@ -751,7 +715,6 @@ async def test_ending_work_is_not_watched() -> None:
 
 @virtual_test
 async def test_hook_may_have_everything_revoked_at_the_first_start() -> None:
-    """Who is told of the first start may stop the group: the others never start."""
     diary = Diary()
     async with yard(diary.work) as here:
         partitions: list[Partition] = []
@@ -771,7 +734,6 @@ async def test_hook_may_have_everything_revoked_at_the_first_start() -> None:
 @pytest.mark.parametrize("policy", [RESTART, Release()])
 @virtual_test
 async def test_hook_may_have_failed_work_revoked(policy: Restart | Release) -> None:
-    """Who is told of a failure may stop the group: nothing is restarted or given up then."""
     work, begun = failing(ValueError("no"))
     async with yard(work, policy) as here:
         partitions: list[Partition] = []
@@ -789,8 +751,6 @@ async def test_hook_may_have_failed_work_revoked(policy: Restart | Release) -> N
 @pytest.mark.parametrize("where", [WorkFailed, WorkStarted, WorkStalled])
 @virtual_test
 async def test_fault_of_ours_is_not_left_to_the_loop(where: type[Event]) -> None:
-    """What goes wrong in a callback of the loop is handed on, so that the group ends of it."""
-
     async def work(_: Partition) -> None:
         await asyncio.sleep(15)
         raise ValueError("no")

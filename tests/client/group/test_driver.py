@@ -65,46 +65,36 @@ class ScriptedMembership:
         return actions
 
     def start(self, topics: Collection[str], now_ms: int) -> list[Action]:
-        """Note it."""
         return self._say("start", sorted(topics), now_ms)
 
     def rejoin(self, reason: str, now_ms: int) -> list[Action]:
-        """Note it."""
         return self._say("rejoin", reason, now_ms)
 
     def answered(self, ticket: int, message: object, now_ms: int) -> list[Action]:
-        """Note it."""
         return self._say("answered", ticket, message, now_ms)
 
     def failed(self, ticket: int, failure: Failure, now_ms: int) -> list[Action]:
-        """Note it."""
         return self._say("failed", ticket, failure.kind, now_ms)
 
     def released(self, partitions: Collection[TopicPartition], now_ms: int) -> list[Action]:
-        """Note it."""
         return self._say("released", list(partitions), now_ms)
 
     def give_up(self, partitions: Collection[TopicPartition], now_ms: int) -> list[Action]:
-        """Note it."""
         return self._say("give_up", list(partitions), now_ms)
 
     def fire(self, now_ms: int) -> list[Action]:
-        """Note it."""
         return self._say("fire", now_ms)
 
     def check_lease(self, now_ms: int) -> list[Action]:
-        """Note it."""
         return self._say("check_lease", now_ms)
 
     def commit(
         self, key: object, partition: TopicPartition, token: int, position: Position
     ) -> None:
-        """Note it."""
         self.calls.append(("commit", partition, token, position.offset))
         self.promise = key
 
     def fetch(self, key: object, partition: TopicPartition) -> None:
-        """Note it."""
         self.calls.append(("fetch", partition))
         self.promise = key
 
@@ -127,12 +117,10 @@ class ScriptedNetwork:
     async def request(
         self, message: Any, *, to: NodeAddress | Anybody, lane: Lane, timeout_s: float
     ) -> Any:
-        """Answer."""
         self.requests.append((message, to, lane, timeout_s))
         return await self.answer()
 
     def hang_up(self, address: NodeAddress, lane: Lane | None = None) -> None:
-        """Note it."""
         self.hung_up.append((address, lane))
 
 
@@ -157,7 +145,6 @@ class Rig:
         self.on_lose: Callable[[Collection[TopicPartition]], None] = lambda _: None
 
     def start(self) -> None:
-        """Start it."""
         self.driver.start(["orders"], self, lambda: self.asleep_ms)
 
     def do(self, *actions: Action) -> None:
@@ -172,39 +159,31 @@ class Rig:
     # Who is told
 
     def __call__(self, event: Event) -> None:
-        """Note it."""
         self.events.append(event)
 
     def crash(self, error: BaseException) -> None:
-        """Note it."""
         self.faults.append(error)
 
     def unraised(self, _text: str, error: BaseException) -> None:
-        """Note it."""
         self.faults.append(error)
 
-    # The sink
+    # What the owner is told
 
     def assign(self, partitions: Mapping[TopicPartition, int], generation: int) -> None:
-        """Note it."""
         self.told.append(("assign", dict(partitions), generation))
 
     def revoke(self, partitions: Collection[TopicPartition]) -> None:
-        """Note it."""
         self.told.append(("revoke", set(partitions)))
         self.on_revoke(partitions)
 
     def abandon(self, partitions: Collection[TopicPartition]) -> None:
-        """Note it."""
         self.told.append(("abandon", set(partitions)))
 
     def lose(self, partitions: Collection[TopicPartition], reason: str) -> None:
-        """Note it."""
         self.told.append(("lose", set(partitions), reason))
         self.on_lose(partitions)
 
     def end(self) -> None:
-        """Note it."""
         self.told.append(("end",))
 
 
@@ -246,7 +225,6 @@ def driven(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 @driven
 async def test_actions_reach_whom_they_concern_in_their_order(rig: Rig) -> None:
-    """The sink, the log and the network are told, in the order in which the machine says it."""
     event = CoordinatorFound(node="x")
     rig.do(
         Assign({ORDER: 7}, 3),
@@ -277,8 +255,6 @@ async def test_start_begins_to_join(rig: Rig) -> None:
 
 @driven
 async def test_what_comes_up_meanwhile_is_done_afterwards(rig: Rig) -> None:
-    """A sink that calls back does not overtake what was said before."""
-
     def call_back(_: Collection[TopicPartition]) -> None:
         rig.membership.next = [Assign({ORDER: 9}, 4)]
         rig.driver.rejoin("again")
@@ -290,8 +266,6 @@ async def test_what_comes_up_meanwhile_is_done_afterwards(rig: Rig) -> None:
 
 @driven
 async def test_requests_go_out_as_they_were_ordered(rig: Rig) -> None:
-    """To their node, over their lane, with their time-out; the answer comes back by its ticket."""
-
     async def answer() -> str:
         return "answer"
 
@@ -321,8 +295,6 @@ async def test_requests_go_out_as_they_were_ordered(rig: Rig) -> None:
 async def test_failed_requests_are_told_by_their_kind(
     rig: Rig, error: BaseException, kind: FailureKind
 ) -> None:
-    """What may pass is lost or timed out; what will not is refused."""
-
     async def fail() -> None:
         raise error
 
@@ -341,7 +313,6 @@ async def test_failed_requests_are_told_by_their_kind(
 @pytest.mark.parametrize("deadline_ms", [1_500, 1_001])
 @driven
 async def test_machine_is_called_when_its_deadline_has_come(rig: Rig, deadline_ms: int) -> None:
-    """Not before it, and with a time that is not before it either."""
     rig.membership.deadline_ms = deadline_ms
     rig.do()
     rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
@@ -353,7 +324,6 @@ async def test_machine_is_called_when_its_deadline_has_come(rig: Rig, deadline_m
 
 @driven
 async def test_machine_is_told_the_time(rig: Rig) -> None:
-    """Each call carries the present time."""
     await asyncio.sleep(1.5)
     rig.do()
     assert rig.membership.calls[-1] == ("rejoin", "go", 1_500)
@@ -361,8 +331,6 @@ async def test_machine_is_told_the_time(rig: Rig) -> None:
 
 @driven
 async def test_deadline_that_stays_is_met_again(rig: Rig) -> None:
-    """A machine that names the same time once more is called once more."""
-
     def enough() -> None:
         if len(fires(rig)) == 3:
             rig.membership.deadline_ms = None
@@ -376,7 +344,6 @@ async def test_deadline_that_stays_is_met_again(rig: Rig) -> None:
 
 @driven
 async def test_deadline_that_goes_and_comes_back_is_met(rig: Rig) -> None:
-    """The timer does not mistake it for the one that was called off."""
     for deadline_ms in (1_000, None, 1_000):
         rig.membership.deadline_ms = deadline_ms
         rig.do()
@@ -387,7 +354,6 @@ async def test_deadline_that_goes_and_comes_back_is_met(rig: Rig) -> None:
 
 @driven
 async def test_deadline_that_moved_moves_the_timer(rig: Rig) -> None:
-    """There is one timer, and it is set to the latest word."""
     for deadline_ms in (5_000, 1_000, 3_000):
         rig.membership.deadline_ms = deadline_ms
         rig.do()
@@ -398,7 +364,6 @@ async def test_deadline_that_moved_moves_the_timer(rig: Rig) -> None:
 
 @driven
 async def test_sleep_of_the_machine_is_time(rig: Rig) -> None:
-    """The loop's clock leaves it out, and leases run out all the same: that is judged at once."""
     rig.membership.deadline_ms = 60_000
     rig.do()
     await asyncio.sleep(1)
@@ -413,7 +378,6 @@ async def test_sleep_of_the_machine_is_time(rig: Rig) -> None:
 
 @driven
 async def test_what_was_due_while_the_machine_was_asleep_is_done_after_that(rig: Rig) -> None:
-    """What is not a lease is judged when what has arrived has been read, like after any pause."""
     rig.membership.deadline_ms = 60_000
     rig.do()
     before = len(rig.membership.calls)
@@ -427,7 +391,6 @@ async def test_what_was_due_while_the_machine_was_asleep_is_done_after_that(rig:
 
 @driven
 async def test_deadline_set_after_a_sleep_is_met(rig: Rig) -> None:
-    """What the machine was told of the time and when it is called go by the same clock."""
     rig.asleep_ms = 3_600_000
     await asyncio.sleep(1)
     rig.membership.deadline_ms = 3_605_000
@@ -444,7 +407,6 @@ async def test_deadline_set_after_a_sleep_is_met(rig: Rig) -> None:
 
 @driven
 async def test_commits_of_one_turn_are_one_call(rig: Rig) -> None:
-    """However many commit and release at once, the machine settles once."""
     before = len(rig.membership.calls)
     promises = [rig.driver.commit(("orders", n), 1, Position(n)) for n in range(3)]
     rig.driver.released([("orders", 7)])
@@ -457,7 +419,6 @@ async def test_commits_of_one_turn_are_one_call(rig: Rig) -> None:
 
 @driven
 async def test_each_turn_of_the_loop_is_a_call_of_its_own(rig: Rig) -> None:
-    """What comes later goes with the next call; a question alone is enough for one."""
     for _ in range(2):
         before = len(rig.membership.calls)
         rig.driver.fetch(ORDER)
@@ -467,7 +428,6 @@ async def test_each_turn_of_the_loop_is_a_call_of_its_own(rig: Rig) -> None:
 
 @driven
 async def test_commit_alone_is_sent(rig: Rig) -> None:
-    """It waits for nothing else to happen."""
     before = len(rig.membership.calls)
     rig.driver.commit(ORDER, 1, Position(1))
     await settle()
@@ -476,7 +436,6 @@ async def test_commit_alone_is_sent(rig: Rig) -> None:
 
 @driven
 async def test_partitions_are_given_up_together(rig: Rig) -> None:
-    """What fails in one turn of the loop costs one rebalance."""
     rig.driver.give_up([("orders", 1)])
     rig.driver.give_up([("orders", 2)])
     await settle()
@@ -486,7 +445,6 @@ async def test_partitions_are_given_up_together(rig: Rig) -> None:
 
 @driven
 async def test_commit_returns_when_it_is_stored(rig: Rig) -> None:
-    """Its promise is kept when the machine says so, and it is counted."""
     promise = rig.driver.commit(ORDER, 1, Position(1))
     rig.do(Committed(rig.membership.promise))
     await promise
@@ -505,7 +463,6 @@ async def test_commit_that_failed_raises(rig: Rig) -> None:
 
 @driven
 async def test_committed_offset_is_told(rig: Rig) -> None:
-    """A question's promise gets the position."""
     promise = rig.driver.fetch(ORDER)
     rig.do(Fetched(rig.membership.promise, Position(5)))
     assert await promise == Position(5)
@@ -516,8 +473,6 @@ async def test_committed_offset_is_told(rig: Rig) -> None:
 async def test_whoever_does_not_wait_any_more_is_not_told(
     rig: Rig, error: Exception | None
 ) -> None:
-    """A caller that was cancelled leaves nothing behind that could go wrong."""
-
     async def commit() -> None:
         await rig.driver.commit(ORDER, 1, Position(1))
 
@@ -532,8 +487,6 @@ async def test_whoever_does_not_wait_any_more_is_not_told(
 
 @driven
 async def test_error_that_meets_a_cancellation_is_no_complaint(rig: Rig) -> None:
-    """A waiter that is cancelled in the turn in which its error comes never looks at it."""
-
     async def commit() -> None:
         await rig.driver.commit(ORDER, 1, Position(1))
 
@@ -551,7 +504,6 @@ async def test_error_that_meets_a_cancellation_is_no_complaint(rig: Rig) -> None
 @pytest.mark.parametrize("error", [None, ValueError("broken")])
 @driven
 async def test_end_of_the_membership_is_told(rig: Rig, error: Exception | None) -> None:
-    """Who waits for it is woken, the reason is kept and reported, the sink hears of it."""
     promise = rig.driver.fetch(ORDER)
     rig.do(Stop(error))
     assert rig.driver.over.is_set()
@@ -564,7 +516,6 @@ async def test_end_of_the_membership_is_told(rig: Rig, error: Exception | None) 
 
 @driven
 async def test_machine_is_left_alone_after_its_end(rig: Rig) -> None:
-    """Whatever comes later is refused without it."""
     rig.do(Stop(), send(1))
     calls = len(rig.membership.calls)
     rig.driver.rejoin("x")
@@ -579,9 +530,7 @@ async def test_machine_is_left_alone_after_its_end(rig: Rig) -> None:
 
 
 @driven
-async def test_sink_that_fails_at_everything_does_not_keep_the_group_from_ending(rig: Rig) -> None:
-    """Not even what it is told at the end."""
-
+async def test_owner_that_fails_at_everything_does_not_keep_the_group_from_ending(rig: Rig) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -592,11 +541,9 @@ async def test_sink_that_fails_at_everything_does_not_keep_the_group_from_ending
     assert len(rig.faults) == 2
 
 
-@pytest.mark.parametrize("where", ["machine", "sink", "network"])
+@pytest.mark.parametrize("where", ["machine", "owner", "network"])
 @driven
 async def test_fault_of_ours_ends_the_group_loudly(rig: Rig, where: str) -> None:
-    """An exception that nobody foresaw is told, everything is lost, and the group is over."""
-
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -607,7 +554,7 @@ async def test_fault_of_ours_ends_the_group_loudly(rig: Rig, where: str) -> None
         case "machine":
             rig.membership.on_call = fail
             rig.do()
-        case "sink":
+        case "owner":
             rig.on_revoke = fail
             rig.do(Revoke(frozenset({ORDER}), 1_000))
         case "network":
@@ -622,7 +569,6 @@ async def test_fault_of_ours_ends_the_group_loudly(rig: Rig, where: str) -> None
 
 @driven
 async def test_closing_drops_requests_and_promises(rig: Rig) -> None:
-    """Nobody waits for a driver that was closed."""
     promise = rig.driver.commit(ORDER, 1, Position(1))
     rig.membership.deadline_ms = 60_000
     rig.do(send())

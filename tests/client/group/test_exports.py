@@ -47,7 +47,6 @@ def test_all_events_are_public() -> None:
 
 
 def test_modules_promise_what_they_have() -> None:
-    """`__all__` names nothing that is not there."""
     for name in (
         "changes",
         "counters",

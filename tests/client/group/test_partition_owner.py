@@ -24,11 +24,9 @@ class FakeDriver:
         self.given_up: list[TopicPartition] = []
 
     def released(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note it."""
         self.released_ += partitions
 
     def give_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note it."""
         self.given_up += partitions
 
     def commit(self, *_: object) -> Awaitable[None]:
@@ -52,24 +50,19 @@ class Worker:
         self.partitions: dict[TopicPartition, Partition] = {}
 
     def assigned(self, partitions: Sequence[Partition]) -> None:
-        """Note it."""
         self.told.append(("assigned", [str(each) for each in partitions]))
         self.partitions |= {each.key: each for each in partitions}
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """Note it."""
         self.told.append(("revoked", [str(each) for each in partitions]))
 
     def lost(self, partitions: Sequence[Partition], reason: str) -> None:
-        """Note it."""
         self.told.append((reason, [str(each) for each in partitions]))
 
     def abandoned(self, partitions: Sequence[Partition]) -> None:
-        """Note it."""
         self.told.append(("abandoned", [str(each) for each in partitions]))
 
     def ended(self) -> None:
-        """Note it."""
         self.told.append(("ended", []))
 
 
@@ -94,7 +87,6 @@ def rig() -> Rig:
 
 
 def test_who_comes_late_is_told_what_is_owned(rig: Rig) -> None:
-    """What was assigned before anybody worked is handed over at once, in order."""
     rig.owner.attach(rig.worker)
     assert rig.worker.told == [("assigned", ["orders[1]", "orders[2]"])]
     assert rig.worker.partitions[FIRST].token == 7
@@ -102,20 +94,17 @@ def test_who_comes_late_is_told_what_is_owned(rig: Rig) -> None:
 
 
 def test_who_comes_to_an_owner_of_nothing_is_told_nothing(rig: Rig) -> None:
-    """An assignment of nothing is none."""
     rig.owner.lose([FIRST, SECOND], "fenced")
     rig.owner.attach(rig.worker)
     assert rig.worker.told == []
 
 
 def test_nobody_at_work_releases_at_once(rig: Rig) -> None:
-    """As long as nobody works, what is revoked is let go of."""
     rig.owner.revoke({FIRST})
     assert (rig.driver.released_, rig.names()) == ([FIRST], ["orders[2]"])
 
 
 def test_revoked_partition_stays_until_it_is_released(rig: Rig) -> None:
-    """Whoever works on it says when that has ended."""
     rig.owner.attach(rig.worker)
     rig.owner.revoke({FIRST})
     assert (rig.driver.released_, len(rig.names())) == ([], 2)
@@ -124,14 +113,12 @@ def test_revoked_partition_stays_until_it_is_released(rig: Rig) -> None:
 
 
 def test_what_was_not_revoked_is_not_released(rig: Rig) -> None:
-    """A partition that nobody wants back stays, whatever its worker says."""
     rig.owner.attach(rig.worker)
     rig.owner.released([rig.worker.partitions[FIRST]])
     assert (rig.driver.released_, len(rig.names())) == ([], 2)
 
 
 def test_late_release_does_not_concern_the_next_ownership(rig: Rig) -> None:
-    """A partition that was lost and came back is not released by its former object."""
     rig.owner.attach(rig.worker)
     former = rig.worker.partitions[FIRST]
     rig.owner.revoke({FIRST})
@@ -146,7 +133,6 @@ def test_late_release_does_not_concern_the_next_ownership(rig: Rig) -> None:
 
 @pytest.mark.parametrize("how", ["released", "lost", "given up"])
 def test_revocation_does_not_concern_the_next_ownership(rig: Rig, how: str) -> None:
-    """A partition that was being let go of and came back is nobody's to release."""
     rig.owner.attach(rig.worker)
     rig.owner.revoke({FIRST})
     match how:
@@ -165,7 +151,6 @@ def test_revocation_does_not_concern_the_next_ownership(rig: Rig, how: str) -> N
 
 @pytest.mark.parametrize("how", ["lose", "abandon"])
 def test_lost_partitions_are_not_owned(rig: Rig, how: str) -> None:
-    """They are not ours, and their worker hears of it."""
     rig.owner.attach(rig.worker)
     if how == "lose":
         rig.owner.lose([FIRST], "fenced")
@@ -177,7 +162,6 @@ def test_lost_partitions_are_not_owned(rig: Rig, how: str) -> None:
 
 
 def test_released_partition_can_be_lost_without_news(rig: Rig) -> None:
-    """Its commits may still be on their way, but nobody works on it any more."""
     rig.owner.attach(rig.worker)
     rig.owner.revoke({FIRST})
     rig.owner.released([rig.worker.partitions[FIRST]])
@@ -188,7 +172,6 @@ def test_released_partition_can_be_lost_without_news(rig: Rig) -> None:
 
 
 def test_given_up_partition_is_not_owned(rig: Rig) -> None:
-    """Its worker is not asked to let go of it again."""
     rig.owner.attach(rig.worker)
     rig.owner.give_up(rig.worker.partitions[FIRST])
     rig.owner.give_up(rig.worker.partitions[FIRST])
@@ -196,7 +179,6 @@ def test_given_up_partition_is_not_owned(rig: Rig) -> None:
 
 
 def test_given_up_partition_can_be_revoked_without_news(rig: Rig) -> None:
-    """The membership may ask for it before it hears that it was given up."""
     rig.owner.attach(rig.worker)
     rig.owner.give_up(rig.worker.partitions[FIRST])
     rig.owner.revoke({FIRST, SECOND})
@@ -205,7 +187,6 @@ def test_given_up_partition_can_be_revoked_without_news(rig: Rig) -> None:
 
 
 def test_worker_that_goes_leaves_nothing_revoked(rig: Rig) -> None:
-    """What it was to finish is released, and what is revoked later too."""
     rig.owner.attach(rig.worker)
     rig.owner.revoke({FIRST})
     rig.owner.detach()

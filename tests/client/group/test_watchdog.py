@@ -48,7 +48,6 @@ async def test_silence_is_reported_once() -> None:
 
 @virtual_test
 async def test_progress_puts_off_the_deadline() -> None:
-    """Work that gets on in time is never reported."""
     kennel = Kennel()
     partition = kennel.watch(0)
     for _ in range(20):
@@ -59,7 +58,6 @@ async def test_progress_puts_off_the_deadline() -> None:
 
 @virtual_test
 async def test_commit_is_progress() -> None:
-    """A stored commit counts as progress."""
     kennel = Kennel()
     partition = kennel.watch(0)
     for offset in range(20):
@@ -70,7 +68,6 @@ async def test_commit_is_progress() -> None:
 
 @virtual_test
 async def test_recovery_is_reported_and_the_next_stall_too() -> None:
-    """Progress after a stall is told with the time that it took, and the dog is awake again."""
     kennel = Kennel()
     partition = kennel.watch(0)
     await asyncio.sleep(25)
@@ -84,7 +81,6 @@ async def test_recovery_is_reported_and_the_next_stall_too() -> None:
 
 @virtual_test
 async def test_one_that_stalls_does_not_hide_another() -> None:
-    """Each partition has a deadline of its own."""
     kennel = Kennel()
     kennel.watch(0)
     await asyncio.sleep(DEADLINE_S / 2)
@@ -98,7 +94,6 @@ async def test_one_that_stalls_does_not_hide_another() -> None:
 
 @virtual_test
 async def test_nobody_is_watched_who_has_stopped() -> None:
-    """Work that is not watched any more is not reported, whatever it says or does not say."""
     kennel = Kennel()
     partition = kennel.watch(0)
     kennel.dog.unwatch(partition)
@@ -119,7 +114,6 @@ async def test_others_are_watched_on() -> None:
 
 @virtual_test
 async def test_whoever_comes_after_all_have_stopped_is_watched() -> None:
-    """The dog does not sleep for good."""
     kennel = Kennel()
     kennel.dog.unwatch(kennel.watch(0))
     kennel.watch(1)
@@ -129,7 +123,6 @@ async def test_whoever_comes_after_all_have_stopped_is_watched() -> None:
 
 @virtual_test
 async def test_whoever_hears_of_a_stall_may_end_the_others() -> None:
-    """When the first report ends all work, the second partition is not reported any more."""
     kennel = Kennel()
     partitions: list[Partition] = []
 

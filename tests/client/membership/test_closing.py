@@ -67,7 +67,6 @@ def test_heartbeats_go_on() -> None:
 
 
 def test_rebalance_meanwhile() -> None:
-    """Who is leaving joins no more."""
     script = at_work()
     script.close(within_ms=60_000)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -85,7 +84,6 @@ def test_overrun() -> None:
 
 
 def test_close_again_with_less_time() -> None:
-    """Whoever loses patience can say so."""
     script = at_work()
     script.close(within_ms=60_000)
     script.close(within_ms=0)
@@ -120,7 +118,6 @@ def test_static_member_leaves() -> None:
 
 @pytest.mark.parametrize("failure", list(FailureKind))
 def test_goodbye_unanswered(failure: FailureKind) -> None:
-    """Nothing depends on the answer."""
     script = at_work()
     script.close()
     script.release()
@@ -130,7 +127,6 @@ def test_goodbye_unanswered(failure: FailureKind) -> None:
 
 
 def test_goodbye_does_not_wait_long() -> None:
-    """A process that stops is not kept by a coordinator that does not answer."""
     script = at_work()
     script.close()
     script.release()
@@ -195,7 +191,6 @@ def test_without_a_coordinator() -> None:
 
 
 def test_coordinator_that_was_lost_is_looked_for_to_say_goodbye() -> None:
-    """Or the others would wait for the session to end."""
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     script.close()
@@ -209,7 +204,6 @@ def test_coordinator_that_was_lost_is_looked_for_to_say_goodbye() -> None:
 
 
 def test_member_that_stays_looks_for_nobody() -> None:
-    """It has nothing to say."""
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     script.close(leave=False)
@@ -267,7 +261,6 @@ def test_nothing_after_the_end() -> None:
 
 
 def test_commit_after_the_end() -> None:
-    """It fails by name."""
     script = at_work()
     token = script.working[T0]
     script.close(within_ms=0)

@@ -49,7 +49,6 @@ def test_commit() -> None:
 
 
 def test_one_request_at_a_time() -> None:
-    """What comes meanwhile goes out together when the answer is there."""
     script = at_work()
     script.commit("a", T0, 1)
     script.commit("b", T1, 2)
@@ -75,7 +74,6 @@ def test_newest_wins() -> None:
 
 
 def test_older_offset_is_committed_too() -> None:
-    """The newest wish counts and not the highest number: who goes back means it."""
     script = at_work()
     script.commit("a", T0, 9)
     script.store()
@@ -84,7 +82,6 @@ def test_older_offset_is_committed_too() -> None:
 
 
 def test_failed_commit_does_not_overtake() -> None:
-    """A commit that is repeated gives way to a newer one of its partition."""
     script = at_work()
     script.commit("a", T0, 1)
     script.commit("b", T0, 2)
@@ -113,7 +110,6 @@ def test_partitions_fare_differently() -> None:
 
 
 def test_partition_missing_in_the_answer() -> None:
-    """What the coordinator does not mention is not taken for stored."""
     script = at_work()
     script.commit("k", T0, 1)
     script.answer(OffsetCommitRequest, OffsetCommitResponse(topics=()))
@@ -160,7 +156,6 @@ def test_former_taking() -> None:
 
 
 def test_not_owned() -> None:
-    """Nobody commits what they do not own."""
     script = at_work()
     script.commit("k", ("t", 3), 1)
     assert isinstance(script.error_of("k"), PartitionLostError)
@@ -179,7 +174,6 @@ def test_lost_while_under_way() -> None:
 
 
 def test_answer_to_a_former_taking() -> None:
-    """A late answer says nothing of what was committed since the partition came back."""
     script = at_work()
     script.commit("old", T0, 1)
     script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -218,7 +212,6 @@ def test_between_join_and_sync(*, leads: bool) -> None:
 
 
 def test_identity_changes_while_under_way() -> None:
-    """What the old generation could not store is stored by the new one: the work is the same."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.commit("k", T0, 1)
@@ -250,7 +243,6 @@ def test_rebalance_in_progress() -> None:
 
 
 def test_last_commit_of_a_revoked_partition() -> None:
-    """It is stored before the partition is given up: its next owner goes on from there."""
     script = at_work()
     script.subscribe("t")
     script.commit("last", U0, 9)
@@ -263,7 +255,6 @@ def test_last_commit_of_a_revoked_partition() -> None:
 
 
 def test_last_commit_after_a_sync() -> None:
-    """The same holds for what the leader took away: the join waits for the commit."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -279,7 +270,6 @@ def test_last_commit_after_a_sync() -> None:
 
 
 def test_last_commit_that_is_refused_for_good() -> None:
-    """It does not hold back the partition."""
     script = at_work()
     script.subscribe("t")
     script.commit("last", U0, 9)
@@ -290,7 +280,6 @@ def test_last_commit_that_is_refused_for_good() -> None:
 
 
 def test_commit_after_the_work_ended() -> None:
-    """As long as the partition is not given up, its token still stands."""
     script = at_work()
     token = script.working[U0]
     script.subscribe("t")
@@ -305,7 +294,6 @@ def test_commit_after_the_work_ended() -> None:
 
 
 def test_rebalance_in_sync_while_closing() -> None:
-    """The last commits pass even when the group begins anew while the member says goodbye."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -333,7 +321,6 @@ def numbered() -> Script:
 
 
 def test_each_commit_has_a_higher_number() -> None:
-    """One that is sent again, as nobody knows what became of it, too."""
     script = numbered()
     script.commit("a", T0, 1)
     script.store()
@@ -349,7 +336,6 @@ def test_each_commit_has_a_higher_number() -> None:
 
 
 def test_numbers_go_on_under_another_member_id() -> None:
-    """They belong to the membership, and nobody has to know when to begin anew."""
     script = numbered()
     script.commit("a", T0, 1)
     script.store()
@@ -363,7 +349,6 @@ def test_numbers_go_on_under_another_member_id() -> None:
 
 
 def test_kafka_is_sent_no_numbers() -> None:
-    """Whoever issues no token does not know what they are."""
     script = at_work()
     script.commit("a", T0, 1)
     assert script.asks(OffsetCommitRequest).sequence == -1

@@ -68,7 +68,6 @@ def test_no_stampede() -> None:
 
 
 def test_tells_whether_the_coordinator_had_served() -> None:
-    """One that is named and refuses, again and again, is the same trouble and not another one."""
     script = at_work()
     for _ in range(2):
         script.next_beat(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -96,7 +95,6 @@ def test_fail_over_at_work() -> None:
 
 @pytest.mark.parametrize("is_synced", [False, True])
 def test_fail_over_in_a_rebalance(*, is_synced: bool) -> None:
-    """Whatever was asked last is asked again there, as who the member is."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     kind: type[JoinGroupRequest | SyncGroupRequest] = JoinGroupRequest
@@ -113,7 +111,6 @@ def test_fail_over_in_a_rebalance(*, is_synced: bool) -> None:
 
 
 def test_two_signs_of_one_loss() -> None:
-    """The connection breaks under several requests: the coordinator is looked for once."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -125,7 +122,6 @@ def test_two_signs_of_one_loss() -> None:
 
 
 def test_late_failure_from_a_former_coordinator() -> None:
-    """It says nothing of the one that took over."""
     script = at_work()
     script.commit("k", T0, 7)
     script.next_beat(ErrorCode.NOT_COORDINATOR)
@@ -137,7 +133,6 @@ def test_late_failure_from_a_former_coordinator() -> None:
 
 
 def test_nodes_that_send_us_back_and_forth() -> None:
-    """To be found is no sign that it will do: the questions become rarer all the same."""
     script = at_work()
     delays = []
     for _ in range(6):
@@ -151,7 +146,6 @@ def test_nodes_that_send_us_back_and_forth() -> None:
 
 
 def test_late_failure_after_it_was_found_again() -> None:
-    """A request that was sent before the fail-over fails late: the member finds its way again."""
     script = at_work()
     script.commit("k", T0, 1)
     script.next_beat(ErrorCode.NOT_COORDINATOR)

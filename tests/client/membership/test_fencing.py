@@ -137,7 +137,6 @@ def test_fenced_while_closing() -> None:
 
 
 def test_fenced_without_a_coordinator() -> None:
-    """With nobody to ask, it stops at once."""
     script = at_work()
     script.sleep(3_000)
     script.commit("k", T0, 7)
@@ -148,7 +147,6 @@ def test_fenced_without_a_coordinator() -> None:
 
 
 def test_late_fencing_of_an_older_self() -> None:
-    """A member that got a new id since is not the one who was fenced."""
     script = at_work()
     script.commit("k", T0, 7)
     script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)

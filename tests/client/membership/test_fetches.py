@@ -28,7 +28,6 @@ def position(script: Script, key: str) -> Position | None:
 
 
 def test_committed() -> None:
-    """The offset is told with its metadata."""
     script = at_work()
     script.fetch("k", T0)
     script.tell_offset(7)
@@ -36,7 +35,6 @@ def test_committed() -> None:
 
 
 def test_nothing_committed() -> None:
-    """No offset is no error."""
     script = at_work()
     script.fetch("k", T0)
     script.tell_offset(-1)
@@ -70,7 +68,6 @@ def test_error_for_all() -> None:
 
 
 def test_partition_missing_in_the_answer() -> None:
-    """What the coordinator does not mention is asked for again."""
     script = at_work()
     script.fetch("k", T0)
     script.answer(OffsetFetchRequest, OffsetFetchResponse())
@@ -91,7 +88,6 @@ def test_lost_connection() -> None:
 
 
 def test_unsendable() -> None:
-    """Who asked is told; the member goes on."""
     script = at_work()
     error = ValueError("no version for it")
     script.fetch("k", T0)

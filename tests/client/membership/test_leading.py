@@ -97,7 +97,6 @@ def test_waits_for_the_topics() -> None:
 
 
 def test_looks_at_topics_that_only_others_want() -> None:
-    """The leader has to know them as well."""
     script = Script("t").start()
     script.find()
     script.join(1, leads=True, others={"m-2": wants("u")})
@@ -215,7 +214,6 @@ def test_leader_that_came_back() -> None:
 
 
 def test_leader_that_came_back_watches_the_topics() -> None:
-    """It has the group rebalance when a topic grows later on, others' topics too."""
     script = Script("t", instance="i").start()
     script.find()
     script.join(5, leads=True, others={"m-2": wants("u")}, skip_assignment=True)
@@ -241,7 +239,6 @@ def test_dropped_while_leading() -> None:
 
 
 def test_own_rebalance_told_while_leading() -> None:
-    """Older coordinators tell of the rebalance that the leader is to end: it ends it."""
     script = Script("t").start()
     script.find()
     script.join(6, leads=True)
@@ -358,7 +355,6 @@ def test_subscription_changes_while_leading(topics: tuple[str, ...]) -> None:
 
 
 def test_subscription_said_again_at_work() -> None:
-    """A leader keeps watching the others' topics."""
     script = leading({"m-2": wants("u")}, u=2)
     script.sync(*T)
     script.beat()

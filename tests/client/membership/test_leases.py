@@ -48,7 +48,6 @@ def test_heartbeats_come_regularly() -> None:
 
 
 def test_late_answer_does_not_delay_the_next() -> None:
-    """The interval counts from when a heartbeat was sent."""
     script = at_work()
     script.sleep(3_000)
     script.sleep(2_000)
@@ -60,14 +59,12 @@ def test_late_answer_does_not_delay_the_next() -> None:
 
 
 def test_one_heartbeat_at_a_time() -> None:
-    """While one is unanswered, no other is sent."""
     script = at_work()
     script.sleep(10_000)
     assert len(script.awaited(HeartbeatRequest)) == 1
 
 
 def test_new_generation_has_a_heartbeat_at_once() -> None:
-    """Whatever is under way for the generation before does not count any more."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -87,7 +84,6 @@ def test_heartbeats_during_a_join() -> None:
 
 
 def test_no_heartbeats_during_a_join_without_partitions() -> None:
-    """The coordinator waits for whoever waits for it; there is nothing to keep."""
     script = Script("t").start()
     script.settle(generation=5)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -128,7 +124,6 @@ def test_heartbeat_unanswered() -> None:
 
 
 def test_heartbeat_that_cannot_be_sent() -> None:
-    """It will not get better: the member says so, and stops."""
     script = at_work()
     script.sleep(3_000)
     error = ValueError("no version for it")
@@ -140,7 +135,6 @@ def test_heartbeat_that_cannot_be_sent() -> None:
 
 
 def test_heartbeat_timeout_leaves_time_for_another() -> None:
-    """One that is not answered may be repeated before the session ends."""
     script = at_work(session_timeout_ms=9_000)
     script.sleep(3_000)
     (send,) = script.awaited(HeartbeatRequest)
@@ -162,7 +156,6 @@ def test_silence() -> None:
 
 
 def test_lease_counts_from_the_sending() -> None:
-    """An answer that was long on its way extends the lease by less."""
     script = at_work()
     script.sleep(3_000)
     sent_at_ms = script.now_ms
@@ -185,7 +178,6 @@ def silenced(**options: Any) -> Script:
 
 
 def test_session_that_did_not_end() -> None:
-    """The coordinator counts on the member in its generation, so it has given nothing away."""
     script = silenced()
     assert script.working == {}
     script.beat()  # it was sent before the lease ran out, so it proves nothing
@@ -223,7 +215,6 @@ def test_rebalance_after_silence() -> None:
 
 
 def test_topics_may_be_gone_after_silence() -> None:
-    """What is not wanted any more is not taken up again."""
     script = silenced()
     script.subscribe("u")
     script.beat()
@@ -241,7 +232,6 @@ def test_close_after_silence() -> None:
 
 
 def test_rebalance_in_progress_is_a_sign_of_life() -> None:
-    """The coordinator counts on us while it waits for us."""
     script = at_work()
     for _ in range(20):
         script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -252,7 +242,6 @@ def test_rebalance_in_progress_is_a_sign_of_life() -> None:
     "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
 )
 def test_error_is_no_sign_of_life(code: ErrorCode) -> None:
-    """Who does not coordinate the group can't say that we are in it."""
     script = at_work()
     script.next_beat(code)
     script.sleep(SESSION_MS - MARGIN_MS - 3_000)
@@ -269,7 +258,6 @@ def test_clock_jump() -> None:
 
 
 def test_clock_jump_with_a_commit() -> None:
-    """What was done after the lease ended is not committed."""
     script = at_work()
     script.jump(SESSION_MS)
     script.commit("k", T0, 7)
@@ -309,7 +297,6 @@ def test_work_on_in_silence() -> None:
 
 
 def test_work_begins_with_a_lease_only() -> None:
-    """An assignment that arrives late may be out of date: a heartbeat has to confirm it first."""
     script = Script("t").start()
     script.find()
     script.join(5)
@@ -321,7 +308,6 @@ def test_work_begins_with_a_lease_only() -> None:
 
 
 def test_assignment_that_came_too_late() -> None:
-    """It is not begun with when the heartbeat says that the group went on."""
     script = Script("t").start()
     script.find()
     script.join(5)
@@ -332,7 +318,6 @@ def test_assignment_that_came_too_late() -> None:
 
 
 def test_work_begins_at_once_by_choice() -> None:
-    """Who does not stop in silence does not wait for a sign of life either."""
     script = Script("t", stop_when_silent=False).start()
     script.find()
     script.join(5)
@@ -341,7 +326,6 @@ def test_work_begins_at_once_by_choice() -> None:
 
 
 def test_coordinator_away_for_a_while() -> None:
-    """Work goes on while it is looked for, and nobody rebalances when it is back in time."""
     script = at_work()
     script.sleep(3_000)
     script.fail(HeartbeatRequest)
@@ -389,7 +373,6 @@ def test_left_behind_while_joining() -> None:
 
 
 def test_wish_to_join_is_repeated_in_time() -> None:
-    """An unanswered join may not have arrived: it is sent again before the rebalance can end."""
     script = at_work(rebalance_timeout_ms=60_000)
     calm_ms = script.now_ms
     script.subscribe("t", "u")
@@ -400,7 +383,6 @@ def test_wish_to_join_is_repeated_in_time() -> None:
 
 
 def test_wish_to_join_is_repeated_after_a_long_revocation() -> None:
-    """However late the join was sent, there is time for another before the rebalance can end."""
     script = at_work(rebalance_timeout_ms=60_000)
     script.subscribe("t", "u")
     script.join(6)
@@ -416,7 +398,6 @@ def test_wish_to_join_is_repeated_after_a_long_revocation() -> None:
 
 
 def test_sync_is_repeated_in_time() -> None:
-    """A sync may not have arrived either, and another rebalance may have begun meanwhile."""
     script = at_work(rebalance_timeout_ms=60_000)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)

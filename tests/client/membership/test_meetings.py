@@ -39,7 +39,6 @@ def forget_told(meeting: Meeting) -> None:
 
 
 def test_first_member() -> None:
-    """One member gets everything."""
     meeting = Meeting({"t": 4})
     (worker,) = meeting.team(1)
     assert worker.working.keys() == {("t", number) for number in range(4)}
@@ -89,14 +88,12 @@ def test_thirty_members() -> None:
 
 
 def test_more_members_than_partitions() -> None:
-    """Some have nothing, and are content."""
     meeting = Meeting({"t": 2})
     meeting.team(4)
     assert loads(meeting) == [0, 0, 1, 1]
 
 
 def test_handover_waits_for_the_work_to_end() -> None:
-    """A partition is not begun with before its former work has ended, however long that takes."""
     meeting = Meeting({"t": 2})
     (first,) = meeting.team(1, finish_ms=20_000)
     second = meeting.worker("second").start()
@@ -108,7 +105,6 @@ def test_handover_waits_for_the_work_to_end() -> None:
 
 
 def test_last_commit_is_seen_by_the_next_owner() -> None:
-    """What the former owner committed at its end is what the next one reads."""
     meeting = Meeting({"t": 2})
     (first,) = meeting.team(1, finish_ms=None)
     second = meeting.worker("second").start()
@@ -125,7 +121,6 @@ def test_last_commit_is_seen_by_the_next_owner() -> None:
 
 
 def test_tokens_grow_from_owner_to_owner() -> None:
-    """Each owner of a partition has a greater token than the one before it."""
     meeting = Meeting({"t": 3})
     newest: dict[tuple[str, int], int] = {}
     for number in range(4):
@@ -171,7 +166,6 @@ def test_static_rolling_restart() -> None:
 
 
 def test_static_rolling_restart_with_differing_topics() -> None:
-    """A leader that comes back does not take others' topics for new ones."""
     meeting = Meeting({"t": 4, "u": 3})
     first = meeting.worker("a", "t", instance="a").start()
     meeting.run(1_000)
@@ -188,7 +182,6 @@ def test_static_rolling_restart_with_differing_topics() -> None:
 
 
 def test_static_member_killed_and_restarted() -> None:
-    """A crash looks the same to the group, as long as it is back within its session."""
     meeting = Meeting({"t": 4})
     first = meeting.worker("a", instance="a").start()
     second = meeting.worker("b", instance="b").start()

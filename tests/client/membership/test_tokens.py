@@ -32,7 +32,6 @@ def test_token_is_asked_for() -> None:
 
 
 def test_issued_token_is_what_work_gets() -> None:
-    """Whatever the clock says."""
     script = Script("t").start()
     script.find()
     script.wall_shift_ms = NOW_MS
@@ -43,7 +42,6 @@ def test_issued_token_is_what_work_gets() -> None:
 
 
 def test_kept_partition_keeps_its_issued_token() -> None:
-    """Only what is taken over has the new one."""
     script = Script("t").start()
     script.find()
     script.join(1)
@@ -60,7 +58,6 @@ def test_kept_partition_keeps_its_issued_token() -> None:
 @example(tokens=[7, 7])
 @example(tokens=[7, 3])
 def test_issued_tokens_are_used_as_they_are(tokens: list[int]) -> None:
-    """One that was made greater here could be the one that is issued to a successor."""
     script = Script("t").start()
     script.find()
     for number, token in enumerate(tokens):
@@ -124,7 +121,6 @@ def test_tokens_of_one_member_grow(takings: list[tuple[int, int]]) -> None:
 
 
 def test_token_stays_with_the_taking() -> None:
-    """As long as a partition is kept, through however many generations, its token is the same."""
     script = Script("t").start()
     script.settle(T0, generation=1)
     token = script.working[T0]

@@ -38,7 +38,6 @@ def wait_for_question(script: Script) -> int:
 
 
 def test_asks_for_what_it_wants() -> None:
-    """Anybody may be asked; topics may come into being by it, if that is wanted."""
     script = Script("t", "u").start()
     request = script.asks(MetadataRequest)
     assert [each.name for each in request.topics or ()] == ["t", "u"]
@@ -52,7 +51,6 @@ def test_asks_without_creating() -> None:
 
 
 def test_asks_again_when_it_is_old() -> None:
-    """What is known is looked at anew after a while."""
     script = at_work(metadata_max_age_ms=30_000)
     assert 29_900 <= wait_for_question(script) <= 30_100
 
@@ -66,7 +64,6 @@ def test_asks_in_every_rebalance() -> None:
 
 
 def test_no_news() -> None:
-    """To hear the same again is not reported."""
     script = at_work()
     before = len(script.seen(TopicsChanged))
     wait_for_question(script)
@@ -112,7 +109,6 @@ def test_question_fails() -> None:
 
 
 def test_new_subscription_is_asked_for_at_once() -> None:
-    """The answer that is on its way to an older question does not matter any more."""
     script = Script("t").start()
     (old,) = script.awaited(MetadataRequest)
     script.subscribe("t", "u")
@@ -173,7 +169,6 @@ def test_leader_knows_more() -> None:
 
 
 def test_leader_knows_what_is_not_so() -> None:
-    """A partition that the leader made up is lost, as soon as that is known for certain."""
     script = Script("t").start()
     script.tell_topics(t=1)
     script.find()
