@@ -193,7 +193,7 @@ class Group:
         `on_error` decides what follows.
 
         With a `progress_deadline`, work that has neither committed nor called
-        `partition.progress()` for as many seconds is reported, and restarted or released if
+        `partition.progress()` for that many seconds is reported, and restarted or released if
         `on_stall` says so.
 
         Returns after `stop` was called; raises the error if the group can't go on.
