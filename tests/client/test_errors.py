@@ -44,7 +44,7 @@ ALL = [
 
 @pytest.mark.parametrize("error", ALL)
 def test_error_says_its_sentence(error: type[CoterieClientError]) -> None:
-    """An error is its sentence, also after a journey to another process."""
+    """Also after a journey to another process."""
     made = error("What happened; what to do.")
     again = pickle.loads(pickle.dumps(made))  # noqa: S301  # what was just written
     for each in (made, again):
@@ -76,7 +76,6 @@ def test_error_can_be_caught_as_what_it_is(
 
 
 def test_which_errors_may_pass() -> None:
-    """Only what the network does may be better the next time."""
     retriable = {error.__name__ for error in ALL if error.retriable}
     assert retriable == {"AnswerTimedOutError", "ConnectionFailedError", "ConnectionLostError"}
 

@@ -136,7 +136,7 @@ def configure(*processors: Any) -> list[dict[str, Any]]:
 
 
 def test_structlog_gets_events(heard: pytest.LogCaptureFixture) -> None:
-    """If it is configured, and the standard library gets nothing."""
+    """When it is configured, and then the standard library gets nothing."""
     lines = configure()
     Log(NAME, group="billing").warning("lost", partitions=3)
     assert lines == [{"severity": "warning", "event": "lost", "group": "billing", "partitions": 3}]

@@ -184,7 +184,6 @@ def test_failure_that_ends_the_program(bootstrap: str, tmp_path: Path, configura
 
 @pytest.mark.parametrize("silence", SILENCES)
 def test_silence(bootstrap: str, tmp_path: Path, silence: str) -> None:
-    """Whoever asks the standard library's logging for it gets it."""
     done = run(bootstrap, tmp_path, SILENCES[silence])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -100,7 +100,7 @@ class Blocking:
     ],
 )
 def test_work_that_may_do(good: Any) -> None:
-    """Whatever is async, and whatever may return something that is."""
+    """Async functions, and all that may return an awaitable."""
     require_async(good)
 
 

@@ -44,7 +44,6 @@ async def test_changes_come_in_their_order() -> None:
 
 
 async def test_waiting_reader_is_woken() -> None:
-    """Who asks before anything has changed is told as soon as it does."""
     source, (first,) = Source(), partitions(1)
     waiting = asyncio.create_task(anext(source.changes))
     await settle()
@@ -128,7 +127,6 @@ async def test_failure_of_the_group_is_raised() -> None:
 
 
 async def test_cancelled_reader_misses_nothing() -> None:
-    """What happens after a reader was cancelled is told to the next one."""
     source, (first,) = Source(), partitions(1)
     waiting = asyncio.create_task(anext(source.changes))
     await settle()

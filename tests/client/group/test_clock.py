@@ -53,7 +53,6 @@ def test_system_without_such_a_clock_never_sleeps(monkeypatch: pytest.MonkeyPatc
 
 
 def test_this_system_tells_it() -> None:
-    """And it does not fall asleep between two lines."""
     before_ms = asleep_ms()
     assert 0 <= asleep_ms() - before_ms + 1 <= 2
 

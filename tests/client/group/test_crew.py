@@ -195,7 +195,6 @@ async def test_partitions_are_released_one_by_one() -> None:
 
 @virtual_test
 async def test_other_partitions_go_on() -> None:
-    """A revocation does not touch the tasks of what stays."""
     diary = Diary()
     async with yard(diary.work) as here:
         first, _ = here.assign(0, 1)
@@ -428,7 +427,7 @@ async def test_long_run_starts_over() -> None:
 
 @virtual_test
 async def test_pause_outlives_the_ownership() -> None:
-    """A partition that comes back while its work rests goes on resting."""
+    """A partition that comes back while its work pauses goes on pausing."""
     work, begun = failing(ValueError("no"))
     async with yard(work, Restart(first=10, limit=10)) as here:
         partitions = here.assign(0)
@@ -615,7 +614,7 @@ async def test_stall_is_reported_with_its_position() -> None:
 @pytest.mark.parametrize("policy", [RESTART, Stop(), Release()])
 @virtual_test
 async def test_stalled_work_is_restarted(policy: Restart | Release | Stop) -> None:
-    """If asked to, a stalled task is ended and started anew, whatever errors lead to."""
+    """With `on_stall="restart"`, whatever `on_error` says."""
     begun: list[float] = []
 
     async def work(partition: Partition) -> None:

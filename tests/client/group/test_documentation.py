@@ -27,7 +27,6 @@ def test_code_on_the_page_is_python(block: str) -> None:
 
 
 def test_page_lists_all_options() -> None:
-    """Each option of a group is in the table with its default."""
     section = PAGE.split("\n## Options\n")[1].split("\n### ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \|\s*([^|]*?)\s*\|", section, re.MULTILINE))
     defaults = Group.__init__.__kwdefaults__

@@ -246,7 +246,6 @@ async def test_actions_reach_whom_they_concern_in_their_order(rig: Rig) -> None:
 
 @driven
 async def test_start_begins_to_join(rig: Rig) -> None:
-    """The machine is told what to subscribe to, and from then on what is owned can be told."""
     assert rig.membership.calls == [("start", ["orders"], 0)]
     assert rig.driver.owns(ORDER, 1)
     assert not rig.driver.owns(ORDER, 2)
@@ -453,7 +452,6 @@ async def test_commit_returns_when_it_is_stored(rig: Rig) -> None:
 
 @driven
 async def test_commit_that_failed_raises(rig: Rig) -> None:
-    """The machine's error is what the caller gets."""
     promise = rig.driver.commit(ORDER, 1, Position(1))
     rig.do(Committed(rig.membership.promise, PartitionLostError("x")))
     with pytest.raises(PartitionLostError):
@@ -584,7 +582,7 @@ async def test_closing_drops_requests_and_promises(rig: Rig) -> None:
 
 @driven
 async def test_last_resort_ends_it(rig: Rig) -> None:
-    """When saying goodbye takes too long, the end comes without it; a normal end comes first."""
+    """When leaving takes too long, the end comes without it; a normal end comes first."""
     error = ClosedError("late")
     rig.driver.give_in(error)
     assert (rig.driver.over.is_set(), rig.driver.error) == (True, error)

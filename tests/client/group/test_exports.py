@@ -11,14 +11,12 @@ from coterie_client.work import events as work_events
 
 
 def test_public_names_exist() -> None:
-    """Whatever is promised can be imported, once."""
     assert len(set(coterie_client.__all__)) == len(coterie_client.__all__)
     for name in coterie_client.__all__:
         assert getattr(coterie_client, name) is not None
 
 
 def test_public_names_are_pinned() -> None:
-    """What people begin with is there under these names."""
     promised = {
         "Assigned",
         "ClosedError",
@@ -41,7 +39,6 @@ def test_public_names_are_pinned() -> None:
 
 
 def test_all_events_are_public() -> None:
-    """No event comes without a name by which it can be matched."""
     for module in (membership_events, work_events):
         assert set(module.__all__) <= set(events.__all__)
 

@@ -101,7 +101,6 @@ async def test_last_commit_of_a_finally_block_is_stored() -> None:
 
 
 async def test_closing_leaves_the_group() -> None:
-    """After the block no member is left, nothing is owned, and it says so."""
     async with world(2) as here:
         async with here.member("a") as a:
             await here.until_shared(a=2)
@@ -122,7 +121,7 @@ async def test_subscription_can_be_changed() -> None:
 
 
 async def test_rejoin_makes_a_generation() -> None:
-    """A member may have the group rebalance, and keeps its work meanwhile."""
+    """The member keeps its work meanwhile."""
     async with world(2) as here, here.member("a") as a:
         await here.until_shared(a=2)
         before = a.group.generation
@@ -285,7 +284,7 @@ async def test_who_leaves_on_close(
     leave_on_close: bool | None,  # noqa: FBT001  # pytest hands it in by name
     stays: bool,  # noqa: FBT001
 ) -> None:
-    """Static members stay and the others leave, unless they are told otherwise."""
+    """Static members stay and the others leave, unless `leave_on_close` says otherwise."""
     async with world(1) as here:
         async with here.member("a", instance=instance, leave_on_close=leave_on_close):
             await here.until_shared(a=1)

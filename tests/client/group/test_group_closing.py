@@ -470,7 +470,6 @@ async def test_group_has_to_be_entered() -> None:
 
 
 async def test_group_is_entered_once() -> None:
-    """A group that was left does not come back."""
     async with world(1) as here:
         async with here.group("a") as group:
             with pytest.raises(GroupMisuseError, match="once"):

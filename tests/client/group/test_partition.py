@@ -32,7 +32,6 @@ async def test_nothing_is_committed_at_first(partition: Partition) -> None:
 
 
 async def test_commit_is_found_again(partition: Partition) -> None:
-    """What was committed is what is told, with its metadata."""
     await partition.commit(42, "half way")
     assert await partition.committed() == Position(42, "half way")
     assert partition.position == Position(42, "half way")
@@ -73,7 +72,7 @@ async def test_metadata_that_fits_no_request_is_refused(
 
 @pytest.mark.parametrize("offset", [1.0, True, "1", None])
 async def test_offset_is_a_number(partition: Partition, offset: Any) -> None:
-    """A float is no offset, even a whole one, nor is an answer of yes."""
+    """A float is none, even a whole one, and neither is True."""
     with pytest.raises(TypeError, match=f"offset must be a whole number, got {offset!r}"):
         await partition.commit(offset)
 

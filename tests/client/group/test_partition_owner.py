@@ -196,7 +196,6 @@ def test_worker_that_goes_leaves_nothing_revoked(rig: Rig) -> None:
 
 
 def test_end_is_passed_on(rig: Rig) -> None:
-    """Whoever works hears that the group is over."""
     rig.owner.end()
     rig.owner.attach(rig.worker)
     rig.owner.end()

@@ -35,7 +35,6 @@ class Kennel:
 
 @virtual_test
 async def test_silence_is_reported_once() -> None:
-    """Work that says nothing is reported when the deadline has passed, and not again."""
     kennel = Kennel()
     kennel.watch(0)
     await asyncio.sleep(DEADLINE_S - 1)
@@ -104,7 +103,7 @@ async def test_nobody_is_watched_who_has_stopped() -> None:
 
 @virtual_test
 async def test_others_are_watched_on() -> None:
-    """That one has stopped changes nothing for the others."""
+    """When one stops, the others are still watched."""
     kennel = Kennel()
     first, _ = kennel.watch(0), kennel.watch(1)
     kennel.dog.unwatch(first)

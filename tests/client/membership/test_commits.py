@@ -37,7 +37,7 @@ def offsets(script: Script) -> dict[tuple[str, int], int]:
 
 
 def test_commit() -> None:
-    """It goes out at once, as the member that it is."""
+    """It is sent at once, under the member's id and generation."""
     script = at_work()
     script.commit("k", T0, 7)
     request = script.asks(OffsetCommitRequest)
@@ -61,7 +61,7 @@ def test_one_request_at_a_time() -> None:
 
 
 def test_newest_wins() -> None:
-    """One offset stands for the older ones of its partition, and answers for them."""
+    """One offset stands for the older ones of its partition, and its answer for theirs."""
     script = at_work()
     script.commit("sent", T0, 1)
     for key, offset in (("a", 2), ("b", 3), ("c", 4)):
@@ -93,7 +93,7 @@ def test_failed_commit_does_not_overtake() -> None:
 
 
 def test_partitions_fare_differently() -> None:
-    """What is stored is done, what may succeed later goes again, what can't is told."""
+    """Stored partitions are done, those that may succeed later are sent again, others fail."""
     script = at_work()
     script.commit("first", T0, 1)
     script.commit("a", T0, 2)
@@ -119,7 +119,7 @@ def test_partition_missing_in_the_answer() -> None:
 
 
 def test_lost_connection() -> None:
-    """The commit goes to whoever coordinates the group then."""
+    """The commit is sent to the node that coordinates the group then."""
     script = at_work()
     script.commit("k", T0, 1)
     script.fail(OffsetCommitRequest)
@@ -129,7 +129,7 @@ def test_lost_connection() -> None:
 
 
 def test_unsendable_commit() -> None:
-    """It would not get better: who committed is told, and the member goes on."""
+    """A retry would not help: the caller gets the error, and the member goes on."""
     script = at_work()
     error = ValueError("too large")
     script.commit("k", T0, 1)
@@ -199,7 +199,7 @@ def test_during_a_join() -> None:
 
 @pytest.mark.parametrize("leads", [False, True])
 def test_between_join_and_sync(*, leads: bool) -> None:
-    """It would be refused there, so it waits for the sync and goes in the new one's name."""
+    """It would be refused there, so it waits for the sync, and is sent in the new generation."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6, leads=leads)
@@ -227,7 +227,7 @@ def test_identity_changes_while_under_way() -> None:
 
 
 def test_rebalance_in_progress() -> None:
-    """The commit is not lost: it is tried until it is stored, and the join is not delayed."""
+    """The commit is tried until it is stored, and does not delay the join."""
     script = at_work()
     script.commit("k", T0, 1)
     script.store(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -355,7 +355,7 @@ def test_kafka_is_sent_no_numbers() -> None:
 
 
 def test_overtaken_commit_goes_again() -> None:
-    """Whoever is told so of its newest one sends it with a higher number."""
+    """With a higher number."""
     script = numbered()
     script.commit("a", T0, 1)
     first = script.asks(OffsetCommitRequest)

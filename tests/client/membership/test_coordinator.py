@@ -34,7 +34,7 @@ def at_work() -> Script:
 
 
 def test_asks_for_its_group() -> None:
-    """Anybody may be asked, and the join goes to whoever is named."""
+    """Any node may be asked, and the join goes to the node that is named."""
     script = Script("t").start()
     assert script.asks(FindCoordinatorRequest).key == "g"
     script.find(OTHER)
@@ -44,7 +44,7 @@ def test_asks_for_its_group() -> None:
 
 
 def test_keeps_looking() -> None:
-    """Nobody can be reached: it asks again and again, ever more slowly, up to a limit."""
+    """While no node can be reached, it asks again, ever more slowly, up to a limit."""
     script = Script("t").start()
     delays = []
     for _ in range(8):
@@ -58,7 +58,7 @@ def test_keeps_looking() -> None:
 
 
 def test_no_stampede() -> None:
-    """A coordinator that was lost is not looked for at once: another takes a moment to appear."""
+    """It waits a moment before it looks for a lost coordinator: another takes time to appear."""
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     assert not script.awaits(FindCoordinatorRequest)
@@ -79,7 +79,7 @@ def test_tells_whether_the_coordinator_had_served() -> None:
 
 
 def test_fail_over_at_work() -> None:
-    """Another node takes over: the same member in the same generation goes on there."""
+    """The same member in the same generation goes on with another node."""
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     script.sleep(100)
@@ -160,7 +160,7 @@ def test_late_failure_after_it_was_found_again() -> None:
 
 @pytest.mark.parametrize("kind", [FindCoordinatorRequest, MetadataRequest])
 def test_unsendable(kind: type) -> None:
-    """A node that does not even know such a request is none of ours."""
+    """A node that does not know the request at all is no broker that a member could use."""
     script = Script("t").start()
     error = ValueError("no version for it")
     script.fail(kind, FailureKind.REFUSED, error)
@@ -178,7 +178,7 @@ def test_unsendable(kind: type) -> None:
     luck=st.floats(0, 1, exclude_max=True),
 )
 def test_backoff_bounds(first_ms: int, limit_ms: int, failures: int, luck: float) -> None:
-    """A delay is within a fifth of what it would be without luck, however many came before."""
+    """A delay is within a fifth of its middle, however many came before."""
     backoff = Backoff(RetryOptions(first_ms, max(first_ms, limit_ms)), lambda: luck)
     for failure in range(failures):
         even_ms = min(first_ms * 2**failure, max(first_ms, limit_ms))
@@ -206,6 +206,5 @@ def test_backoff_starts_over() -> None:
     ],
 )
 def test_senseless_configuration(options: dict[str, object], complaint: str) -> None:
-    """It is refused with the reason, before anything is sent."""
     with pytest.raises(ValueError, match=complaint):
         MembershipConfig(**{"group": "g"} | options)  # type: ignore[arg-type]

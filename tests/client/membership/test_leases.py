@@ -37,7 +37,7 @@ def at_work(**options: Any) -> Script:
 
 
 def test_heartbeats_come_regularly() -> None:
-    """One goes out each interval, in the name of the generation."""
+    """One is sent each interval, in the present generation."""
     script = at_work()
     for _ in range(5):
         script.sleep(2_999)
@@ -76,7 +76,7 @@ def test_new_generation_has_a_heartbeat_at_once() -> None:
 
 
 def test_heartbeats_during_a_join() -> None:
-    """Who keeps partitions while it joins keeps telling that it lives."""
+    """A member that keeps partitions while it joins goes on sending heartbeats."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -92,7 +92,7 @@ def test_no_heartbeats_during_a_join_without_partitions() -> None:
 
 
 def test_heartbeats_during_a_revocation() -> None:
-    """However long letting go takes, the coordinator knows that we live."""
+    """However long letting go takes, heartbeats are sent."""
     script = at_work()
     script.subscribe("u")
     assert script.machine.phase is Phase.PREPARING
@@ -102,7 +102,7 @@ def test_heartbeats_during_a_revocation() -> None:
 
 
 def test_heartbeat_lost() -> None:
-    """The coordinator is looked for, and told at once that we live."""
+    """The coordinator is looked for, and gets a heartbeat at once."""
     script = at_work()
     script.sleep(3_000)
     script.fail(HeartbeatRequest)
@@ -113,7 +113,7 @@ def test_heartbeat_lost() -> None:
 
 
 def test_heartbeat_unanswered() -> None:
-    """Who does not even answer heartbeats will not answer what waits beside them."""
+    """A node that does not answer heartbeats will not answer the join beside them either."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -145,7 +145,7 @@ def test_heartbeat_timeout_leaves_time_for_another() -> None:
 
 
 def test_silence() -> None:
-    """Work stops before the coordinator can have dropped us, counted from the last answered one."""
+    """Work stops before the coordinator can have dropped the member, by the last answer."""
     script = at_work()
     sent_at_ms = script.now_ms
     script.sleep(SESSION_MS - MARGIN_MS - 1)
@@ -249,7 +249,7 @@ def test_error_is_no_sign_of_life(code: ErrorCode) -> None:
 
 
 def test_clock_jump() -> None:
-    """A process that was suspended stops its work first thing, before it reads what has come."""
+    """A process that was suspended stops its work before it reads what has arrived."""
     script = at_work()
     script.sleep(3_000)
     script.jump(SESSION_MS)
@@ -266,7 +266,7 @@ def test_clock_jump_with_a_commit() -> None:
 
 
 def test_silence_during_a_join() -> None:
-    """The join goes on, as its answer tells who we are; the work does not."""
+    """The work stops; the join goes on, as its answer tells whether the member is still known."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(SESSION_MS)
@@ -279,7 +279,7 @@ def test_silence_during_a_join() -> None:
 
 
 def test_silence_without_partitions() -> None:
-    """Who owns nothing has nothing to lose, and keeps its place."""
+    """A member that owns nothing has nothing to lose, and keeps its place."""
     script = Script("t").start()
     script.settle(generation=5)
     script.sleep(3 * SESSION_MS)
@@ -346,7 +346,7 @@ def test_coordinator_away_for_a_while() -> None:
 
 
 def test_forgotten_while_joining() -> None:
-    """A heartbeat says that the coordinator dropped us: others may own by now what we work on."""
+    """The coordinator dropped the member: others may own by now what it works on."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -355,7 +355,7 @@ def test_forgotten_while_joining() -> None:
 
 
 def test_behind_while_joining() -> None:
-    """The generation we are in has ended because the one we ask for began: that is no news."""
+    """The present generation has ended because the one that is joined began: that is no news."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.next_beat(ErrorCode.ILLEGAL_GENERATION)
@@ -363,7 +363,7 @@ def test_behind_while_joining() -> None:
 
 
 def test_left_behind_while_joining() -> None:
-    """Said twice, an interval apart, it is news: our join went unheard, and the group went on."""
+    """Said twice, an interval apart, it is news: the join never arrived, and the group went on."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.next_beat(ErrorCode.ILLEGAL_GENERATION)
@@ -424,7 +424,7 @@ def test_repetition_takes_another_connection() -> None:
 
 
 def test_no_repetition_without_partitions() -> None:
-    """Who owns nothing has nothing to lose, and leaves the coordinator alone."""
+    """A member that owns nothing has nothing to lose, and does not ask again."""
     script = Script("t", rebalance_timeout_ms=60_000).start()
     script.find()
     script.sleep(64_000)

@@ -141,7 +141,7 @@ def test_suspended_process() -> None:
 @pytest.mark.parametrize("lane", list(Lane))
 @pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest])
 def test_connection_breaks(lane: Lane, kind: type) -> None:
-    """Whatever is under way when a connection breaks: nobody loses a partition for it."""
+    """Whichever request is under way when a connection breaks: no partition is lost by it."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
     forget_told(meeting)
@@ -162,7 +162,7 @@ def _is_under_way(worker: Worker, kind: type) -> bool:
 
 @pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest])
 def test_request_goes_nowhere(kind: type) -> None:
-    """A join or a sync that never arrives is noticed in time: nobody loses a partition for it."""
+    """A join or a sync that never arrives is noticed in time: no partition is lost by it."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(3)
     forget_told(meeting)
@@ -254,7 +254,7 @@ def test_coordinator_restarts_with_a_commit_under_way() -> None:
 
 
 def test_coordinator_away_for_long() -> None:
-    """Without it nobody knows who is in: work stops with the session, and begins again later."""
+    """Without it, work stops with the session, and begins again later."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(3)
     meeting.stop_node()
@@ -276,7 +276,7 @@ def test_closing_without_a_coordinator() -> None:
 
 
 def test_goodbye_goes_nowhere() -> None:
-    """The group hears of it when the session ends; the process does not wait for that."""
+    """The group notices when the session ends; the process does not wait for that."""
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
     meeting.swallows = lambda _worker, send: isinstance(send.message, LeaveGroupRequest)

@@ -45,7 +45,7 @@ def test_first_member() -> None:
 
 
 def test_scale_out() -> None:
-    """Only what new members are due moves; all else is worked on throughout."""
+    """Only the new members' shares move; all else is worked on throughout."""
     meeting = Meeting({"t": 12})
     (first,) = meeting.team(1)
     kept = dict(first.working)
@@ -70,7 +70,7 @@ def test_scale_in() -> None:
 
 
 def test_leaving_is_quick() -> None:
-    """Whoever leaves says so: nobody waits for its session to end."""
+    """A member that leaves says so: the others do not wait for its session to end."""
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
     second.close()
@@ -81,7 +81,7 @@ def test_leaving_is_quick() -> None:
 
 
 def test_thirty_members() -> None:
-    """Many join at once, and nobody has two more than another."""
+    """All join at once, and no share is larger than another by two."""
     meeting = Meeting({"t": 100})
     meeting.team(30)
     assert loads(meeting) == [3] * 20 + [4] * 10
@@ -273,7 +273,7 @@ def test_topic_is_created_later() -> None:
 
 
 def test_subscription_changes() -> None:
-    """Whoever wants other topics gets those, and lets go of what it does not want any more."""
+    """A member gets the topics that it subscribes to, and lets go of the others."""
     meeting = Meeting({"t": 4, "u": 2})
     first = meeting.worker("a", "t", "u").start()
     second = meeting.worker("b", "t", "u").start()
@@ -290,7 +290,6 @@ def test_subscription_changes() -> None:
 
 
 def test_nothing_happens() -> None:
-    """A group that is left alone stays as it is."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(3)
     before = generation(meeting)

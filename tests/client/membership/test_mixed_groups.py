@@ -96,7 +96,7 @@ def test_cooperative_leader_of_eager_members() -> None:
 
 
 def test_eager_group() -> None:
-    """Everybody lets go of everything, and gets it anew."""
+    """All members let go of everything, and get it anew."""
     meeting = Meeting({"t": 6})
     (first,) = meeting.team(1, assignors=(RoundRobinAssignor(),))
     first.told.clear()

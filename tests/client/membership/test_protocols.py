@@ -52,7 +52,7 @@ def test_cooperative() -> None:
     ids=["range", "both", "sticky"],
 )
 def test_eager(assignors: tuple[Assignor, ...]) -> None:
-    """One assignor that knows eager members only makes the member one: it lets go of all first."""
+    """One assignor that is only for eager members makes the member one: it lets go of all first."""
     script = at_work(*assignors)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert script.told_what() == [(Revoke, {T0, T1})]
@@ -64,7 +64,7 @@ def test_eager(assignors: tuple[Assignor, ...]) -> None:
 
 
 def test_eager_gets_everything_anew() -> None:
-    """What an eager member is given again is begun with anew, under a new token."""
+    """Work begins anew on what an eager member is given again, under a new token."""
     script = at_work(RangeAssignor())
     tokens = dict(script.working)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -102,14 +102,13 @@ def test_join_request() -> None:
 
 
 def test_reason_travels() -> None:
-    """Whoever runs the coordinator can see why there is a rebalance."""
     script = at_work()
     script.do(script.machine.rejoin("a better machine is there", script.now_ms))
     assert script.asks(JoinGroupRequest).reason == "a better machine is there"
 
 
 def test_long_reason_is_cut() -> None:
-    """A reason that lists very much must not make the request one that can't be sent."""
+    """A reason that lists very much must not make the request too large to send."""
     script = at_work()
     script.do(script.machine.rejoin("x" * 100_000, script.now_ms))
     assert script.asks(JoinGroupRequest).reason == "x" * 255

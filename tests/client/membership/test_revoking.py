@@ -78,7 +78,6 @@ def test_overrun_of_some() -> None:
 
 
 def test_overrun_refuses_commits() -> None:
-    """Whatever still works on an abandoned partition can't commit for it."""
     script = at_work()
     token = script.working[U0]
     script.subscribe("t")
@@ -99,7 +98,6 @@ def test_overrun_of_a_last_commit() -> None:
 
 
 def test_late_release() -> None:
-    """Work that ends after it was abandoned changes nothing."""
     script = at_work()
     script.subscribe("t")
     live(script, RELEASE_MS)
@@ -145,7 +143,7 @@ def test_second_revocation_keeps_the_deadline() -> None:
 
 
 def test_close_shortens_a_revocation() -> None:
-    """Who closes within a second means what is being let go of as well."""
+    """Closing within a second counts for what is being let go of as well."""
     script = at_work()
     script.subscribe("v")
     assert script.revoking == {T0, T1, U0, U1}
@@ -156,7 +154,7 @@ def test_close_shortens_a_revocation() -> None:
 
 
 def test_rebalance_during_a_revocation() -> None:
-    """The join still waits for the work to end: nobody may own it before that."""
+    """The join still waits for the work to end: no other member may own it before that."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)

@@ -24,7 +24,7 @@ times = st.integers(NOW_MS, NOW_MS + YEAR_MS)
 
 
 def test_token_is_asked_for() -> None:
-    """Whoever does not know what that is passes over it."""
+    """A coordinator that does not know the field ignores it."""
     script = Script("t").start()
     script.find()
     script.join(1)
@@ -89,7 +89,6 @@ def test_later_start_is_greater(generation: int, first_ms: int, gap_ms: int) -> 
 
 @given(generation=generations, now_ms=times)
 def test_fits_64_bits(generation: int, now_ms: int) -> None:
-    """It fits a signed 64-bit column, and is greater than nothing."""
     assert 0 < token_of(generation, now_ms) < 2**63
 
 

@@ -45,7 +45,7 @@ def test_asks_for_what_it_wants() -> None:
 
 
 def test_asks_without_creating() -> None:
-    """By choice, to look at a topic does not create it."""
+    """With `allow_auto_create_topics=False`, asking for a topic does not create it."""
     script = Script("t", allow_auto_create_topics=False).start()
     assert not script.asks(MetadataRequest).allow_auto_topic_creation
 
@@ -87,7 +87,6 @@ def test_missing_topic() -> None:
 
 
 def test_missing_again() -> None:
-    """A topic that goes once more is reported once more."""
     script = Script("t", "x").start()
     for count in (None, None, 2, None, None):
         wait_for_question(script)
@@ -156,7 +155,7 @@ def test_racks() -> None:
 
 
 def test_leader_knows_more() -> None:
-    """Who is assigned a partition it has not heard of looks whether there is such a one."""
+    """A member that is assigned a partition it has not heard of checks whether there is one."""
     script = Script("t").start()
     script.tell_topics(t=1)
     script.find()

@@ -35,7 +35,7 @@ def at_work(*topics: str, leads: bool = False) -> Script:
 
 
 def test_subscription_changed() -> None:
-    """What is not wanted any more is revoked; the join waits for that and claims the rest."""
+    """What was unsubscribed is revoked; the join waits for that and claims the rest."""
     script = at_work()
     script.subscribe("t")
     assert script.told_what() == [(Revoke, {U0})]
@@ -55,7 +55,6 @@ def test_subscription_only_grows() -> None:
 
 
 def test_same_subscription() -> None:
-    """To want what is wanted already is no reason to join."""
     script = at_work()
     script.subscribe("u", "t")
     script.sleep(1_000)
@@ -88,7 +87,7 @@ def test_subscription_changed_while_the_coordinator_is_away() -> None:
 
 
 def test_subscription_changed_while_joining() -> None:
-    """A join under way is not repeated: the new wish waits for the generation, and then joins."""
+    """The new subscription waits for the generation, and then the member joins again."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.subscribe("t")
@@ -232,7 +231,6 @@ def test_rebalance_told_by_a_sync() -> None:
 
 
 def test_rebalance_told_while_joining() -> None:
-    """A heartbeat that says what the member is doing already changes nothing."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -340,7 +338,7 @@ def test_member_id_required_after_being_forgotten() -> None:
 
 
 def test_needs_rejoin() -> None:
-    """The leader wants everybody to join again: at once, with what was just assigned."""
+    """The leader wants all members to join again: at once, with what was just assigned."""
     script = Script("t").start()
     script.find()
     script.join(5)
@@ -381,7 +379,6 @@ def test_needs_rejoin_and_own_revocation() -> None:
 
 
 def test_nothing_revoked() -> None:
-    """An assignment that takes nothing away ends the rebalance."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
