@@ -21,6 +21,7 @@ from coterie_protocol.codec import (
     request_class,
     response_class,
 )
+from coterie_protocol.errors import KafkaError
 from coterie_protocol.exceptions import (
     CoterieError,
     EncodeError,
@@ -36,6 +37,7 @@ __all__ = [
     "CoterieError",
     "EncodeError",
     "FrameReader",
+    "KafkaError",
     "ProtocolError",
     "Request",
     "RequestHeader",
