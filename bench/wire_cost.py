@@ -14,8 +14,7 @@ from bench.support.report import Column, Report, Row, widest
 from bench.support.wire_cases import Case, cases
 from bench.support.wire_libraries import COTERIE, INTERPRETED, contenders, frame_of
 from coterie_protocol import API_VERSIONS, request_class, response_class
-from coterie_protocol._compile import Codec, codec_of
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import Codec, codec_of, format_of
 
 __all__ = ["run"]
 

@@ -13,7 +13,7 @@ from bench.support.measure import Effort, interleave, ratio, summary
 from bench.support.report import Column, Report, Row, widest
 from bench.support.wire_cases import Case, cases
 from coterie_protocol import decode, encode
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import format_of
 
 __all__ = ["run"]
 

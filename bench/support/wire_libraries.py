@@ -26,7 +26,7 @@ from coterie_protocol import (
     encode_request,
     encode_response,
 )
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import format_of
 from coterie_protocol.schema import declaration_of
 
 __all__ = [

@@ -1,8 +1,9 @@
 """Kafka's group protocol: bytes to messages and back.
 
-This package knows nothing of sockets, clocks or coordinators.  `messages` declares what travels,
-`codec` turns it into bytes and back, `framing` cuts a stream into frames, `consumer` reads what
-members tell each other inside, and `errors` is the registry of Kafka's error codes.
+This package knows nothing of sockets, clocks or coordinators.  `messages` declares requests and
+responses, `codec` reads and writes them, `framing` cuts a stream into frames, `consumer` has the
+subscriptions and assignments that members exchange inside of messages, `errors` has an exception
+for each of Kafka's error codes, and `journal` declares the events that coordinators write down.
 """
 
 from coterie_protocol.api_keys import ApiKey
