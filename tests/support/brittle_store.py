@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coterie_server.store import MemoryStore
-from coterie_server.store.abc import Record
+from coterie_server.storage import MemoryStore
+from coterie_server.storage.abc import Record
 
 __all__ = ["BrittleStore"]
 
