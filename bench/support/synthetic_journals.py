@@ -1,6 +1,6 @@
-"""Journals of any length, made up quickly: groups that commit all the time and rebalance at times.
+"""Synthetic journals of any length: groups that commit all the time and rebalance now and then.
 
-The text is put together by hand, since the journal's own writer would take most of the time.
+The text is put together by hand, because the journal's own writer would take most of the time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MEMBERS: Final = 6
 _PARTITIONS: Final = 24
 _SEGMENT_LINES: Final = 100_000
 _START_MS: Final = 1_790_000_000_000
-#: Of a hundred lines about so many belong to rebalances.
+#: The approximate share of lines that belong to rebalances.
 _CONTROL_SHARE: Final = 0.03
-#: A rebalance of cooperative members is so many lines: somebody goes, comes, and two rounds each.
+#: The lines of one episode: a member goes, another one joins, each with its rebalance.
 _EPISODE_LINES: Final = 14
 _COMMITTED_AT_ONCE: Final = 4
 
@@ -32,7 +32,7 @@ _COMMITTED_AT_ONCE: Final = 4
 @dataclass(slots=True)
 class _Group:
     name: str
-    #: The number of its node.
+    #: The index of its node.
     home: int
     members: list[str] = field(default_factory=list)
     generation: int = 1
@@ -40,7 +40,7 @@ class _Group:
     offsets: list[int] = field(default_factory=lambda: [0] * _PARTITIONS)
 
     def assigned(self) -> dict[str, list[int]]:
-        """Who has what, round robin."""
+        """The assignment: round robin."""
         count = len(self.members)
         return {
             member: list(range(index, _PARTITIONS, count))
@@ -49,7 +49,7 @@ class _Group:
 
 
 class _Node:
-    """Writes lines of one node into its files."""
+    """Writes the lines of one node to its files."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -57,8 +57,8 @@ class _Node:
         self._seq = 0
         self._lines: list[str] = []
 
-    def say(self, ts: int, group: str, kind: str, rest: str) -> None:
-        """Write a line; `rest` is the JSON of the kind's fields."""
+    def write(self, ts: int, group: str, kind: str, rest: str) -> None:
+        """Write a line; `rest` is the JSON of its kind's fields."""
         self._seq += 1
         self._lines.append(
             f'{{"v":1,"ts":{ts},"node":"{self._name}","seq":{self._seq},"group":"{group}",'
@@ -68,7 +68,7 @@ class _Node:
             self.end()
 
     def end(self) -> None:
-        """End the present file."""
+        """End the current file."""
         if self._lines:
             first = self._seq - len(self._lines) + 1
             path = self._folder / segment_name(self._name, first)
@@ -77,7 +77,7 @@ class _Node:
 
 
 def make_journals(folder: Path, events: int, seed: int = 1) -> int:
-    """Write so many lines, of three nodes and 120 groups; answer how many bytes they have."""
+    """Write the given number of lines, of three nodes and 120 groups; return their size."""
     folder.mkdir(parents=True, exist_ok=True)
     chance = random.Random(seed)
     nodes = [_Node(folder, f"n{number}") for number in range(1, _NODES + 1)]
@@ -90,7 +90,7 @@ def make_journals(folder: Path, events: int, seed: int = 1) -> int:
         group = groups[number % _GROUPS]
         node = nodes[group.home]
         for at, kind, rest in _episode(group, ts, chance):
-            node.say(at, group.name, kind, json.dumps(rest, separators=(",", ":"))[1:-1])
+            node.write(at, group.name, kind, json.dumps(rest, separators=(",", ":"))[1:-1])
             written += 1
         left = events - written if number == episodes - 1 else commits_each
         born = [each for each in groups if each.members]
@@ -113,7 +113,7 @@ def _commits(
         for partition in mine:
             group.offsets[partition] += chance.randrange(1, 50)
             offsets.append(f'"{partition}":{group.offsets[partition]}')
-        nodes[group.home].say(
+        nodes[group.home].write(
             ts,
             group.name,
             "offsets_committed",
@@ -123,11 +123,11 @@ def _commits(
     return ts
 
 
-Happening = tuple[int, str, dict[str, object]]
+_Event = tuple[int, str, dict[str, object]]
 
 
-def _episode(group: _Group, ts: int, chance: random.Random) -> Iterator[Happening]:
-    """One member dies, another one comes; each makes a rebalance."""
+def _episode(group: _Group, ts: int, chance: random.Random) -> Iterator[_Event]:
+    """One member dies and another one joins; each starts a rebalance."""
     if group.members:
         gone = group.members.pop(chance.randrange(len(group.members)))
         yield ts, "member_gone", _gone(gone)
@@ -140,7 +140,7 @@ def _episode(group: _Group, ts: int, chance: random.Random) -> Iterator[Happenin
     yield from _rebalance(group, ts + 2_000, "member_joined", group.members[-1])
 
 
-def _rebalance(group: _Group, ts: int, cause: str, detail: str) -> Iterator[Happening]:
+def _rebalance(group: _Group, ts: int, cause: str, detail: str) -> Iterator[_Event]:
     before = group.generation
     group.generation += 1
     yield ts, "rebalance_started", {

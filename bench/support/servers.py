@@ -1,4 +1,4 @@
-"""What is measured over TCP, each in a process of its own: Coterie, a bare echo, a real Kafka."""
+"""The servers that are measured, each in its own process: Coterie, a bare echo, a real Kafka."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.live.daemon import Daemon
 
 __all__ = ["PROC", "CoterieServer", "EchoServer", "KafkaServer", "Server", "more_files"]
 
-#: Where Linux tells what processes take; without it there is nothing to measure by.
+#: Linux's accounts of processes, without which nothing can be measured.
 PROC: Final = Path("/proc")
 
 _NO_DELAY: Final = {"group.initial.rebalance.delay.ms": 0}
 #: Quick tries have short sessions.
 _ANY_SESSION: Final = {"group.min.session.timeout.ms": 100}
-#: What Kafka's own start script runs a broker with; the tests' brokers are made to start quickly.
+#: The options of Kafka's own start script; the tests' brokers have others, to start quickly.
 _JVM_OPTIONS: Final = (
     "-XX:TieredStopAtLevel=4 -XX:-UseSerialGC -XX:+UseG1GC -Xms1g -Xmx1g"
     " -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
@@ -35,21 +35,21 @@ class Server(Protocol):
 
     @property
     def port(self) -> int:
-        """Where it listens on loopback."""
+        """The port on loopback."""
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """The process id."""
 
     def start(self) -> None:
-        """Start it and wait until it serves."""
+        """Start the server and wait until it serves."""
 
     def stop(self) -> None:
-        """Stop it in good order."""
+        """Stop the server in good order."""
 
 
 class EchoServer:
-    """The bare echo for requests and answers of given sizes."""
+    """A bare echo for requests and answers of given sizes."""
 
     def __init__(self, request_bytes: int, answer_bytes: int) -> None:
         self._sizes = (str(request_bytes), str(answer_bytes))
@@ -58,12 +58,12 @@ class EchoServer:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """The process id."""
         assert self._process is not None
         return self._process.pid
 
     def start(self) -> None:
-        """Start it and wait until it says where it listens."""
+        """Start the server and wait until it prints its port."""
         assert echo.__file__ is not None
         command = [sys.executable, echo.__file__, *self._sizes]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603  # ours
@@ -71,7 +71,7 @@ class EchoServer:
         self.port = int(self._process.stdout.readline())
 
     def stop(self) -> None:
-        """Kill it: it holds nothing."""
+        """Kill the server, which keeps nothing."""
         if self._process is None:
             return
         self._process.kill()
@@ -80,10 +80,10 @@ class EchoServer:
 
 
 class CoterieServer:
-    """The daemon as users run it: SQLite on disk, journal, HTTP; only nobody is waited for."""
+    """The daemon as users run it, with SQLite on disk, journal and HTTP, but no initial delay."""
 
     def __init__(self, folder: Path, topics: Mapping[str, int] | None = None) -> None:
-        # Where it is set, every start would compile all modules anew.
+        # If it is set in the environment, every start compiles all modules again.
         compiled = {"PYTHONDONTWRITEBYTECODE": ""}
         self._daemon = Daemon(
             folder, settings=_NO_DELAY | _ANY_SESSION, topics=topics, environ=compiled
@@ -91,37 +91,37 @@ class CoterieServer:
 
     @property
     def port(self) -> int:
-        """Where it listens on loopback."""
+        """The port on loopback."""
         return self._daemon.port
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """The process id."""
         return self._daemon.process.pid
 
     def start(self) -> None:
-        """Start it and wait until it says that it is ready."""
+        """Start the server and wait until it is ready."""
         self._daemon.start()
 
     def stop(self) -> None:
-        """Stop it in good order."""
+        """Stop the server in good order."""
         self._daemon.stop()
 
 
 class KafkaServer(KafkaBroker):
-    """One Kafka node with the memory and the collector that its own start script gives it."""
+    """One Kafka node with the memory and the garbage collector of its own start script."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, _NO_DELAY)
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """The process id."""
         assert self._process is not None
         return self._process.pid
 
     def start(self) -> None:
-        """Start it and wait until clients can use it."""
+        """Start the server and wait until clients can use it."""
         with _environment("_JAVA_OPTIONS", _JVM_OPTIONS):
             super().start()
 
@@ -140,7 +140,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 def more_files() -> int:
-    """Let this process, and those it starts, have as many files open as they may; say how many."""
+    """Raise the limit of open files, for child processes too; return it."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most

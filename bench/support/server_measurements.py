@@ -1,4 +1,4 @@
-"""What is done to the servers: steady traffic, rebalances, many members, restarts."""
+"""The measurements of the server benchmark: traffic, rebalances, memory, restarts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from bench.support import frames
-from bench.support.crew import Crew
-from bench.support.load import Burst, connect, disconnect, exchange, memory_bytes, pump
+from bench.support.load import LoadResult, connect, disconnect, exchange, keep_busy, memory_bytes
 from bench.support.measure import calm
-from bench.support.processes import CoterieServer, EchoServer, KafkaServer, Server
+from bench.support.members import MemberGroup
+from bench.support.servers import CoterieServer, EchoServer, KafkaServer, Server
 
 __all__ = [
     "COTERIE",
@@ -36,37 +36,37 @@ COTERIE: Final = "coterie"
 ECHO: Final = "echo"
 KAFKA: Final = "kafka"
 
-#: How many different commits each member sends in turns.
+#: The number of different commits that each member repeats.
 _COMMITS: Final = 16
-#: A member joins, is told its id, joins with it and syncs.
+#: To get a member id, to join with it, and to sync.
 _REQUESTS_OF_A_JOINER: Final = 3
 _STORMS_TO_WARM_UP: Final = 3
-#: Files that a server and a client have open besides connections.
+#: Open files of a server and a client, besides connections.
 _FILES_BESIDES: Final = 500
 _SETTLE_S: Final = 1.0
-_PATIENCE_S: Final = 120.0
-_AGAIN_S: Final = 0.005
+_TIMEOUT_S: Final = 120.0
+_RETRY_S: Final = 0.005
 _SYNC_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much of everything."""
+    """The sizes and durations of a run."""
 
     rounds: int
-    #: How long one contender's turn at steady traffic is, and how long it warms up beforehand.
+    #: The length of a contender's turn with steady traffic, and of its warm-up.
     seconds: float
     warm_up_s: float
-    #: Members that send heartbeats and commits, and of how many partitions each.
+    #: Members that send heartbeats and commits, and the partitions of each.
     members: int
     partitions: int
-    #: Members that join at once, and the group that one joins.
+    #: Members that join at once, and the size of the group that one more joins.
     storm: int
     crowd: int
-    #: Members that are only there, in groups of so many.
+    #: Members that are only connected, and the size of their groups.
     connected: int
     together: int
-    #: Restarts, and what is read back.
+    #: Restarts, and what is loaded.
     restarts: int
     groups: int
     offsets: int
@@ -84,19 +84,19 @@ QUICK: Final = Scale(
 
 @dataclass(slots=True)
 class Traffic:
-    """What came of traffic and rebalances, for each contender round by round."""
+    """The results of traffic and rebalances, by contender and round."""
 
-    heartbeats: dict[str, list[Burst]] = field(default_factory=dict)
-    commits: dict[str, list[Burst]] = field(default_factory=dict)
+    heartbeats: dict[str, list[LoadResult]] = field(default_factory=dict)
+    commits: dict[str, list[LoadResult]] = field(default_factory=dict)
     storms: dict[str, list[float]] = field(default_factory=dict)
     joins: dict[str, list[float]] = field(default_factory=dict)
-    #: How long the disk took each time to make a page durable.
+    #: The time that the disk took to make a page durable, round by round.
     sync_s: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How much memory a server occupied."""
+    """The memory of a server: idle, with members, and after they left."""
 
     members: int
     idle_bytes: int
@@ -122,18 +122,18 @@ class _Coordinator:
     def __init__(self, server: Server, scale: Scale) -> None:
         self._server = server
         self._scale = scale
-        self._crowd = Crew("crowd")
+        self._crowd = MemberGroup("crowd")
         self._workers: list[asyncio.Transport] = []
         self._heartbeats: list[bytes] = []
         self._commits: list[list[bytes]] = []
         self._storms = itertools.count()
 
     async def prepare(self) -> None:
-        """Create the topic and let two groups come together."""
+        """Create the topic and form two groups."""
         scale, port = self._scale, self._server.port
         await asyncio.to_thread(frames.make_ready, port, scale.members * scale.partitions)
         await self._crowd.join(await connect(port, scale.crowd))
-        workers = Crew("workers")
+        workers = MemberGroup("workers")
         self._workers = await connect(port, scale.members)
         await workers.join(self._workers)
         for number, member in enumerate(workers.members):
@@ -142,10 +142,10 @@ class _Coordinator:
             self._heartbeats.append(frames.heartbeat(*who))
             self._commits.append([frames.commit(*who, mine, offset) for offset in range(_COMMITS)])
 
-    async def heartbeats(self, seconds: float) -> Burst:
-        """Send heartbeats."""
+    async def heartbeats(self, seconds: float) -> LoadResult:
+        """Send heartbeats from all workers."""
         beats = [itertools.repeat(frame) for frame in self._heartbeats]
-        return await pump(
+        return await keep_busy(
             self._workers,
             beats,
             pid=self._server.pid,
@@ -153,10 +153,10 @@ class _Coordinator:
             check=frames.check_heartbeat,
         )
 
-    async def commits(self, seconds: float) -> Burst:
-        """Send commits."""
+    async def commits(self, seconds: float) -> LoadResult:
+        """Send commits from all workers."""
         commits = [itertools.cycle(each) for each in self._commits]
-        return await pump(
+        return await keep_busy(
             self._workers,
             commits,
             pid=self._server.pid,
@@ -167,19 +167,19 @@ class _Coordinator:
     async def storm(self) -> float:
         """Let many members join a new group at once; return the seconds until all have synced."""
         transports = await connect(self._server.port, self._scale.storm)
-        crew = Crew(f"storm-{next(self._storms)}")
-        took_s = await crew.join(transports)
-        await crew.leave()
+        group = MemberGroup(f"storm-{next(self._storms)}")
+        took_s = await group.join(transports)
+        await group.leave()
         await disconnect(transports)
         return took_s
 
     async def one_joins(self) -> float:
-        """Let one more member join the crowd; return the seconds until all have synced again."""
+        """Let one more member join a large group; return the seconds until all have synced."""
         return await self._crowd.join(await connect(self._server.port, 1))
 
 
 class _Echo:
-    """The same numbers of frames of the same sizes, without any meaning."""
+    """Exchanges as many frames of the same sizes, without any meaning."""
 
     def __init__(self, scale: Scale) -> None:
         self._scale = scale
@@ -193,29 +193,29 @@ class _Echo:
             stack.enter_context(_running(echoed.server))
 
     async def prepare(self) -> None:
-        """Connect."""
+        """Open all connections."""
         for echoed in (self._beats, self._commits):
             await echoed.connect(self._scale.members)
 
-    async def heartbeats(self, seconds: float) -> Burst:
-        """Send frames as long as heartbeats."""
-        return await self._beats.pump(seconds)
+    async def heartbeats(self, seconds: float) -> LoadResult:
+        """Send frames of the size of heartbeats."""
+        return await self._beats.keep_busy(seconds)
 
-    async def commits(self, seconds: float) -> Burst:
-        """Send frames as long as commits."""
-        return await self._commits.pump(seconds)
+    async def commits(self, seconds: float) -> LoadResult:
+        """Send frames of the size of commits."""
+        return await self._commits.keep_busy(seconds)
 
     async def storm(self) -> float:
-        """Exchange as many frames as members that join at once."""
+        """Exchange as many frames as members that join at once do."""
         return await self._beats.exchange(self._scale.storm)
 
     async def one_joins(self) -> float:
-        """Exchange as many frames as a group that one more member joins."""
+        """Exchange as many frames as a group does that one more member joins."""
         return await self._beats.exchange(self._scale.crowd + 1)
 
 
 class _EchoedFrames:
-    """An echo for one pair of sizes, and the connections to it."""
+    """An echo server for one pair of sizes, and connections to it."""
 
     def __init__(self, request_bytes: int, answer_bytes: int) -> None:
         self.server = EchoServer(request_bytes, answer_bytes)
@@ -225,9 +225,9 @@ class _EchoedFrames:
     async def connect(self, count: int) -> None:
         self._transports = await connect(self.server.port, count)
 
-    async def pump(self, seconds: float) -> Burst:
+    async def keep_busy(self, seconds: float) -> LoadResult:
         endless = [itertools.repeat(self._frame) for _ in self._transports]
-        return await pump(self._transports, endless, pid=self.server.pid, seconds=seconds)
+        return await keep_busy(self._transports, endless, pid=self.server.pid, seconds=seconds)
 
     async def exchange(self, members: int) -> float:
         transports = await connect(self.server.port, members)
@@ -266,7 +266,7 @@ def _servers(folder: Path, *, with_kafka: bool) -> dict[str, Server]:
 
 
 async def _warm_up(coordinator: _Coordinator, seconds: float) -> None:
-    """Java compiles what runs often, which takes it a while."""
+    """Give Java time to compile its hot code."""
     await coordinator.heartbeats(seconds)
     await coordinator.commits(seconds)
     for _ in range(_STORMS_TO_WARM_UP):
@@ -291,7 +291,7 @@ async def _take_turn(
 
 
 def _sync_s(folder: Path) -> float:
-    """How long the disk takes to make a page durable."""
+    """The seconds that the disk takes to make a page durable."""
     path = folder / "page"
     number = os.open(path, os.O_CREAT | os.O_WRONLY)
     try:
@@ -312,7 +312,7 @@ def _sync_s(folder: Path) -> float:
 async def measure_memory(
     folder: Path, scale: Scale, files: int, *, with_kafka: bool
 ) -> dict[str, Memory]:
-    """Look at each server idle, with many members, and after they left."""
+    """Measure each server idle, with many members, and after they left."""
     count = min(scale.connected, files - _FILES_BESIDES)
     found = {}
     with _running(EchoServer(1, 4)) as echo:
@@ -331,17 +331,17 @@ async def _memory_of(server: Server, count: int, together: int) -> Memory:
     await asyncio.to_thread(frames.make_ready, server.port, together)
     await asyncio.sleep(_SETTLE_S)
     idle_bytes = memory_bytes(server.pid)
-    crews, transports = [], []
+    groups, transports = [], []
     for number, first in enumerate(range(0, count, together)):
-        crew = Crew(f"group-{number}")
+        group = MemberGroup(f"group-{number}")
         opened = await connect(server.port, min(together, count - first))
-        await crew.join(opened)
-        crews.append(crew)
+        await group.join(opened)
+        groups.append(group)
         transports += opened
     await asyncio.sleep(_SETTLE_S)
     full_bytes = memory_bytes(server.pid)
-    for crew in crews:
-        await crew.leave()
+    for group in groups:
+        await group.leave()
     await disconnect(transports)
     await asyncio.sleep(_SETTLE_S)
     return Memory(count, idle_bytes, full_bytes, memory_bytes(server.pid))
@@ -353,7 +353,7 @@ async def _memory_of(server: Server, count: int, together: int) -> Memory:
 async def measure_restart(
     folder: Path, scale: Scale, *, with_kafka: bool
 ) -> dict[str, list[float]]:
-    """Measure from the start of a process until it answers with offsets that it had before."""
+    """Measure the time from starting a server until it answers with its old offsets."""
     took_s: dict[str, list[float]] = {ECHO: []}
     servers = _servers(folder, with_kafka=with_kafka)
     for server in servers.values():
@@ -373,7 +373,7 @@ def _start_s(server: Server) -> float:
 
 
 async def _fill(port: int, scale: Scale) -> None:
-    """Commit offsets in the names of many groups that have no members."""
+    """Commit offsets for many groups without members."""
     await asyncio.to_thread(frames.make_ready, port, scale.offsets)
     partitions = range(scale.offsets)
     commits = [
@@ -394,13 +394,13 @@ def _restart_s(server: Server, scale: Scale) -> float:
     began = time.perf_counter()
     with _running(server):
         while not _is_back(server.port, scale):
-            if time.perf_counter() - began > _PATIENCE_S:
-                raise AssertionError("the offsets did not come back")
-            time.sleep(_AGAIN_S)
+            if time.perf_counter() - began > _TIMEOUT_S:
+                raise AssertionError(f"no offsets {_TIMEOUT_S:g} s after the restart")
+            time.sleep(_RETRY_S)
         return time.perf_counter() - began
 
 
 def _is_back(port: int, scale: Scale) -> bool:
-    """All groups are read before any is served, or after the one that is asked for."""
+    """Whether a few groups have their offsets; servers load groups in different orders."""
     asked: Sequence[int] = (0, scale.groups // 2, scale.groups - 1)
     return all(frames.has_offsets(port, _group_id(number), scale.offsets) for number in asked)

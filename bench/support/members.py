@@ -1,4 +1,4 @@
-"""A group of members that join, bring an assignment and follow every rebalance, as clients do."""
+"""Group members for the server benchmark: they join, sync and rejoin as clients do, but faster."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from coterie_protocol.messages import (
     SyncGroupResponse,
 )
 
-__all__ = ["Crew", "Member"]
+__all__ = ["Member", "MemberGroup"]
 
 _PROTOCOL_TYPE: Final = "consumer"
 _PROTOCOL: Final = "range"
 _SUBSCRIPTION: Final = encode_subscription(Subscription(topics=(TOPIC,)))
-#: As long as both coordinators allow: nobody is to expire while it is another one's turn.
+#: As long as both coordinators allow, so that no session expires during another one's turn.
 _TIMEOUT_MS: Final = 1_800_000
-#: How often a member asks whether it is to join again, while a rebalance is in the air.
+#: How often a member asks, during a rebalance, whether it has to rejoin.
 _HEARTBEAT_S: Final = 0.005
 _OVERDUE_S: Final = 120.0
 
 
-class Crew:
-    """The members of one group, each on a connection of its own."""
+class MemberGroup:
+    """The members of one group, each on its own connection."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -55,11 +55,11 @@ class Crew:
         self._over: asyncio.Future[float] | None = None
 
     async def join(self, transports: Sequence[asyncio.Transport]) -> float:
-        """Let members come in, all at once; return the seconds until everybody has synced.
+        """Let new members join, all at once; return the seconds until all members have synced.
 
-        Each is told its id first.  They join with it when all of them have one: a group waits for
-        ids that it has handed out, so this is one rebalance, while otherwise it would hang on
-        chance how many members come before the first generation is complete.
+        Each is given its id first, and they join when all of them have one.  A group waits for the
+        ids that it has handed out, so this is one rebalance; otherwise it would depend on chance
+        how many members join before the first generation is complete.
         """
         self._whole, self._synced = None, 0
         self._over = asyncio.get_running_loop().create_future()
@@ -71,24 +71,24 @@ class Crew:
         try:
             return await asyncio.wait_for(self._over, _OVERDUE_S) - began
         finally:
-            # Until the last heartbeat that was put off has found that all is over.
+            # Until the last delayed heartbeat has found that the rebalance is over.
             await asyncio.sleep(2 * _HEARTBEAT_S)
 
     async def leave(self) -> None:
-        """Let all members leave."""
+        """Let all members leave the group."""
         ended = [member.leave() for member in self.members]
         self.members = []
         await asyncio.gather(*ended)
 
-    # -- what members tell ---------------------------------------------------------------------
+    # -- called by members ---------------------------------------------------------------------
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether somebody is still to come."""
+        """Whether the generation of all members has not begun yet."""
         return self._whole is None
 
     def named(self) -> None:
-        """One of the new members has been told its id."""
+        """A new member has been given its id."""
         self._unnamed -= 1
         if not self._unnamed:
             for member in self.members:
@@ -98,12 +98,12 @@ class Crew:
                     member.heartbeat()
 
     def led(self, generation: int, members: int) -> None:
-        """A leader was told so many members: those are all, or there will be another rebalance."""
+        """A leader was told the number of members; if some are missing, a rebalance will follow."""
         if members == len(self.members):
             self._whole = generation
 
     def synced(self, generation: int) -> None:
-        """A member has its assignment."""
+        """A member has received its assignment."""
         if generation != self._whole:
             return
         self._synced += 1
@@ -111,34 +111,34 @@ class Crew:
             self._over.set_result(time.perf_counter())
 
     def failed(self, error: Exception) -> None:
-        """Something that is no part of a rebalance happened to a member."""
+        """A member met an unexpected error."""
         if self._over is not None and not self._over.done():
             self._over.set_exception(error)
 
 
 class Member(asyncio.Protocol):
-    """One member: what it was told last decides what it asks next."""
+    """One member; each answer decides its next request."""
 
-    def __init__(self, crew: Crew, transport: asyncio.Transport) -> None:
+    def __init__(self, group: MemberGroup, transport: asyncio.Transport) -> None:
         self.transport = transport
         self.id = ""
         self.generation = -1
-        self._crew = crew
+        self._group = group
         self._reader = FrameReader()
-        self._take: Callable[[bytes], None] = self._joined
+        self._on_answer: Callable[[bytes], None] = self._joined
         self._left: asyncio.Future[None] | None = None
         transport.set_protocol(self)
 
-    # -- asking --------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------
 
     def _ask(self, message: Any, version: int, take: Callable[[bytes], None]) -> None:
-        self._take = take
+        self._on_answer = take
         self.transport.write(encode_request(message, version, CORRELATION_ID, CLIENT_ID))
 
     def join(self) -> None:
-        """Ask to be in the group, or in its next generation."""
+        """Join the group, or its next generation."""
         message = JoinGroupRequest(
-            group_id=self._crew.group_id,
+            group_id=self._group.group_id,
             session_timeout_ms=_TIMEOUT_MS,
             rebalance_timeout_ms=_TIMEOUT_MS,
             member_id=self.id,
@@ -148,24 +148,24 @@ class Member(asyncio.Protocol):
         self._ask(message, 9, self._joined)
 
     def heartbeat(self) -> None:
-        """Ask whether the generation is still the present one."""
-        if self._crew.is_rebalancing:
+        """Ask whether the generation is still the current one."""
+        if self._group.is_rebalancing:
             message = HeartbeatRequest(
-                group_id=self._crew.group_id, generation_id=self.generation, member_id=self.id
+                group_id=self._group.group_id, generation_id=self.generation, member_id=self.id
             )
             self._ask(message, 4, self._heard)
 
     def leave(self) -> asyncio.Future[None]:
-        """Say good-bye; the future is done with the answer."""
+        """Leave the group; the future is done when the answer arrives."""
         self._left = asyncio.get_running_loop().create_future()
         leaving = (MemberIdentity(member_id=self.id),)
-        message = LeaveGroupRequest(group_id=self._crew.group_id, members=leaving)
+        message = LeaveGroupRequest(group_id=self._group.group_id, members=leaving)
         self._ask(message, 5, self._gone)
         return self._left
 
     def _sync(self, assignments: tuple[SyncGroupRequestAssignment, ...]) -> None:
         message = SyncGroupRequest(
-            group_id=self._crew.group_id,
+            group_id=self._group.group_id,
             generation_id=self.generation,
             member_id=self.id,
             protocol_type=_PROTOCOL_TYPE,
@@ -174,32 +174,32 @@ class Member(asyncio.Protocol):
         )
         self._ask(message, 5, self._synced)
 
-    # -- being told ----------------------------------------------------------------------------
+    # -- answers -------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Take the answer to what was asked last."""
+        """Take the answer to the last request."""
         try:
             for payload in self._reader.feed(data):
-                self._take(payload)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the crew must hear of it
-            self._crew.failed(error)
+                self._on_answer(payload)
+        except Exception as error:  # noqa: BLE001  # any error fails the benchmark
+            self._group.failed(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody closes a member's connection before it has left."""
-        self._crew.failed(exc or ConnectionResetError("the server closed a connection"))
+        """Fail: a member's connection stays open until it has left."""
+        self._group.failed(exc or ConnectionResetError("the server closed a connection"))
 
     def _joined(self, payload: bytes) -> None:
         _, answer = decode_response(JoinGroupResponse, 9, payload)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.id = answer.member_id
-            self._crew.named()
+            self._group.named()
         elif answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.join()
         else:
             _expect_none(answer.error_code, "JoinGroup")
             self.id, self.generation = answer.member_id, answer.generation_id
             if answer.leader == self.id:
-                self._crew.led(self.generation, len(answer.members))
+                self._group.led(self.generation, len(answer.members))
             self._sync(_assignments([member.member_id for member in answer.members]))
 
     def _synced(self, payload: bytes) -> None:
@@ -208,7 +208,7 @@ class Member(asyncio.Protocol):
             self.join()
         else:
             _expect_none(answer.error_code, "SyncGroup")
-            self._crew.synced(self.generation)
+            self._group.synced(self.generation)
             self.heartbeat()
 
     def _heard(self, payload: bytes) -> None:
@@ -235,7 +235,7 @@ _ASSIGNMENTS: Final[list[bytes]] = []
 
 
 def _assignments(members: Sequence[str]) -> tuple[SyncGroupRequestAssignment, ...]:
-    """One partition for each member; the bytes are made once for all groups."""
+    """Assign one partition to each member; the bytes are made once for all groups."""
     for partition in range(len(_ASSIGNMENTS), len(members)):
         given = (TopicPartitions(topic=TOPIC, partitions=(partition,)),)
         _ASSIGNMENTS.append(encode_assignment(Assignment(assigned_partitions=given)))
