@@ -18,8 +18,8 @@ from bench.support.assignor_cases import (
 from bench.support.java_assignors import PATIENCE_S, JavaAssignors
 from bench.support.measure import Effort, Figure, calm, ratio, summary
 from bench.support.report import Cell, Column, Report, Row, widest
-from coterie_client.assignors import Cluster, CooperativeStickyAssignor, MemberInfo
-from tests.client.assignors.rivals import (
+from coterie_assignors import Cluster, CooperativeStickyAssignor, MemberInfo
+from tests.assignors.rivals import (
     AIOKAFKA,
     KAFKA_PYTHON,
     ask_aiokafka,
@@ -27,7 +27,7 @@ from tests.client.assignors.rivals import (
     for_aiokafka,
     for_kafka_python,
 )
-from tests.client.assignors.world import assert_fair, assigned
+from tests.assignors.world import assert_fair, assigned
 from tests.interop.java_tools import toolchain_problem
 
 __all__ = ["run"]

@@ -18,9 +18,9 @@ from bench.support.measure import Effort
 from bench.support.report import Column, Report, Row
 from coterie_protocol import encode_request
 from coterie_protocol import messages as m
+from coterie_server.config.settings import Settings
 from coterie_server.group import Call
 from coterie_server.server import Address, Server, ServerOptions
-from coterie_server.settings import Settings
 
 __all__ = ["run"]
 

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "wheel"
 PACKAGES = {
     "coterie_protocol": "protocol",
+    "coterie_assignors": "assignors",
     "coterie_server": "server",
     "coterie_client": "client",
     "coterie_testing": "testing",

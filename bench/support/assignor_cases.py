@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Final
 
-from coterie_client.assignors import (
+from coterie_assignors import (
     Assignor,
     Cluster,
     CooperativeStickyAssignor,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from coterie_client.assignors import Cluster, MemberInfo
+from coterie_assignors import Cluster, MemberInfo
 from tests.interop.java_assignors import JAVA_ASSIGNORS, java_question
 from tests.interop.java_tools import java_source_command
 

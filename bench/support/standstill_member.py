@@ -48,11 +48,11 @@ class _Options:
 
 
 async def _ours(options: _Options) -> None:
-    from coterie_client import Group, Partition  # noqa: PLC0415  # only what this kind needs
-    from coterie_client.assignors import (  # noqa: PLC0415
+    from coterie_assignors import (  # noqa: PLC0415
         CooperativeStickyAssignor,
         RangeAssignor,
     )
+    from coterie_client import Group, Partition  # noqa: PLC0415  # only what this kind needs
 
     async def work(partition: Partition) -> None:
         _say("on", [partition.number])

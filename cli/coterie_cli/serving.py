@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from coterie_cli.options import Variable
+from coterie_server.config.settings import Settings, SettingsError
 from coterie_server.daemon import run
 from coterie_server.server import Address, ServerOptions
-from coterie_server.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path

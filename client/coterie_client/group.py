@@ -11,9 +11,9 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Final, Literal, Self
 
+from coterie_assignors import Assignor, CooperativeStickyAssignor
 from coterie_client import checks
 from coterie_client.asleep import asleep_ms
-from coterie_client.assignors import Assignor, CooperativeStickyAssignor
 from coterie_client.changes import Changes
 from coterie_client.counters import GroupCounters
 from coterie_client.desk import Desk

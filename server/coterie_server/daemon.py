@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from coterie_server.log import configure
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 from coterie_server.process import (
     DirectoryInUseError,
     DirectoryUnusableError,
@@ -22,7 +22,7 @@ from coterie_server.process import (
 )
 from coterie_server.server import Server, ServerError, ServerOptions
 from coterie_server.serving import ShardsTakenError
-from coterie_server.store import StoreError
+from coterie_server.storage import StoreError
 from coterie_server.topics import TopicRefusal
 
 if TYPE_CHECKING:

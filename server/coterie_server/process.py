@@ -9,7 +9,7 @@ import resource
 import socket
 from typing import TYPE_CHECKING, Final
 
-from coterie_server.store.lock import FileLock, HeldError
+from coterie_server.storage.lock import FileLock, HeldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,19 +14,24 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
-from coterie_server.assembly import catalogue_maker, connection_limits, group_config, id_maker
-from coterie_server.clock import Clock
+from coterie_server.config.assembly import (
+    catalogue_maker,
+    connection_limits,
+    group_config,
+    id_maker,
+)
+from coterie_server.config.settings import SETTINGS, Settings
 from coterie_server.history import History
 from coterie_server.http import Hosts, HttpServer, create_app
+from coterie_server.http.node_view import NodeView
 from coterie_server.journal import JournalWriter, recall
 from coterie_server.log import RebalanceLog
 from coterie_server.metrics import Metrics, error_of
 from coterie_server.net import Listener
-from coterie_server.node import Node, NodeOptions
 from coterie_server.process import hold_directory
-from coterie_server.settings import SETTINGS, Settings
-from coterie_server.show import Show
-from coterie_server.store import open_store
+from coterie_server.serving.clock import Clock
+from coterie_server.serving.node import Node, NodeOptions
+from coterie_server.storage import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
     from coterie_protocol.journal import Event
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.net import Exchange
-    from coterie_server.store import Store
+    from coterie_server.storage import Store
 
 __all__ = ["Address", "Gate", "Observer", "Server", "ServerError", "ServerOptions"]
 
@@ -227,7 +232,7 @@ class Server:
             on_reply=self._count_reply,
             at_once={ApiKey.HEARTBEAT: door.hear},
         )
-        show = Show(listener, journal)
+        show = NodeView(listener, journal)
         await self._start_http(show)
         self._parts.push_async_callback(listener.close, settings.shutdown_timeout_ms / 1000)
         node_options = await self._listen(listener)
@@ -279,7 +284,7 @@ class Server:
         self._parts.push_async_callback(asyncio.to_thread, writer.close)
         return writer
 
-    async def _start_http(self, show: Show) -> None:
+    async def _start_http(self, show: NodeView) -> None:
         self.metrics.watch(show.census)
         if self.options.http is not None:
             http = HttpServer(create_app(show, self.history, self.metrics, self._hosts()))

@@ -11,7 +11,7 @@ import typer
 
 from coterie_cli.main import app
 from coterie_cli.options import Variable
-from coterie_server.settings import SETTINGS, Settings, SettingsError
+from coterie_server.config.settings import SETTINGS, Settings, SettingsError
 
 REFERENCE: Final = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from coterie_assignors import RangeAssignor, StickyAssignor
 from coterie_client import (
     Admin,
     Group,
@@ -20,7 +21,6 @@ from coterie_client import (
     Tls,
 )
 from coterie_client.admin import Timing
-from coterie_client.assignors import RangeAssignor, StickyAssignor
 from coterie_client.errors import ConfigurationError
 from coterie_client.wire import ConnectionLimits, Network, RetryOptions
 

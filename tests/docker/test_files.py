@@ -14,7 +14,7 @@ import yaml  # type: ignore[import-untyped]  # it comes with mkdocs, without typ
 
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
 from coterie_cli.serve import serve
-from coterie_server.settings import SETTINGS
+from coterie_server.config.settings import SETTINGS
 
 COMPOSE: Final = ("compose.yaml", "compose.test.yaml")
 CLIENT_PORT, HTTP_PORT = (address.rpartition(":")[2] for address in (BOOTSTRAP, HTTP))

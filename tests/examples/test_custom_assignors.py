@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from coterie_assignors import Cluster as Topics
+from coterie_assignors import MemberInfo, lead
 from coterie_client import Group
-from coterie_client.assignors import Cluster as Topics
-from coterie_client.assignors import MemberInfo, lead
 from coterie_protocol.consumer import flatten
 from coterie_testing.kit import Cluster
 from examples.custom_assignors import CanaryAssignor, LeastLagAssignor

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PARTS = ("protocol", "server", "client", "testing", "pipeline", "cli")
+PARTS = ("protocol", "assignors", "server", "client", "testing", "pipeline", "cli")
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -29,7 +29,7 @@ def test_package_is_typed(root: Path, part: str) -> None:
 
 
 def test_every_tool_knows_all_parts(root: Path) -> None:
-    """Packaging, types, lint and layers are configured for the same six parts."""
+    """Packaging, types, lint and layers are configured for the same parts."""
     tool = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     build = tool["hatch"]["build"]
     assert build["dev-mode-dirs"] == list(PARTS)

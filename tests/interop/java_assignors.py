@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from coterie_client.assignors import Cluster, MemberInfo
+from coterie_assignors import Cluster, MemberInfo
 from coterie_protocol.consumer import flatten
 
 __all__ = ["JAVA_ASSIGNORS", "java_question"]

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from bench.support.java_assignors import JavaAssignors
-from coterie_client.assignors import (
+from coterie_assignors import (
     Assignor,
     Cluster,
     CooperativeStickyAssignor,
@@ -23,7 +23,7 @@ from coterie_client.assignors import (
     lead,
 )
 from coterie_protocol.consumer import flatten, group_by_topic
-from tests.client.assignors.world import assert_fair, far, loads, member, moved
+from tests.assignors.world import assert_fair, far, loads, member, moved
 from tests.interop.java_assignors import JAVA_ASSIGNORS, java_question
 from tests.interop.java_tools import run_java_source
 

@@ -18,13 +18,12 @@ from coterie_client import checks, group
 from coterie_client.membership import offsets as commits
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupRecovered
-from coterie_server import clock
 from coterie_server.group import membership, recovery
 from coterie_server.http import hosts
 from coterie_server.journal import Recollection
 from coterie_server.net import connection, hanging_up
-from coterie_server.serving import leases, parked_fetches, shard, topics
-from coterie_server.store import _transaction, guard, schema, sqlite
+from coterie_server.serving import catalogue_shard, clock, leases, parked_fetches, shard
+from coterie_server.storage import _transaction, guard, schema, sqlite
 from coterie_server.topics import ends, fetch, to_stored
 from tests.support.planting import planting
 
@@ -69,7 +68,7 @@ async def shard_read_too_early(_: Any, served: Any) -> None:
     served._refuse_open()
 
 
-@_bug(topics.CatalogueShard, "_note", "tests/server/serving/test_topics.py")
+@_bug(catalogue_shard.CatalogueShard, "_note", "tests/server/serving/test_catalogue_shard.py")
 def change_told_too_early(_: Any, served: Any, answer: Any) -> None:
     """Groups and journal hear of a topic's change before it is durable."""
     served._tell(answer.changes)
@@ -77,18 +76,22 @@ def change_told_too_early(_: Any, served: Any, answer: Any) -> None:
         served._queue.put([to_stored(record) for record in answer.records])
 
 
-@_bug(topics.CatalogueShard, "_begin_deletion", "tests/server/serving/test_topics.py")
+@_bug(
+    catalogue_shard.CatalogueShard,
+    "_begin_deletion",
+    "tests/server/serving/test_catalogue_shard.py",
+)
 def deletion_answered_too_early(*_: Any) -> None:
     """A deletion is answered before the groups have forgotten the topic's offsets."""
 
 
-@_bug(topics, "_differences", "tests/server/serving/test_topics.py")
+@_bug(catalogue_shard, "_differences", "tests/server/serving/test_catalogue_shard.py")
 def catalogue_changes_unseen(*_: Any) -> list[Any]:
     """A catalogue that is read again with other topics tells nobody."""
     return []
 
 
-@_bug(shard.ServedShard, "fence", "tests/server/serving/test_topics.py")
+@_bug(shard.ServedShard, "fence", "tests/server/serving/test_catalogue_shard.py")
 def fence_passed_over(_: Any, served: Any) -> None:
     """A shard that another node has is read again and served."""
     served._end_life(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -107,7 +110,7 @@ def leases_counted_from_the_answer(extend: Any, trust: Any, _asked_s: float, ttl
     extend(trust, trust.now_s(), ttl_ms)
 
 
-@_bug(sqlite.SqliteStore, "reserve", "tests/server/store/test_contract.py")
+@_bug(sqlite.SqliteStore, "reserve", "tests/server/storage/test_contract.py")
 async def names_shared(*_: Any) -> None:
     """Two processes on one store go by one name."""
 
@@ -115,28 +118,28 @@ async def names_shared(*_: Any) -> None:
 # -- stores ----------------------------------------------------------------------------------------
 
 
-@_bug(schema, "_refuse_loss", "tests/server/store/test_damage.py")
+@_bug(schema, "_refuse_loss", "tests/server/storage/test_damage.py")
 def mark_ignored(*_: Any) -> None:
     """A store that is behind its mark is opened."""
 
 
-@_bug(guard.Guard, "wrote", "tests/server/store/test_damage.py")
+@_bug(guard.Guard, "wrote", "tests/server/storage/test_damage.py")
 def lost_file_written_to(_: Any, watching: Any) -> None:
     """A file that is gone goes on being written to."""
     watching._seen = watching._opened = watching._look()
 
 
-@_bug(guard.Guard, "_inspect", "tests/server/store/test_damage.py")
+@_bug(guard.Guard, "_inspect", "tests/server/storage/test_damage.py")
 def foreign_writes_ignored(*_: Any) -> None:
     """What another program writes into a store is not looked at."""
 
 
-@_bug(_transaction, "check_record", "tests/server/store/test_damage.py")
+@_bug(_transaction, "check_record", "tests/server/storage/test_damage.py")
 def checksums_ignored(*_: Any) -> None:
     """A record that is not what was written is read."""
 
 
-@_bug(Recollection, "find_loss", "tests/server/test_recall.py")
+@_bug(Recollection, "find_loss", "tests/server/journal/test_recall.py")
 def journal_ignored(*_: Any) -> None:
     """A store that knows less than the node's own journal is served."""
 
@@ -192,7 +195,7 @@ def fetch_waits_in_vain(*_: Any) -> bool:
     return True
 
 
-@_bug(hosts.Hosts, "knows", "tests/server/test_http.py")
+@_bug(hosts.Hosts, "knows", "tests/server/http/test_http.py")
 def rebound_name_let_through(*_: Any) -> bool:
     """Whatever name a page was asked by is taken for the node's own."""
     return True
@@ -216,7 +219,7 @@ def any_generation_is_heard(hear: Any, shard_: Any, message: Any, now_ms: int) -
     return hear(shard_, message, now_ms)
 
 
-@_bug(clock.Clock, "_set_date", "tests/server/test_clock.py")
+@_bug(clock.Clock, "_set_date", "tests/server/serving/test_clock.py")
 def date_never_set_again(_: Any, node_clock: Any, date_ms: int, wall_ms: int) -> None:
     """A node goes by the date at which it was started."""
     node_clock._date_ms, node_clock._wall_ms = date_ms, wall_ms

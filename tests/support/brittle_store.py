@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from coterie_server.store import MemoryStore
-from coterie_server.store.abc import Record
+from coterie_server.storage import MemoryStore
+from coterie_server.storage.abc import Record
 
 __all__ = ["BrittleStore"]
 

@@ -30,7 +30,6 @@ from coterie_protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from coterie_server.bounds import LimitHit
 from coterie_server.group import (
     END_OF_TIME_MS,
     Call,
@@ -44,6 +43,7 @@ from coterie_server.group import (
     from_stored,
     to_stored,
 )
+from coterie_server.limit_hit import LimitHit
 from tests.support.group_client import Client
 from tests.support.group_invariants import Ownership, check_all, check_owned, check_survived
 

@@ -177,7 +177,7 @@ def _check_no_deadline_leaks(world: World) -> None:
 
 def _check_store(world: World) -> None:
     """The store holds what a recovery would have to find: no row more, less or different."""
-    rows: list[StoredRow] = list(world.shard.graves.values())
+    rows: list[StoredRow] = list(world.shard.tombstones.values())
     if world.shard.floor != FloorRow():
         rows.append(world.shard.floor)
     for group in world.coordinator.groups.values():
@@ -188,13 +188,15 @@ def _check_store(world: World) -> None:
 
 def _check_generations(world: World) -> None:
     """A group's generation never goes back, and is never forgotten."""
-    present = {group_id: grave.generation for group_id, grave in world.shard.graves.items()}
+    present = {
+        group_id: tombstone.generation for group_id, tombstone in world.shard.tombstones.items()
+    }
     for group in world.coordinator.groups.values():
         assert group.id not in present
         present[group.id] = group.generation
     for group_id, before in world.generations.items():
         assert present.get(group_id, world.shard.floor.generation) >= before
-    assert len(world.shard.graves) <= world.config.max_graves
+    assert len(world.shard.tombstones) <= world.config.max_tombstones
     world.generations.update(present)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from coterie_client.assignors import Assignor, CooperativeStickyAssignor
+from coterie_assignors import Assignor, CooperativeStickyAssignor
 from coterie_client.membership import (
     Abandon,
     Action,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from coterie_client.assignors import Assignor, CooperativeStickyAssignor
+from coterie_assignors import Assignor, CooperativeStickyAssignor
 from coterie_client.membership import (
     Abandon,
     Action,

@@ -12,8 +12,8 @@ from typing import Final, Self
 
 from coterie_cli.demonstrating.side import PARTITIONS, TOPIC, Figures, Side
 from coterie_protocol.journal import Event, RebalanceCompleted
+from coterie_server.config.settings import Settings
 from coterie_server.server import Address, Server, ServerOptions
-from coterie_server.settings import Settings
 
 __all__ = ["Act", "Chapter", "Stage", "Told"]
 

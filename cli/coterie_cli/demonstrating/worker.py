@@ -12,10 +12,10 @@ import sys
 import threading
 from typing import Final
 
+from coterie_assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
 from coterie_cli.demonstrating.lines import Mark, Role, What, say, say_passed
 from coterie_cli.doing.quiet import quiet
 from coterie_client import Group, Partition
-from coterie_client.assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
 
 __all__ = ["main"]
 

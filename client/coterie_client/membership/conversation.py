@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeGuard, TypeVar
 
-from coterie_client.assignors import Assignor, Claim, MemberInfo, RebalanceProtocol
+from coterie_assignors import Assignor, Claim, MemberInfo, RebalanceProtocol
 from coterie_client.membership.actions import (
     Failure,
     FailureKind,

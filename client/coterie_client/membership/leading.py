@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie_client.assignors import Adjustment, Assignor, Cluster, MemberInfo, lead
+from coterie_assignors import Adjustment, Assignor, Cluster, MemberInfo, lead
 from coterie_client.membership.events import SubscriptionUnreadable
 from coterie_client.membership.post import Post
 from coterie_protocol.consumer import (

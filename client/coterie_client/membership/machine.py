@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
-from coterie_client.assignors import Assignor
+from coterie_assignors import Assignor
 from coterie_client.membership.actions import (
     Action,
     Failure,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from coterie_client.assignors.base import NO_GENERATION
+from coterie_assignors.base import NO_GENERATION
 from coterie_client.membership.actions import TopicPartition
 
 __all__ = ["CONVERSING", "NO_MEMBER_ID", "Identity", "Phase", "Standing"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from coterie_assignors.base import Assignor, Claim, Partitions, RebalanceProtocol
 from coterie_client import checks
-from coterie_client.assignors.base import Assignor, Claim, Partitions, RebalanceProtocol
 from coterie_client.errors import ConfigurationError
 from coterie_protocol.consumer import Subscription, encode_subscription
 from coterie_protocol.messages.join_group import JoinGroupRequestProtocol

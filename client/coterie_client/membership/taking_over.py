@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from coterie_client.assignors import Assignor
+from coterie_assignors import Assignor
 from coterie_client.membership.actions import TopicPartition
 from coterie_client.membership.events import AssignmentReceived
 from coterie_client.membership.ground import Ground

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from coterie_client.assignors.base import Cluster
+from coterie_assignors.base import Cluster
 from coterie_client.membership.actions import ANY, Failure, FailureKind, Lane
 from coterie_client.membership.events import RetryPlanned, TopicMissing, TopicsChanged
 from coterie_client.membership.ground import Ground

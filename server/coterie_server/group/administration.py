@@ -217,7 +217,7 @@ def _delete_one(turn: Turn, group_id: str) -> ErrorCode:
     if not group.is_in(GroupState.EMPTY):
         return ErrorCode.NON_EMPTY_GROUP
     turn.event(GroupDeleted(group=group_id, generation=group.generation, how="requested"))
-    turn.bury(group)
+    turn.delete(group)
     return ErrorCode.NONE
 
 

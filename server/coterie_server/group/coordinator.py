@@ -130,8 +130,8 @@ class Coordinator:
         shard = self._shard
         if group_id in shard.groups:
             return shard.groups[group_id].generation
-        grave = shard.graves.get(group_id)
-        return grave.generation if grave is not None else shard.floor.generation
+        tombstone = shard.tombstones.get(group_id)
+        return tombstone.generation if tombstone is not None else shard.floor.generation
 
     @property
     def forgot_at_ms(self) -> int:

@@ -280,7 +280,7 @@ def expire(turn: Turn, group: Group) -> None:
         turn.event(OffsetsExpired(group=group.id, partitions=by_topic(partitions)))
     if not group.offsets and group.is_in(GroupState.EMPTY) and not group.pending_joins:
         turn.event(GroupDeleted(group=group.id, generation=group.generation, how="expired"))
-        turn.bury(group)
+        turn.delete(group)
 
 
 def _has_expired(turn: Turn, group: Group, row: OffsetRow) -> bool:

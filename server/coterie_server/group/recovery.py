@@ -36,14 +36,14 @@ def recover(turn: Turn, rows: Iterable[StoredRow], generations_lost: int) -> Non
             shard.floor = row
             continue
         if isinstance(row, GroupRow) and row.state == GroupState.DEAD.value:
-            shard.graves[row.group_id] = row
+            shard.tombstones[row.group_id] = row
             continue
         group = shard.groups.get(row.group_id)
         if group is None:
             group = shard.groups[row.group_id] = Group(row.group_id)
         group.apply(row)
-    by_age = sorted(shard.graves.values(), key=lambda grave: grave.changed_at_ms)
-    shard.graves = {grave.group_id: grave for grave in by_age}
+    by_age = sorted(shard.tombstones.values(), key=lambda tombstone: tombstone.changed_at_ms)
+    shard.tombstones = {tombstone.group_id: tombstone for tombstone in by_age}
     if generations_lost:
         _skip_generations(turn, generations_lost)
     for group_id in list(shard.groups):
@@ -62,9 +62,9 @@ def _skip_generations(turn: Turn, lost: int) -> None:
     shard = turn.shard
     shard.floor = replace(shard.floor, generation=shard.floor.generation + lost)
     turn.record(shard.floor)
-    for name, grave in shard.graves.items():
-        shard.graves[name] = replace(grave, generation=grave.generation + lost)
-        turn.record(shard.graves[name])
+    for name, tombstone in shard.tombstones.items():
+        shard.tombstones[name] = replace(tombstone, generation=tombstone.generation + lost)
+        turn.record(shard.tombstones[name])
     for group_id in list(shard.groups):
         group = turn.group(group_id)
         if group is not None:

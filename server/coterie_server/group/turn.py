@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from coterie_server.bounds import LimitHit
 from coterie_server.group.commit_order import CommitOrder
 from coterie_server.group.deadlines import Deadlines
 from coterie_server.group.group import Group
 from coterie_server.group.member import Parked
 from coterie_server.group.records import FloorRow, Gone, GroupRow, OffsetRow, Record, Row
 from coterie_server.group.states import GroupState
+from coterie_server.limit_hit import LimitHit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ class Config:
     #: How many groups the node may hold, those of all shards together.
     max_groups: int = 100_000
     #: How many deleted groups the shard remembers by name.
-    max_graves: int = 10_000
+    max_tombstones: int = 10_000
     #: A new member may not know its id and can't send heartbeats; its parked join is given up
     #: after this long, or clients that time out and ask again would fill the group with ghosts.
     new_member_join_timeout_ms: int = 300_000
@@ -113,7 +113,7 @@ class Shard:
         self.date_of = date_of or (lambda now_ms: now_ms)
         #: Generations of deleted groups, so that their numbers are never used again; the oldest
         #: first.
-        self.graves: dict[str, GroupRow] = {}
+        self.tombstones: dict[str, GroupRow] = {}
         #: The generation after which groups begin that are not remembered.
         self.floor = FloorRow()
         self.deadlines = Deadlines()
@@ -169,15 +169,15 @@ class Turn:
         if self.shard.count_groups() >= self.config.max_groups:
             self.note_hit("max.groups", self.config.max_groups, shown(group_id))
             return None
-        grave = self.shard.graves.pop(group_id, None)
-        generation = grave.generation if grave else self.shard.floor.generation
+        tombstone = self.shard.tombstones.pop(group_id, None)
+        generation = tombstone.generation if tombstone else self.shard.floor.generation
         group = Group(group_id, generation=generation, date_ms=self.date_ms)
         self.shard.groups[group_id] = group
         unsaved = GroupRow(group_id=group_id, state="", generation=-1)
         self._touched[group_id] = (group, unsaved)
         return group
 
-    def bury(self, group: Group) -> None:
+    def delete(self, group: Group) -> None:
         """Delete an empty group with all that belongs to it, but for its generation."""
         row = group.enter(GroupState.DEAD, self.date_ms)
         for topic, partition in group.offsets:
@@ -187,18 +187,18 @@ class Turn:
         del self.shard.groups[group.id]
         self._touched.pop(group.id, None)
         if group.generation > self.shard.floor.generation:
-            grave = replace(row, protocol_type=None, protocol_name=None, cause="")
-            self.shard.graves[group.id] = grave
-            self.record(grave)
-            self._forget_graves()
+            tombstone = replace(row, protocol_type=None, protocol_name=None, cause="")
+            self.shard.tombstones[group.id] = tombstone
+            self.record(tombstone)
+            self._forget_tombstones()
         else:
             self.record(Gone(GroupRow, group.id))
 
-    def _forget_graves(self) -> None:
-        """Remember the oldest graves by one number for all, or there would be no end of them."""
+    def _forget_tombstones(self) -> None:
+        """Let one floor stand for the oldest tombstones, so that they do not pile up."""
         shard = self.shard
-        while len(shard.graves) > self.config.max_graves:
-            oldest = shard.graves.pop(next(iter(shard.graves)))
+        while len(shard.tombstones) > self.config.max_tombstones:
+            oldest = shard.tombstones.pop(next(iter(shard.tombstones)))
             self.record(Gone(GroupRow, oldest.group_id))
             if oldest.generation > shard.floor.generation:
                 shard.floor = replace(shard.floor, generation=oldest.generation)

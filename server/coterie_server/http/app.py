@@ -21,7 +21,7 @@ from coterie_server.history import History, Rebalance
 from coterie_server.http.hosts import Hosts
 from coterie_server.http.listing import PageQuery, QueryError, group_in_full, page_of_groups
 from coterie_server.http.views import NodeView
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 from coterie_server.metrics import Metrics
 
 __all__ = ["create_app"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, cast, final
 
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 
 __all__ = ["Guest", "Guests"]
 

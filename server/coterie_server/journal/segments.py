@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from coterie_protocol.journal_text import SEGMENT, segment_name
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 
 __all__ = ["FOR_EVER", "Segments", "find_segments", "last_numbers"]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from coterie_protocol.journal import Event, Line, OffsetsCommitted, write_line
 from coterie_server.journal.segments import Segments
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 
 __all__ = ["QUEUE_LINES", "JournalStats", "JournalWriter"]
 

@@ -28,7 +28,7 @@ from coterie_protocol.journal import (
     TopicChanged,
 )
 from coterie_server.history import History, Outcome, Rebalance
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 
 __all__ = ["LINES_PER_WINDOW", "WINDOW_MS", "RebalanceLog"]
 

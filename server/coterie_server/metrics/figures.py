@@ -26,14 +26,14 @@ from coterie_protocol.journal import (
 )
 from coterie_server.history import History, Outcome, Rebalance
 from coterie_server.metrics.census import Census
-from coterie_server.metrics.gauges import gauges
-from coterie_server.metrics.tally import (
+from coterie_server.metrics.fast import (
     LATENCY_BOUNDS_S,
     REBALANCE_BOUNDS_S,
     Distribution,
     counter,
     histogram,
 )
+from coterie_server.metrics.gauges import gauges
 
 __all__ = ["Metrics"]
 

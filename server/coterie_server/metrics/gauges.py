@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from coterie_server.journal import JournalStats
 from coterie_server.metrics.census import Census, GroupCount
-from coterie_server.metrics.tally import counter
+from coterie_server.metrics.fast import counter
 from coterie_server.net.stats import NetStats
 
 __all__ = ["gauges"]

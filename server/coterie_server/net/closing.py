@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coterie_protocol import ProtocolError, Request, UnsupportedRequest
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 from coterie_server.net.stats import CloseReason
 
 __all__ = ["log_unencodable", "reason_of"]

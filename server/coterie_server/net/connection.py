@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Final, cast, final
 
 from coterie_protocol import FrameReader, ProtocolError, Request, UnsupportedRequest, decode_request
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import kafka_host, printable
 from coterie_server.net.closing import log_unencodable, reason_of
 from coterie_server.net.exchange import Exchange, Turn, take_ready

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from coterie_protocol import ApiKey
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import printable
 from coterie_server.net.connection import Connection
 from coterie_server.net.exchange import Handler, OnReply

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from coterie_protocol import ApiKey
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.hanging_up import has_hung_up
 from coterie_server.net.limits import Limits

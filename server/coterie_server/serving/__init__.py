@@ -1,10 +1,10 @@
 """Shards being served: leases, lives, and queues of what is durable before anybody hears of it."""
 
-from coterie_server.serving.groups import GroupShard
+from coterie_server.serving.catalogue_shard import CATALOGUE_SHARD, CatalogueShard, TopicCounts
+from coterie_server.serving.durable_queue import DurableQueue, Meter
+from coterie_server.serving.group_shard import GroupShard
 from coterie_server.serving.leases import LeaseKeeper, ShardsTakenError, Terms, Trust
-from coterie_server.serving.queue import DurableQueue, Meter
 from coterie_server.serving.shard import ServedShard, Surroundings
-from coterie_server.serving.topics import CATALOGUE_SHARD, CatalogueShard, TopicCounts
 
 __all__ = [
     "CATALOGUE_SHARD",

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_protocol.exceptions import CoterieError
-from coterie_server.logger import get_logger
+from coterie_server.log.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from coterie_server.store import Lease, Store
+    from coterie_server.storage import Lease, Store
 
 __all__ = ["LeaseKeeper", "ShardsTakenError", "Tenant", "Terms", "Trust"]
 

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import CoterieError
-from coterie_server.limit_log import LimitLog
-from coterie_server.logger import get_logger
+from coterie_server.log.limits import LimitLog
+from coterie_server.log.logger import get_logger
+from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.leases import Trust
-from coterie_server.serving.queue import DurableQueue
-from coterie_server.store import FencedError
+from coterie_server.storage import FencedError
 from coterie_server.topics import PartitionEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie_server.clock import Clock
-    from coterie_server.serving.queue import Meter
-    from coterie_server.store import KeptRecord, Lease, Store
+    from coterie_server.serving.clock import Clock
+    from coterie_server.serving.durable_queue import Meter
+    from coterie_server.storage import KeptRecord, Lease, Store
 
 __all__ = ["ServedShard", "Surroundings"]
 

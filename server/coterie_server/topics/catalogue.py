@@ -28,8 +28,8 @@ from coterie_server.topics.fetch import fetch
 from coterie_server.topics.list_offsets import list_offsets
 from coterie_server.topics.metadata import metadata
 from coterie_server.topics.produce import produce
-from coterie_server.topics.shelf import Seats, Shelf
 from coterie_server.topics.space import Space
+from coterie_server.topics.topic_table import Seats, TopicTable
 from coterie_server.topics.turn import Answer, TopicConfig, TopicIds, Turn
 
 if TYPE_CHECKING:
@@ -69,24 +69,24 @@ class Catalogue:
         self._config = config
         self._ids = ids
         self._ends = ends or PartitionEnds()
-        self._shelf = Shelf()
+        self._table = TopicTable()
         self._seats = Seats(config.node_id)
 
     @property
     def counts(self) -> Mapping[str, int]:
         """How many partitions each topic has; always the same mapping, kept up to date."""
-        return self._shelf.counts
+        return self._table.counts
 
     @property
     def topics(self) -> Mapping[str, TopicRow]:
         """The topics by name, for whoever shows them; not to be changed."""
-        return self._shelf.rows
+        return self._table.rows
 
     def recover(self, rows: Iterable[TopicRow]) -> None:
         """Forget everything and take up where the stored rows leave off."""
-        self._shelf.clear()
+        self._table.clear()
         for row in rows:
-            self._shelf.apply(row)
+            self._table.apply(row)
 
     def handle(self, message: Any, version: int, now_ms: int) -> Answer:  # noqa: ANN401  # any request
         """Take a request; all that comes of it is in the answer."""
@@ -100,7 +100,7 @@ class Catalogue:
         could not be told that it is gone, and its offsets would be orphans.
         """
         turn = self._turn(0, now_ms)
-        current = self._shelf.counts.get(name)
+        current = self._table.counts.get(name)
         if partitions != current:
             self._check(turn, name, partitions, current)
             if current is None:
@@ -110,12 +110,12 @@ class Catalogue:
         return turn.answer()
 
     def _turn(self, version: int, now_ms: int) -> Turn:
-        return Turn(self._config, self._ids, self._shelf, self._seats, self._ends, version, now_ms)
+        return Turn(self._config, self._ids, self._table, self._seats, self._ends, version, now_ms)
 
     def _check(self, turn: Turn, name: str, partitions: int, current: int | None) -> None:
         if current is None and name == CLUSTER_METADATA:
             raise TopicRefusal("invalid_name", f"A topic can't be called {CLUSTER_METADATA}.")
-        problem = check_new_name(self._shelf, name) if current is None else None
+        problem = check_new_name(self._table, name) if current is None else None
         if problem is not None:
             raise TopicRefusal("invalid_name", str(problem.text))
         if partitions < 1:

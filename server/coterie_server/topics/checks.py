@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.topics.shelf import LEADER_EPOCH
+from coterie_server.topics.topic_table import LEADER_EPOCH
 
 if TYPE_CHECKING:
-    from coterie_server.topics.shelf import Shelf
+    from coterie_server.topics.topic_table import TopicTable
     from coterie_server.topics.turn import TopicConfig
 
 __all__ = [
@@ -80,11 +80,11 @@ def check_name(name: str) -> Problem | None:
     return Problem(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
-def check_new_name(shelf: Shelf, name: str) -> Problem | None:
+def check_new_name(table: TopicTable, name: str) -> Problem | None:
     """Whether a new topic can have a name, next to the topics that there are."""
-    if name in shelf.rows:
+    if name in table.rows:
         return Problem(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = shelf.lookalike_of(name)
+    other = table.lookalike_of(name)
     if other is not None:
         text = f"Topic '{name}' collides with existing topic: {other}"
         return Problem(ErrorCode.INVALID_TOPIC_EXCEPTION, text)

@@ -38,14 +38,14 @@ def create_partitions(turn: Turn, message: CreatePartitionsRequest) -> CreatePar
 
 
 def _increase(turn: Turn, topic: CreatePartitionsTopic) -> int:
-    current = turn.shelf.counts.get(topic.name)
+    current = turn.table.counts.get(topic.name)
     return 0 if current is None else max(topic.count - current, 0)
 
 
 def _grow(
     turn: Turn, space: Space, topic: CreatePartitionsTopic, *, validate_only: bool
 ) -> CreatePartitionsTopicResult:
-    before = turn.shelf.counts.get(topic.name, 0)
+    before = turn.table.counts.get(topic.name, 0)
     problem = _check(turn, topic) or space.take(topic.name, topic.count, before)
     if problem is None and not validate_only:
         turn.grow(topic.name, topic.count)
@@ -66,7 +66,7 @@ def _result(name: str, problem: Problem | None) -> CreatePartitionsTopicResult:
 
 
 def _check(turn: Turn, topic: CreatePartitionsTopic) -> Problem | None:
-    current = turn.shelf.counts.get(topic.name)
+    current = turn.table.counts.get(topic.name)
     if current is None:
         return Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return _check_count(topic, current) or _check_assignments(turn, topic, topic.count - current)

@@ -107,7 +107,7 @@ def _count(turn: Turn, topic: CreatableTopic) -> int:
 
 def _check(turn: Turn, topic: CreatableTopic) -> Problem | None:
     return (
-        check_new_name(turn.shelf, topic.name)
+        check_new_name(turn.table, topic.name)
         or _check_settings(topic)
         or (_check_assignments(turn, topic) if topic.assignments else _check_numbers(topic))
     )

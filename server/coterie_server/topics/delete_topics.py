@@ -84,7 +84,7 @@ def _find_names(
     turn: Turn, names: Counter[str], doomed: dict[str, TopicRow]
 ) -> Iterator[DeletableTopicResult]:
     for name, times in names.items():
-        row = turn.shelf.rows.get(name)
+        row = turn.table.rows.get(name)
         if times > 1:
             yield _result(name, NIL_UUID, DUPLICATE_NAME)
         elif row is None:
@@ -97,7 +97,7 @@ def _find_ids(
     turn: Turn, ids: Counter[uuid.UUID], doomed: dict[str, TopicRow]
 ) -> Iterator[DeletableTopicResult]:
     for topic_id, times in ids.items():
-        row = turn.shelf.by_id(topic_id)
+        row = turn.table.by_id(topic_id)
         if times > 1:
             yield _result(None, topic_id, _DUPLICATE_ID)
         elif row is None:

@@ -105,7 +105,7 @@ def _topic(turn: Turn, asked: FetchTopic, isolation_level: int) -> FetchableTopi
     """The answer for a topic; it has the name as well where only the id is sent."""
     name = asked.topic
     if turn.version >= _BY_ID_FROM:
-        row = turn.shelf.by_id(asked.topic_id)
+        row = turn.table.by_id(asked.topic_id)
         name = _UNKNOWN if row is None else row.name
     return FetchableTopicResponse(
         topic=name,
@@ -143,6 +143,6 @@ def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int
 def _check(turn: Turn, topic: str, partition: FetchPartition) -> ErrorCode | None:
     if topic == _UNKNOWN and turn.version >= _BY_ID_FROM:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    if not turn.shelf.has_partition(topic, partition.partition):
+    if not turn.table.has_partition(topic, partition.partition):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return check_epoch(partition.current_leader_epoch)

@@ -16,7 +16,7 @@ from coterie_protocol.messages import (
     ListOffsetsTopicResponse,
 )
 from coterie_server.topics.checks import check_epoch
-from coterie_server.topics.shelf import LEADER_EPOCH
+from coterie_server.topics.topic_table import LEADER_EPOCH
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import ListOffsetsPartition, ListOffsetsRequest
@@ -91,6 +91,6 @@ def _check(
     timestamp = partition.timestamp
     if timestamp < 0 and turn.version < _KNOWN_FROM.get(timestamp, turn.version + 1):
         return ErrorCode.UNSUPPORTED_VERSION
-    if not turn.shelf.has_partition(topic, partition.partition_index):
+    if not turn.table.has_partition(topic, partition.partition_index):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return check_epoch(partition.current_leader_epoch)

@@ -79,7 +79,7 @@ def _topics(
     turn: Turn, asked: tuple[MetadataRequestTopic, ...] | None, message: MetadataRequest
 ) -> Iterable[MetadataResponseTopic]:
     if asked is None:
-        return [_told(turn, row) for row in turn.shelf.rows.values()]
+        return [_told(turn, row) for row in turn.table.rows.values()]
     if any(topic.topic_id != NIL_UUID for topic in asked):
         return _by_id(turn, asked)
     names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
@@ -134,7 +134,7 @@ def _by_id(turn: Turn, asked: tuple[MetadataRequestTopic, ...]) -> Iterator[Meta
     for topic_id in dict.fromkeys(topic.topic_id for topic in asked):
         if topic_id == NIL_UUID:
             continue
-        row = turn.shelf.by_id(topic_id)
+        row = turn.table.by_id(topic_id)
         if row is not None:
             yield _told(turn, row)
         else:
@@ -150,7 +150,7 @@ def _by_id(turn: Turn, asked: tuple[MetadataRequestTopic, ...]) -> Iterator[Meta
 def _by_name(
     turn: Turn, names: Collection[str], *, may_create: bool
 ) -> Iterator[MetadataResponseTopic]:
-    missing = [name for name in names if name not in turn.shelf.rows]
+    missing = [name for name in names if name not in turn.table.rows]
     if may_create and turn.config.auto_create:
         problems = _create(turn, missing)
     else:
@@ -164,7 +164,7 @@ def _by_name(
                 partitions=(),
             )
         else:
-            yield _told(turn, turn.shelf.rows[name])
+            yield _told(turn, turn.table.rows[name])
 
 
 def _create(turn: Turn, missing: list[str]) -> dict[str, Problem]:
@@ -187,4 +187,4 @@ def _create(turn: Turn, missing: list[str]) -> dict[str, Problem]:
 
 
 def _check_creation(turn: Turn, name: str) -> Problem | None:
-    return _UNKNOWN if name == CLUSTER_METADATA else check_new_name(turn.shelf, name)
+    return _UNKNOWN if name == CLUSTER_METADATA else check_new_name(turn.table, name)

@@ -20,8 +20,8 @@ class Space:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._topics = len(turn.shelf.rows)
-        self._partitions = turn.shelf.partitions
+        self._topics = len(turn.table.rows)
+        self._partitions = turn.table.partitions
 
     def take(self, name: str, partitions: int, before: int = 0) -> Problem | None:
         """Take places for a topic that had so many partitions before, or say why there are none."""

@@ -10,10 +10,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from coterie_server.bounds import LimitHit
+from coterie_server.limit_hit import LimitHit
 from coterie_server.topics.ends import PartitionEnds
 from coterie_server.topics.records import Gone, Record, TopicRow
-from coterie_server.topics.shelf import Seats, Shelf
+from coterie_server.topics.topic_table import Seats, TopicTable
 
 __all__ = ["Answer", "Change", "TopicConfig", "TopicIds", "Turn"]
 
@@ -88,7 +88,7 @@ class Turn:
         "now_ms",
         "records",
         "seats",
-        "shelf",
+        "table",
         "version",
         "wait_ms",
     )
@@ -97,7 +97,7 @@ class Turn:
         self,
         config: TopicConfig,
         ids: TopicIds,
-        shelf: Shelf,
+        table: TopicTable,
         seats: Seats,
         ends: PartitionEnds,
         version: int,
@@ -105,7 +105,7 @@ class Turn:
     ) -> None:
         self.config = config
         self.ids = ids
-        self.shelf = shelf
+        self.table = table
         self.seats = seats
         self.ends = ends
         self.version = version
@@ -130,7 +130,7 @@ class Turn:
 
     def grow(self, name: str, partitions: int) -> None:
         """Give a topic more partitions."""
-        before = self.shelf.rows[name]
+        before = self.table.rows[name]
         row = TopicRow(
             name=name,
             topic_id=before.topic_id,
@@ -142,14 +142,14 @@ class Turn:
 
     def delete(self, name: str) -> None:
         """Take a topic away."""
-        self._save(Gone(name), Change(name, "deleted", self.shelf.counts[name], 0))
+        self._save(Gone(name), Change(name, "deleted", self.table.counts[name], 0))
 
     def note_hit(self, setting: str, limit: int, name: str) -> None:
         """Note which limit kept a topic from being made or from growing."""
         self.hits.append(LimitHit(setting, limit, f"topic {name[:_SHOWN_MAX]}"))
 
     def _save(self, record: Record, change: Change) -> None:
-        self.shelf.apply(record)
+        self.table.apply(record)
         self.records.append(record)
         self.changes.append(change)
 

@@ -12,7 +12,7 @@ from coterie_client.group import default_sources
 from coterie_client.membership import Sources
 from coterie_client.wire import default_dial
 from coterie_protocol.journal import Event, Line
-from coterie_server.settings import Settings
+from coterie_server.config.settings import Settings
 from coterie_testing.kit.faults import Faults
 from coterie_testing.sim.coordinator import ADDRESS, Coordinator
 from coterie_testing.virtual import Disk, Network, Process, World

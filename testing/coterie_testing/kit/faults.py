@@ -9,8 +9,8 @@ from typing import Any
 
 from coterie_protocol import ApiKey
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.failures import failure
 from coterie_server.net import Exchange
+from coterie_server.serving.failures import failure
 
 __all__ = ["Fault", "Faults"]
 

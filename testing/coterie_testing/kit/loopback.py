@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from coterie_protocol.journal import Event
+from coterie_server.config.settings import Settings
 from coterie_server.group import Group
 from coterie_server.server import Address, Server, ServerOptions
-from coterie_server.settings import Settings
 from coterie_testing.kit.faults import Faults
 
 __all__ = ["LoopbackCoordinator"]

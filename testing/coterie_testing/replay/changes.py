@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from coterie_client.assignors import (
+from coterie_assignors import (
     Assignor,
     CooperativeStickyAssignor,
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
 )
-from coterie_server.settings import SETTINGS, Setting, SettingsError
+from coterie_server.config.settings import SETTINGS, Setting, SettingsError
 
 __all__ = ["ASSIGNORS", "Changes"]
 

@@ -34,7 +34,7 @@ from coterie_protocol.journal import (
     RebalanceStarted,
     TopicChanged,
 )
-from coterie_server.settings import SETTINGS, Settings
+from coterie_server.config.settings import SETTINGS, Settings
 from coterie_testing.replay.completing import SESSION_MS, complete
 from coterie_testing.replay.play import Life, Play, Silence, Stall, Subscription
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
 
-from coterie_client.assignors import Assignor
+from coterie_assignors import Assignor
 from coterie_protocol import ApiKey
 from coterie_server.net import Exchange
 from coterie_testing.replay.book import WorkBook

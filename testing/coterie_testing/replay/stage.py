@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from coterie_client.admin import Admin
 from coterie_protocol.exceptions import CoterieError
-from coterie_server.settings import Settings
+from coterie_server.config.settings import Settings
 from coterie_testing.replay.book import WorkBook
 from coterie_testing.replay.changes import Changes
 from coterie_testing.replay.completing import HEARTBEAT_MS

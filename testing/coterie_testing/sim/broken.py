@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from coterie_client.assignors import (
+from coterie_assignors import (
     Claim,
     MemberInfo,
     RebalanceProtocol,

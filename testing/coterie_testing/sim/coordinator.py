@@ -10,12 +10,12 @@ from coterie_client.membership import NodeAddress
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import Event, Line, read_line, write_line
 from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
-from coterie_server.assembly import catalogue_config, connection_limits, group_config
-from coterie_server.clock import Clock
+from coterie_server.config.assembly import catalogue_config, connection_limits, group_config
+from coterie_server.config.settings import Settings
 from coterie_server.net import Connection, Exchange, Registry
-from coterie_server.node import Node, NodeOptions
-from coterie_server.settings import Settings
-from coterie_server.store import StoreError
+from coterie_server.serving.clock import Clock
+from coterie_server.serving.node import Node, NodeOptions
+from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue
 from coterie_testing.sim.wire import Wire
 from coterie_testing.virtual import Disk, DiskStore, Network, Process, World

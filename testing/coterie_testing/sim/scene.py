@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from coterie_client.assignors import (
+from coterie_assignors import (
     Assignor,
     CooperativeStickyAssignor,
     RangeAssignor,
@@ -16,8 +16,8 @@ from coterie_client.assignors import (
 from coterie_client.membership.events import Event as ClientEvent
 from coterie_protocol.errors import FencedInstanceIdError
 from coterie_protocol.journal import Event, PhaseJoined
+from coterie_server.config.settings import Settings
 from coterie_server.group import GroupState
-from coterie_server.settings import Settings
 from coterie_testing.sim.broken import BrokenAssignor
 from coterie_testing.sim.coordinator import Coordinator
 from coterie_testing.sim.deeds import Deeds

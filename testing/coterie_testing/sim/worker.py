@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from coterie_assignors import Assignor
 from coterie_client import Group, Partition, Release, Restart
-from coterie_client.assignors import Assignor
 from coterie_client.membership import Sources
 from coterie_client.membership.events import Event
 from coterie_protocol.exceptions import CoterieError

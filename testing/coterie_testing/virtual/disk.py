@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coterie_protocol.exceptions import CoterieError
-from coterie_server.store import KeptRecord, Lease, MemoryStore, Record, StoreError
+from coterie_server.storage import KeptRecord, Lease, MemoryStore, Record, StoreError
 from coterie_testing.virtual.process import Process
 from coterie_testing.virtual.world import World
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
+from coterie_server.config.settings import Settings
 from coterie_server.server import Address, Server, ServerOptions
-from coterie_server.settings import Settings
 from tests.client.admin.contract import AdminContract
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie_client import Event, Group, Partition, PartitionLostError, Work
+from coterie_server.config.settings import Settings
 from coterie_server.server import Address, Server, ServerOptions
-from coterie_server.settings import Settings
 
 __all__ = ["GROUP", "TOPIC", "Diary", "Entry", "Member", "World", "server_options", "world"]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from coterie_client.assignors import (
+from coterie_assignors import (
     Assignor,
     Cluster,
     CooperativeStickyAssignor,

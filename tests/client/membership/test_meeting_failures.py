@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from coterie_client.assignors import (
+from coterie_assignors import (
     Cluster,
     CooperativeStickyAssignor,
     MemberInfo,

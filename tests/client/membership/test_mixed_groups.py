@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coterie_client.assignors import (
+from coterie_assignors import (
     Assignor,
     CooperativeStickyAssignor,
     RangeAssignor,

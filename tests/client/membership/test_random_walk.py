@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie_client.assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
+from coterie_assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
 from coterie_client.membership import Committed, Lane, Send
 from tests.support.membership_world import Meeting, Worker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coterie_client.assignors import Cluster, CooperativeStickyAssignor, MemberInfo, Partitions
+from coterie_assignors import Cluster, CooperativeStickyAssignor, MemberInfo, Partitions
 from coterie_client.membership.events import RetryPlanned, TopicMissing, TopicsChanged
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (

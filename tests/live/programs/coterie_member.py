@@ -30,13 +30,13 @@ from typing import Any, Final
 
 import structlog
 
-from coterie_client import Group, Partition
-from coterie_client.assignors import (
+from coterie_assignors import (
     Assignor,
     CooperativeStickyAssignor,
     RangeAssignor,
     RoundRobinAssignor,
 )
+from coterie_client import Group, Partition
 from coterie_client.events import Event, LeaderDecided, PartitionsLost, RevocationStarted
 from tests.live.programs.lines import Options, say
 

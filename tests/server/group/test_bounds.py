@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.bounds import LimitHit
 from coterie_server.group import GroupState
 from coterie_server.group.records import FloorRow, GroupRow
+from coterie_server.limit_hit import LimitHit
 from tests.support.group_harness import Client, World
 
 OK = ErrorCode.NONE
@@ -137,17 +137,17 @@ def generation_of(world: World, group: str) -> int:
 
 def test_generations_are_remembered_up_to_a_limit() -> None:
     """The group that went first is forgotten by name; the others go on where they were."""
-    world = World(max_graves=2)
+    world = World(max_tombstones=2)
     for group, generations in (("a", 5), ("b", 3), ("c", 9)):
         used(world, group, generations)
         world.sleep(1)
-    assert list(world.shard.graves) == ["b", "c"]
+    assert list(world.shard.tombstones) == ["b", "c"]
     assert generation_of(world, "c") == 10
 
 
 def test_forgotten_groups_go_on_above_what_they_had() -> None:
     """No generation is used again: whoever is not remembered by name begins above all of them."""
-    world = World(max_graves=1)
+    world = World(max_tombstones=1)
     used(world, "a", 5)
     used(world, "b", 3)
     assert generation_of(world, "a") == 6
@@ -157,7 +157,7 @@ def test_forgotten_groups_go_on_above_what_they_had() -> None:
 
 def test_what_was_forgotten_survives_a_crash() -> None:
     """The lowest generation to begin with is stored, and who is to be forgotten next is known."""
-    world = World(max_graves=2)
+    world = World(max_tombstones=2)
     for group in "zyx":
         used(world, group, 4)
         world.sleep(1)
@@ -165,16 +165,16 @@ def test_what_was_forgotten_survives_a_crash() -> None:
     assert [floor.generation for floor in floors] == [4]
     world.crash()
     used(world, "a", 7)
-    assert list(world.shard.graves) == ["x", "a"]
+    assert list(world.shard.tombstones) == ["x", "a"]
     assert generation_of(world, "z") == 5
 
 
 def test_group_that_came_to_nothing_leaves_nothing() -> None:
     """A group that had no generation of its own need not be remembered."""
-    world = World(max_graves=1)
+    world = World(max_tombstones=1)
     used(world, "a", 5)
     used(world, "b", 3)
     world.commit(HERE, group_id="c")
     world.delete("c")
-    assert list(world.shard.graves) == ["b"]
+    assert list(world.shard.tombstones) == ["b"]
     assert [row.group_id for row in world.rows if isinstance(row, GroupRow)] == ["b"]

@@ -159,10 +159,10 @@ def test_count_is_stored() -> None:
     assert tokens == sorted(set(tokens))
 
 
-@pytest.mark.parametrize("graves", [0, 10])
-def test_group_made_anew_has_higher_ones(graves: int) -> None:
+@pytest.mark.parametrize("tombstones", [0, 10])
+def test_group_made_anew_has_higher_ones(tombstones: int) -> None:
     """Also where deleted groups are remembered by one number for all."""
-    world = World(max_graves=graves)
+    world = World(max_tombstones=tombstones)
     _, client = pair(world)
     for _ in range(3):
         client = client.restarted()

@@ -61,7 +61,7 @@ class AnyWorld(RuleBasedStateMachine):
             initial_rebalance_delay_ms=delay_ms,
             new_member_join_timeout_ms=30_000,
             max_pending_members=4,
-            max_graves=1,
+            max_tombstones=1,
             offsets_retention_ms=90_000,
             offsets_check_interval_ms=20_000,
         )

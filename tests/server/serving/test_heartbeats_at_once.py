@@ -12,12 +12,12 @@ import pytest_asyncio
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, MemberFenced, MemberGone
-from coterie_server.clock import Clock
+from coterie_server.config.ids import RandomIds
 from coterie_server.group import Call, Config, Coordinator
-from coterie_server.ids import RandomIds
 from coterie_server.serving import GroupShard, Surroundings
-from coterie_server.store import MemoryStore
-from coterie_server.store.abc import Record
+from coterie_server.serving.clock import Clock
+from coterie_server.storage import MemoryStore
+from coterie_server.storage.abc import Record
 from tests.support.tickets import Ticket
 
 pytestmark = pytest.mark.asyncio

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from coterie_server.serving import LeaseKeeper, ShardsTakenError, Terms, Trust
 from coterie_server.serving import leases as leases_module
-from coterie_server.store import Lease, MemoryStore, StoreError
+from coterie_server.storage import Lease, MemoryStore, StoreError
 
 pytestmark = pytest.mark.asyncio
 

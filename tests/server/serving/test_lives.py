@@ -12,13 +12,13 @@ import pytest_asyncio
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event
-from coterie_server.clock import Clock
+from coterie_server.config.ids import RandomIds
 from coterie_server.group import Call, Config, Coordinator
-from coterie_server.ids import RandomIds
 from coterie_server.serving import GroupShard, Surroundings, Trust
 from coterie_server.serving import shard as shard_module
-from coterie_server.store import Lease, MemoryStore
-from coterie_server.store.abc import KeptRecord, Record
+from coterie_server.serving.clock import Clock
+from coterie_server.storage import Lease, MemoryStore
+from coterie_server.storage.abc import KeptRecord, Record
 from tests.support.tickets import Ticket
 
 pytestmark = pytest.mark.asyncio
@@ -184,7 +184,7 @@ async def test_records_that_can_not_be_written_down_are_a_bug_as_well(
     """Memory is ahead of the store then, so the shard is read again."""
     assert error_of(await bench.commit(1)) == ErrorCode.NONE
     with monkeypatch.context() as patch:
-        patch.setattr("coterie_server.packing.Packing.pack", stumble)
+        patch.setattr("coterie_server.storage.offset_bundles.OffsetBundles.pack", stumble)
         assert error_of(await bench.commit(2)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     await turns()
     assert stored(bench.shard) == {0: 1}

@@ -20,9 +20,9 @@ from coterie_protocol.messages import (
 )
 from coterie_server.net import Exchange
 from coterie_server.net.exchange import OnReply
-from coterie_server.node import Node
 from coterie_server.server import Address, Server, ServerOptions
 from coterie_server.server import _Door as Door
+from coterie_server.serving.node import Node
 from coterie_server.serving.parked_fetches import ParkedFetches
 from tests.server.net.doubles import Parking, Room, heartbeat, until
 

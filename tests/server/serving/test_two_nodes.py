@@ -20,14 +20,14 @@ import structlog.testing
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.assembly import catalogue_config, group_config
-from coterie_server.clock import Clock
-from coterie_server.ids import RandomIds
+from coterie_server.config.assembly import catalogue_config, group_config
+from coterie_server.config.ids import RandomIds
+from coterie_server.config.settings import Settings
 from coterie_server.net import Exchange
-from coterie_server.node import Node, NodeOptions
 from coterie_server.serving import ShardsTakenError
-from coterie_server.settings import Settings
-from coterie_server.store import StoreError
+from coterie_server.serving.clock import Clock
+from coterie_server.serving.node import Node, NodeOptions
+from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue
 from coterie_testing.virtual import Disk, Process, World
 from coterie_testing.virtual.disk import DiskOptions, DiskStore

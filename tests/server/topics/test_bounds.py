@@ -14,7 +14,7 @@ from coterie_protocol.messages import (
     MetadataRequest,
     MetadataRequestTopic,
 )
-from coterie_server.bounds import LimitHit
+from coterie_server.limit_hit import LimitHit
 from coterie_server.topics import TopicRefusal
 from tests.server.topics.room import Room, new_topic
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
-from coterie_client.assignors import Claim, cooperative
+from coterie_assignors import Claim, cooperative
 from coterie_client.desk import Desk
 from coterie_client.membership import conversation, holdings
 from coterie_client.membership.actions import Committed
@@ -22,8 +22,6 @@ from coterie_client.membership.holdings import Holdings
 from coterie_client.membership.offsets import Commits
 from coterie_client.work.crew import Crew
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server import clock, packing
-from coterie_server.clock import Clock
 from coterie_server.group import (
     checks,
     joining,
@@ -39,7 +37,9 @@ from coterie_server.group.group import Group
 from coterie_server.group.records import GroupRow, MemberRow
 from coterie_server.group.states import GroupState
 from coterie_server.group.turn import Turn
-from coterie_server.serving import DurableQueue
+from coterie_server.serving import DurableQueue, clock
+from coterie_server.serving.clock import Clock
+from coterie_server.storage import offset_bundles
 from tests.support.planting import planting
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -106,7 +106,7 @@ def busy_disk_loses(put: Any, queue: DurableQueue, records: Iterable[Any]) -> No
     put(queue, records if queue._writer is None else ())
 
 
-@_mutant(packing, "_read", "restarts")
+@_mutant(offset_bundles, "_read", "restarts")
 def recovery_drops_an_offset(read: Any, value: bytes) -> Any:
     """After a restart the first offset of each bundle is missing."""
     return read(value)[1:]

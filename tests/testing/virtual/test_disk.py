@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from coterie_server.store import KeptRecord, Lease, StoreError
+from coterie_server.storage import KeptRecord, Lease, StoreError
 from coterie_testing.virtual import Disk, DiskStore, Process, World
 from coterie_testing.virtual.disk import DiskOptions
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from coterie_testing.virtual import Disk, DiskStore, Process, World
-from tests.server.store import test_contract as contract
+from tests.server.storage import test_contract as contract
 
 #: The contract's tests that say what they need by these names.
 _FIXTURES: Final = frozenset({"store", "other", "another", "count"})

@@ -1,0 +1,121 @@
+"""Durable before anybody hears of it: what a shard stores, and what waits until it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from coterie_server.storage import Lease, Store
+
+__all__ = ["DurableQueue", "Meter"]
+
+
+class Meter(Protocol):
+    """Whoever counts what the store does."""
+
+    def store_appended(self, records: int, seconds: float) -> None:
+        """Records became durable, so long after they were handed over."""
+        ...
+
+    def store_failed(self) -> None:
+        """Records could not be stored."""
+        ...
+
+
+class DurableQueue:
+    """Appends records of one shard in order, and runs actions once all before them are durable.
+
+    While one append is under way the next one gathers, so that a slow disk makes appends larger
+    and not more numerous.  An action with nothing before it runs at once.  After a failure, or
+    once `end` was called, nothing more is appended and nothing that waited runs any more;
+    `on_failure` is told of a failure, once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        lease: Lease,
+        on_failure: Callable[[Exception], None],
+        meter: Meter | None = None,
+    ) -> None:
+        self._store = store
+        self._shard = lease.shard
+        self._epoch = lease.epoch
+        self._meter = meter
+        self._on_failure = on_failure
+        self._batch: list[tuple[bytes, bytes | None]] = []
+        #: Appends handed in, and how many of them are durable.
+        self._handed_in = 0
+        self._durable = 0
+        self._waiting: deque[tuple[int, Callable[..., None], tuple[object, ...]]] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._has_ended = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything handed in is durable."""
+        return self._durable == self._handed_in
+
+    def put(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Hand in records."""
+        if self._has_ended:
+            return
+        self._batch.extend(records)
+        self._handed_in += 1
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+
+    def when_durable(self, action: Callable[..., None], *arguments: object) -> None:
+        """Run an action as soon as all that was handed in before is durable."""
+        if self._has_ended:
+            return
+        if self._durable == self._handed_in:
+            action(*arguments)
+        else:
+            self._waiting.append((self._handed_in, action, arguments))
+
+    async def settle(self) -> None:
+        """Wait until no append is under way: all that was handed in is durable, or has failed."""
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
+
+    def end(self) -> None:
+        """Append nothing more and run nothing more.
+
+        An append that is under way can't be taken back: `settle` tells when it has ended.
+        """
+        self._has_ended = True
+        self._batch.clear()
+        self._waiting.clear()
+
+    async def _write(self) -> None:
+        try:
+            while self._batch:
+                batch, upto = self._batch, self._handed_in
+                self._batch = []
+                began = time.perf_counter()
+                await self._store.append(self._shard, self._epoch, batch)
+                if self._meter is not None:
+                    self._meter.store_appended(len(batch), time.perf_counter() - began)
+                self._durable = upto
+                self._run_ready()
+        except Exception as error:  # noqa: BLE001  # whatever it is, nothing may wait for it
+            self._fail(error)
+        finally:
+            self._writer = None
+
+    def _run_ready(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._durable:
+            _, action, arguments = self._waiting.popleft()
+            action(*arguments)
+
+    def _fail(self, error: Exception) -> None:
+        if self._meter is not None:
+            self._meter.store_failed()
+        self.end()
+        self._on_failure(error)

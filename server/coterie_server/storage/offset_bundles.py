@@ -1,0 +1,187 @@
+"""How the rows of a shard lie in its store: offsets that are committed together in one record.
+
+A worker commits the same partitions again and again.  So what was committed together is kept
+together, in a *bundle*, and the next commit writes one record instead of one for each partition.
+Every offset is in one bundle: a commit of other partitions takes them out of where they were, and
+a bundle that has lost some of its offsets is written again with the rest.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import Final
+
+from coterie_server.group import Gone, OffsetRow, StoredRow, from_stored, to_stored
+from coterie_server.group import Record as RowRecord
+from coterie_server.storage import KeptRecord, Record
+
+__all__ = ["BUNDLE_OFFSETS_MAX", "OffsetBundles"]
+
+#: More offsets than this are not kept together, so that a commit of one of them stays cheap.
+BUNDLE_OFFSETS_MAX: Final = 64
+
+#: Group, topic and partition.
+_Place = tuple[str, str, int]
+
+#: The first byte of a bundle's key, which no row's key begins with; the bundle's number follows.
+_KIND: Final = 0x80
+_KEY: Final = struct.Struct(">BQ")
+_VERSION: Final = 0
+#: Version, number of offsets, number of texts.
+_HEAD: Final = struct.Struct(">BHH")
+
+
+class _Bundle:
+    """Offsets that are kept in one record."""
+
+    __slots__ = ("key", "places", "rows")
+
+    def __init__(self, key: bytes, rows: Sequence[OffsetRow]) -> None:
+        self.key = key
+        self.places: list[_Place] = [row[:3] for row in rows]
+        self.rows = rows
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is a single offset, as they were kept at first."""
+        return self.key[0] != _KIND
+
+    def without(self, places: Collection[_Place]) -> list[OffsetRow]:
+        """The offsets that are left when some go."""
+        both = zip(self.places, self.rows, strict=True)
+        return [row for place, row in both if place not in places]
+
+
+class OffsetBundles:
+    """Makes records of rows and rows of records, for one shard from the moment it is read."""
+
+    def __init__(self) -> None:
+        self._homes: dict[_Place, _Bundle] = {}
+        self._last_number = 0
+
+    def unpack(self, records: Iterable[KeptRecord]) -> Iterator[StoredRow]:
+        """The rows in what the store holds."""
+        for key, value in records:
+            if key[0] == _KIND:
+                _, number = _KEY.unpack(key)
+                self._last_number = max(self._last_number, number)
+                rows = _read(value)
+                self._settle(_Bundle(key, rows))
+                yield from rows
+            else:
+                row = from_stored(key, value)
+                if isinstance(row, OffsetRow):
+                    self._settle(_Bundle(key, (row,)))
+                yield row
+
+    def pack(self, records: Sequence[RowRecord]) -> list[Record]:
+        """What is to be stored for these rows, and for those that are gone."""
+        rows = [record for record in records if type(record) is OffsetRow]
+        if rows and len(rows) == len(records):
+            home = self._homes.get(rows[0][:3])
+            if home is not None and home.places == [row[:3] for row in rows] and not home.is_old:
+                # The same partitions as the last time, as nearly always.
+                home.rows = rows
+                return [(home.key, _written(rows))]
+        packed = [to_stored(record) for record in records if not _is_about_an_offset(record)]
+        fresh: dict[_Place, OffsetRow] = {}
+        gone: set[_Place] = set()
+        for record in records:
+            if type(record) is OffsetRow:
+                fresh[record[:3]] = record
+                gone.discard(record[:3])
+            elif isinstance(record, Gone) and record.row is OffsetRow:
+                place = record.group_id, record.name, record.partition
+                fresh.pop(place, None)
+                gone.add(place)
+        packed += self._place(fresh, gone)
+        return packed
+
+    def _place(self, fresh: dict[_Place, OffsetRow], gone: set[_Place]) -> Iterator[Record]:
+        """Put offsets where they were if they fill that, and all others together."""
+        homes = self._homes
+        moving = gone | fresh.keys()
+        touched = {id(home): home for place in moving if (home := homes.get(place)) is not None}
+        are_few = len(touched) <= 2 * (1 + len(fresh) // BUNDLE_OFFSETS_MAX)
+        for home in touched.values():
+            if are_few and not home.is_old and all(place in fresh for place in home.places):
+                home.rows = [fresh.pop(place) for place in home.places]
+                yield home.key, _written(home.rows)
+            else:
+                for place in moving.intersection(home.places):
+                    del homes[place]
+                left = home.without(moving)
+                self._settle(_Bundle(home.key, left))
+                yield home.key, _written(left) if left else None
+        yield from self._bundle(fresh.values())
+
+    def _bundle(self, rows: Iterable[OffsetRow]) -> Iterator[Record]:
+        """Put offsets into new bundles, each with those of one group."""
+        by_group: dict[str, list[OffsetRow]] = {}
+        for row in rows:
+            by_group.setdefault(row.group_id, []).append(row)
+        for each in by_group.values():
+            for start in range(0, len(each), BUNDLE_OFFSETS_MAX):
+                together = each[start : start + BUNDLE_OFFSETS_MAX]
+                self._last_number += 1
+                key = _KEY.pack(_KIND, self._last_number)
+                self._settle(_Bundle(key, together))
+                yield key, _written(together)
+
+    def _settle(self, bundle: _Bundle) -> None:
+        self._homes.update(dict.fromkeys(bundle.places, bundle))
+
+
+def _is_about_an_offset(record: RowRecord) -> bool:
+    return type(record) is OffsetRow or (isinstance(record, Gone) and record.row is OffsetRow)
+
+
+# -- a bundle's bytes ------------------------------------------------------------------------------
+
+
+@lru_cache(2 * BUNDLE_OFFSETS_MAX)
+def _columns(offsets: int, texts: int) -> struct.Struct:
+    """The numbers of all offsets, field by field, and the lengths of the texts behind them."""
+    fields = ("H", "i", "q", "i", "q", "q")
+    return struct.Struct(">" + "".join(f"{offsets}{field}" for field in fields) + f"{texts}I")
+
+
+def _written(rows: Collection[OffsetRow]) -> bytes:
+    """The texts are the names of group and topics, and the metadata if any offset has some."""
+    groups, topics, partitions, offsets, epochs, metadata, committed_ms, expires_ms = zip(
+        *rows, strict=True
+    )
+    numbers = {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
+    texts = [text.encode() for text in (groups[0], *numbers, *(metadata if any(metadata) else ()))]
+    columns = _columns(len(rows), len(texts)).pack(
+        *[numbers[topic] for topic in topics],
+        *partitions,
+        *offsets,
+        *epochs,
+        *committed_ms,
+        *expires_ms,
+        *map(len, texts),
+    )
+    return b"".join((_HEAD.pack(_VERSION, len(rows), len(texts)), columns, *texts))
+
+
+def _read(value: bytes) -> list[OffsetRow]:
+    version, count, text_count = _HEAD.unpack_from(value)
+    if version != _VERSION:
+        raise ValueError(f"a bundle in version {version}, which is not known")
+    columns = _columns(count, text_count)
+    numbers = columns.unpack_from(value, _HEAD.size)
+    at = [*accumulate(numbers[6 * count :], initial=_HEAD.size + columns.size)]
+    group_id, *texts = (value[start:end].decode() for start, end in pairwise(at))
+    topic_count = max(numbers[:count]) + 1
+    metadata = texts[topic_count:] or [""] * count
+    fields = [numbers[start : start + count] for start in range(0, 6 * count, count)]
+    return [
+        OffsetRow(group_id, texts[topic], partition, offset, epoch, text, committed_ms, expires_ms)
+        for (topic, partition, offset, epoch, committed_ms, expires_ms), text in zip(
+            zip(*fields, strict=True), metadata, strict=True
+        )
+    ]

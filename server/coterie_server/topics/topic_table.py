@@ -1,0 +1,101 @@
+"""All that the catalogue remembers, and the one function that changes it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from coterie_protocol.messages import MetadataResponsePartition
+from coterie_server.topics.records import Gone, Record, TopicRow
+
+__all__ = ["LEADER_EPOCH", "Seats", "TopicTable"]
+
+#: Nobody else ever leads, so nothing ever changes hands.
+LEADER_EPOCH: Final = 0
+
+
+class TopicTable:
+    """The topics, found by name, by id and by lookalike names."""
+
+    __slots__ = ("_lookalikes", "_names", "counts", "partitions", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, TopicRow] = {}
+        #: How many partitions each topic has.  The core of the groups holds on to this very dict.
+        self.counts: dict[str, int] = {}
+        #: How many partitions all topics have together.
+        self.partitions = 0
+        self._names: dict[uuid.UUID, str] = {}
+        self._lookalikes: dict[str, list[str]] = {}
+
+    def apply(self, record: Record) -> None:
+        """Put a row in place or take it away."""
+        before = self.rows.get(record.name)
+        if before is not None:
+            del self._names[before.topic_id]
+            self.partitions -= before.partitions
+        if isinstance(record, Gone):
+            self._forget(record.name)
+            return
+        if before is None:
+            self._lookalikes.setdefault(_lookalike_key(record.name), []).append(record.name)
+        self.rows[record.name] = record
+        self.counts[record.name] = record.partitions
+        self.partitions += record.partitions
+        self._names[record.topic_id] = record.name
+
+    def _forget(self, name: str) -> None:
+        del self.rows[name], self.counts[name]
+        key = _lookalike_key(name)
+        self._lookalikes[key].remove(name)
+        if not self._lookalikes[key]:
+            del self._lookalikes[key]
+
+    def clear(self) -> None:
+        """Forget everything; `counts` stays the same dict."""
+        for name in list(self.rows):
+            self.apply(Gone(name))
+
+    def by_id(self, topic_id: uuid.UUID) -> TopicRow | None:
+        """The topic with an id."""
+        name = self._names.get(topic_id)
+        return None if name is None else self.rows[name]
+
+    def lookalike_of(self, name: str) -> str | None:
+        """Another topic whose name differs from this one in '.' and '_' alone."""
+        names = self._lookalikes.get(_lookalike_key(name), ())
+        return next((other for other in names if other != name), None)
+
+    def has_partition(self, topic: str, partition: int) -> bool:
+        """Whether there is such a partition."""
+        return 0 <= partition < self.counts.get(topic, 0)
+
+
+class Seats:
+    """The partitions as Metadata tells them: the same for every topic, so they are made once."""
+
+    __slots__ = ("_made", "_node_id")
+
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+        self._made: list[MetadataResponsePartition] = []
+
+    def first(self, count: int) -> tuple[MetadataResponsePartition, ...]:
+        """The partitions of a topic that has so many."""
+        here = (self._node_id,)
+        self._made.extend(
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=self._node_id,
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=here,
+                isr_nodes=here,
+            )
+            for index in range(len(self._made), count)
+        )
+        return tuple(self._made[:count])
+
+
+def _lookalike_key(name: str) -> str:
+    """What a name has in common with those that are told apart from it by '.' and '_' alone."""
+    return name.replace(".", "_")

@@ -1,0 +1,256 @@
+"""What holds for every group: fair, sticky, without surprises.
+
+**The bound.**  Exactly as many partitions move as in the least moving of all assignments whose
+loads are as even, with equal subscriptions and with differing ones.  (In groups with very many
+differing subscriptions, taking back detours ends before the last one: see `_detours`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie_assignors import (
+    Cluster,
+    CooperativeStickyAssignor,
+    MemberInfo,
+    StickyAssignor,
+    _detours,
+)
+from coterie_assignors._pools import Pool, settle_shares
+from coterie_protocol.consumer import flatten
+from tests.assignors.world import (
+    Pair,
+    assert_fair,
+    best_possible,
+    everything,
+    group,
+    having,
+    loads,
+    member,
+    moved,
+    rounds_until_settled,
+)
+
+TOPICS = ["t0", "t1", "t2", "t3"]
+
+Group = tuple[dict[str, int], dict[str, MemberInfo]]
+
+
+@st.composite
+def groups(draw: st.DrawFn, *, equal: bool = False, disputes: bool = True) -> Group:
+    """A group at any moment of its life, with claims that need not be true."""
+    topics = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 7), min_size=1))
+    wanted = st.just(sorted(topics)) if equal else st.lists(st.sampled_from(TOPICS), unique=True)
+    count = draw(st.integers(1, 6))
+    taken: set[Pair] = set()
+    members = {}
+    for number in range(count):
+        claims = draw(st.sets(st.sampled_from(sorted(everything(topics)))))
+        if not disputes:
+            claims -= taken
+            taken |= claims
+        name = f"m{number}"
+        members[name] = member(name, draw(wanted), claims, draw(st.integers(-1, 3)))
+    if not disputes:
+        # Nobody claims what it did not subscribe to.
+        members = {
+            name: member(name, info.topics, [p for p in flatten(info.owned) if p[0] in info.topics])
+            for name, info in members.items()
+        }
+    return topics, members
+
+
+@given(group=groups())
+def test_fair(group: Group) -> None:
+    """Every partition goes to one subscriber, and nobody has two more than one it could give to."""
+    topics, members = group
+    assert_fair(topics, members, CooperativeStickyAssignor().assign(Cluster(topics), members))
+
+
+@given(group=groups())
+@settings(max_examples=60)
+def test_as_even_as_can_be(group: Group) -> None:
+    """The loads are those of the most even assignment there is, found in another way."""
+    topics, members = group
+    given = CooperativeStickyAssignor().assign(Cluster(topics), members)
+    assert sorted(loads(given).values()) == best_possible(topics, members)
+
+
+@given(group=groups())
+def test_again_changes_nothing(group: Group) -> None:
+    """Members that come back with what they were given are given the same."""
+    topics, members = group
+    given = CooperativeStickyAssignor().assign(Cluster(topics), members)
+    assert CooperativeStickyAssignor().assign(Cluster(topics), having(members, given, 9)) == given
+
+
+@given(group=groups())
+def test_order_does_not_matter(group: Group) -> None:
+    """Members and topics told of in another order are the same group."""
+    topics, members = group
+    backwards = dict(reversed(members.items()))
+    assert CooperativeStickyAssignor().assign(
+        Cluster(topics), members
+    ) == CooperativeStickyAssignor().assign(Cluster(dict(reversed(topics.items()))), backwards)
+
+
+@given(group=groups(equal=True, disputes=False))
+def test_least_moves_with_equal_subscriptions(group: Group) -> None:
+    """With equal subscriptions exactly the least number of partitions moves."""
+    topics, members = group
+    given = CooperativeStickyAssignor().assign(Cluster(topics), members)
+    total = sum(topics.values())
+    floor, longer = divmod(total, len(members))
+    had = sorted((len(flatten(info.owned)) for info in members.values()), reverse=True)
+    # The best one can do: those who had most are the ones that may keep one more.
+    least = sum(max(0, n - floor - (i < longer)) for i, n in enumerate(had))
+    assert moved(members, given) == least
+
+
+@given(group=groups(disputes=False), gone=st.integers(0, 5))
+def test_nothing_moves_when_members_leave_equals(group: Group, gone: int) -> None:
+    """In a settled group with equal subscriptions a leaver takes nothing from the others."""
+    topics, members = group
+    equals = {name: member(name, sorted(topics)) for name in members}
+    settled = having(equals, CooperativeStickyAssignor().assign(Cluster(topics), equals))
+    rest = {name: info for name, info in settled.items() if name != f"m{gone}"}
+    if rest:
+        given = CooperativeStickyAssignor().assign(Cluster(topics), rest)
+        assert moved(rest, given) == 0
+
+
+@given(group=groups())
+def test_settles_in_two_rounds(group: Group) -> None:
+    """Cooperatively it takes two rounds at most; no partition ever has two owners.
+
+    Disputed partitions are given up by all who claim them, so a third round is not needed either.
+    """
+    topics, members = group
+    owned: set[Pair] = set()
+    for name, info in members.items():
+        # To begin with, nobody owns what another one does.
+        mine = set(flatten(info.owned)) - owned
+        owned |= mine
+        members[name] = member(name, info.topics, [p for p in mine if p[0] in info.topics], 1)
+    assert rounds_until_settled(topics, members) <= 2
+
+
+@given(group=groups())
+def test_eager_and_cooperative_share_out_alike(group: Group) -> None:
+    """The two sticky assignors decide alike when they are told the same."""
+    topics, members = group
+    told = {}
+    for name, info in members.items():
+        data = StickyAssignor().subscription_user_data(info.topics, info.owned, info.generation)
+        told[name] = MemberInfo(member_id=name, topics=info.topics, user_data=data)
+    assert StickyAssignor().assign(Cluster(topics), told) == CooperativeStickyAssignor().assign(
+        Cluster(topics), members
+    )
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[list[Pool], int]:
+    """A few small pools with differing subscribers, and the number of members."""
+    members = draw(st.integers(2, 4))
+    subscribers = st.sets(st.integers(0, members - 1), min_size=1, max_size=3)
+    distinct = draw(st.sets(subscribers.map(frozenset), min_size=1, max_size=3))
+    found = []
+    for those in sorted(distinct, key=sorted):
+        size = draw(st.integers(1, 4))
+        had = [0] * len(those)
+        for _ in range(draw(st.integers(0, size))):
+            had[draw(st.integers(0, len(those) - 1))] += 1
+        found.append(Pool(sorted(those), size, had))
+    return found, members
+
+
+def ways(size: int, members: int) -> Iterator[tuple[int, ...]]:
+    """All ways to share so many partitions among so many."""
+    if members == 1:
+        yield (size,)
+        return
+    for first in range(size + 1):
+        for rest in ways(size - first, members - 1):
+            yield (first, *rest)
+
+
+def cost(
+    pools: Sequence[Pool], shares: Sequence[Sequence[int]], members: int
+) -> tuple[list[int], int]:
+    """The loads, highest first, and how many partitions move."""
+    load = [0] * members
+    moves = 0
+    for pool, share in zip(pools, shares, strict=True):
+        for place, had, has in zip(pool.members, pool.had, share, strict=True):
+            load[place] += has
+            moves += max(0, had - has)
+    return sorted(load, reverse=True), moves
+
+
+@given(drawn=pools())
+@settings(max_examples=60)
+def test_moves_with_differing_subscriptions(drawn: tuple[list[Pool], int]) -> None:
+    """Against all ways there are: the loads are the best, and for those the moves the fewest."""
+    found, members = drawn
+    every = product(*(list(ways(pool.size, len(pool.members))) for pool in found))
+    loads_min, moves_min = min(cost(found, shares, members) for shares in every)
+    settle_shares(found, members)
+    load, moves = cost(found, [pool.share for pool in found], members)
+    assert load == loads_min
+    assert moves == moves_min
+
+
+def test_moves_are_the_fewest_in_a_thousand_groups() -> None:
+    """In a ring of three, where every move has a detour, each of a thousand moves the fewest.
+
+    The groups are fixed, made by a linear congruence.
+    """
+    state = 7
+
+    def pick(below: int) -> int:
+        nonlocal state
+        state = (state * 1103515245 + 12345) % 2**31
+        return (state >> 8) % below
+
+    for _ in range(1000):
+        found = [
+            Pool(list(those), size, [pick(size + 1), 0][:: 1 - 2 * pick(2)])
+            for those in ((0, 1), (1, 2), (0, 2))
+            for size in (1 + pick(5),)
+        ]
+        every = product(*(list(ways(pool.size, 2)) for pool in found))
+        best = min(cost(found, shares, 3) for shares in every)
+        settle_shares(found, 3)
+        assert cost(found, [pool.share for pool in found], 3) == best
+
+
+def test_too_many_detours_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where looking ends early, the loads are as even all the same, and every share adds up."""
+    monkeypatch.setattr(_detours, "LOOKS_MAX", 0)
+    topics = {"t0": 4, "t1": 3, "t2": 5}
+    wanted = (["t0", "t1"], ["t1", "t2"], ["t0", "t2"], ["t2"])
+    members = group(*(member(f"m{n}", topics) for n, topics in enumerate(wanted)))
+    members["m0"] = member("m0", ["t0", "t1"], everything({"t0": 4, "t1": 3}), 1)
+    given = CooperativeStickyAssignor().assign(Cluster(topics), members)
+    assert_fair(topics, members, given)
+    assert sorted(loads(given).values()) == best_possible(topics, members)
+
+
+def test_group_grows_and_shrinks_without_needless_moves() -> None:
+    """From 1 to 10 to 3 members on 100 partitions: the sum of all moves is the least possible."""
+    topics = {"t": 100}
+    members = group(member("m0", ["t"]))
+    sizes = [*range(1, 11), *range(9, 2, -1)]
+    moves = []
+    for size in sizes:
+        members = {f"m{n}": members.get(f"m{n}", member(f"m{n}", ["t"])) for n in range(size)}
+        given = CooperativeStickyAssignor().assign(Cluster(topics), members)
+        moves.append(moved(members, given))
+        members = having(members, given)
+    # Each newcomer takes its share, rounded down; who leaves costs the others nothing.
+    assert moves == [0, *(100 // size for size in range(2, 11)), *([0] * 7)]

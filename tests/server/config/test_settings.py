@@ -1,0 +1,370 @@
+"""Settings: what they may be, where they come from, and what is said about a wrong one."""
+
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+
+import pytest
+
+from coterie_server.config.settings import SETTINGS, Setting, Settings, SettingsError
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "settings.md"
+
+BY_KEY = {setting.key: setting for setting in SETTINGS}
+WHOLE_NUMBERS = [setting for setting in SETTINGS if type(setting.default) is int]
+
+
+def config(tmp_path: Path, text: str) -> Path:
+    """Write a settings file."""
+    path = tmp_path / "coterie.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(overrides: list[str]) -> str:
+    """Return what is said about overrides that cannot be used."""
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(overrides=overrides)
+    return str(caught.value)
+
+
+# What they are without any source
+
+
+def test_defaults_are_those_of_kafka() -> None:
+    """Settings that Kafka has begin with Kafka's values."""
+    settings = Settings()
+    assert settings.group_initial_rebalance_delay_ms == 3000
+    assert settings.group_min_session_timeout_ms == 6000
+    assert settings.group_max_session_timeout_ms == 30 * 60 * 1000
+    assert settings.group_max_size == 2**31 - 1
+    assert settings.offset_metadata_max_bytes == 4096
+    assert settings.offsets_retention_minutes == 7 * 24 * 60
+    assert settings.offsets_retention_check_interval_ms == 600_000
+    assert settings.socket_request_max_bytes == 100 * 1024 * 1024
+    assert settings.connections_max_idle_ms == 600_000
+    assert settings.num_partitions == 1
+    assert settings.auto_create_topics_enable is True
+    assert settings.delete_topic_enable is True
+
+
+def test_nothing_given_is_the_defaults() -> None:
+    """Loading from no source gives what constructing gives."""
+    assert Settings.load() == Settings()
+
+
+def test_settings_do_not_change() -> None:
+    """Nobody can turn a setting while the coordinator runs."""
+    with pytest.raises(FrozenInstanceError):
+        Settings().group_max_size = 5  # type: ignore[misc]
+
+
+def test_value_is_found_by_its_key() -> None:
+    """A key leads to the value that the attribute of that name has."""
+    settings = Settings(group_max_size=7)
+    assert settings["group.max.size"] == 7
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
+def test_each_setting_says_what_it_is(setting: Setting) -> None:
+    """Every setting explains itself in a sentence and allows its own default."""
+    assert setting.help[0].isupper()
+    assert setting.help.endswith(".")
+    assert setting.check(setting.default, setting.default) == setting.default
+
+
+def test_units_end_the_key() -> None:
+    """A number that is a time says in its key which unit it counts in."""
+    timed = [setting for setting in WHOLE_NUMBERS if setting.unit in ("ms", "minutes")]
+    assert timed
+    assert [setting.key for setting in timed if not setting.key.endswith(setting.unit)] == []
+
+
+# Sources
+
+
+def test_file_with_dotted_keys(tmp_path: Path) -> None:
+    """Dotted keys in the file are the settings' names."""
+    path = config(tmp_path, 'group.max.size = 5\ngroup.consumer.id.style = "sequence"\n')
+    settings = Settings.load(path)
+    assert settings == Settings(group_max_size=5, group_consumer_id_style="sequence")
+
+
+def test_file_with_tables(tmp_path: Path) -> None:
+    """Tables are another way to write the same names."""
+    path = config(tmp_path, "[group]\nmax.size = 5\n[group.min]\nsession.timeout.ms = 7\n")
+    assert Settings.load(path) == Settings(group_max_size=5, group_min_session_timeout_ms=7)
+
+
+def test_file_with_quoted_keys(tmp_path: Path) -> None:
+    """A quoted key with dots in it is the same name again."""
+    path = config(tmp_path, '"group.max.size" = 5\n')
+    assert Settings.load(path) == Settings(group_max_size=5)
+
+
+def test_file_sets_a_key_and_one_that_it_begins(tmp_path: Path) -> None:
+    """Quotes allow in one file what TOML's tables do not."""
+    path = config(tmp_path, 'max.connections = 9\n"max.connections.per.ip" = 3\n')
+    assert Settings.load(path) == Settings(max_connections=9, max_connections_per_ip=3)
+
+
+def test_file_with_numbers_as_text(tmp_path: Path) -> None:
+    """Who is used to properties files and quotes numbers is understood."""
+    path = config(tmp_path, 'group.max.size = "5"\njournal.commits = "false"\n')
+    assert Settings.load(path) == Settings(group_max_size=5, journal_commits=False)
+
+
+def test_environment() -> None:
+    """Variables are named as the settings, in capitals, with underscores."""
+    environ = {"COTERIE_GROUP_MAX_SIZE": "5", "COTERIE_LOG_FORMAT": "json", "HOME": "elsewhere"}
+    assert Settings.load(environ=environ) == Settings(group_max_size=5, log_format="json")
+
+
+def test_overrides() -> None:
+    """Each override is a key, an equals sign and a value."""
+    settings = Settings.load(overrides=["group.max.size=5", " journal.commits = false "])
+    assert settings == Settings(group_max_size=5, journal_commits=False)
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    """File beats default, environment beats file, and an override beats them all."""
+    path = config(tmp_path, "node.id = 2\ngroup.max.size = 2\nnum.partitions = 2\n")
+    environ = {"COTERIE_GROUP_MAX_SIZE": "3", "COTERIE_NUM_PARTITIONS": "3"}
+    settings = Settings.load(path, environ, ["num.partitions=4", "num.partitions=5"])
+    assert settings == Settings(node_id=2, group_max_size=3, num_partitions=5)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "COTERIE_SERVICE_HOST",
+        "COTERIE_SERVICE_PORT",
+        "COTERIE_SERVICE_PORT_KAFKA",
+        "COTERIE_PORT",
+        "COTERIE_PORT_9092_TCP",
+        "COTERIE_PORT_9092_TCP_PROTO",
+        "COTERIE_PORT_9092_TCP_ADDR",
+        "COTERIE_HEADLESS_PORT_9080_TCP_PORT",
+    ],
+)
+def test_variables_of_kubernetes_are_no_settings(variable: str) -> None:
+    """A service called coterie puts variables into every pod; they disturb nothing."""
+    assert Settings.load(environ={variable: "tcp://10.0.0.1:9092"}) == Settings()
+
+
+def test_no_setting_is_mistaken_for_a_variable_of_kubernetes() -> None:
+    """Every setting can be given in the environment."""
+    for setting in SETTINGS:
+        raw = str(setting.default).lower()
+        with pytest.raises(SettingsError):
+            Settings.load(environ={setting.variable: "?"})
+        assert Settings.load(environ={setting.variable: raw}) == Settings()
+
+
+def test_foreign_variables_are_left_to_others() -> None:
+    """The command line's own variables may share the prefix."""
+    environ = {"COTERIE_CONFIG": "coterie.toml"}
+    assert Settings.load(environ=environ, foreign_variables={"COTERIE_CONFIG"}) == Settings()
+    with pytest.raises(SettingsError, match="COTERIE_CONFIG"):
+        Settings.load(environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("log.level=WARNING", Settings(log_level="warning")),
+        ("journal.commits=False", Settings(journal_commits=False)),
+        ("group.max.size= +5 ", Settings(group_max_size=5)),
+    ],
+)
+def test_words_may_be_in_capitals_and_spaces_around(override: str, expected: Settings) -> None:
+    """What a person would understand is understood."""
+    assert Settings.load(overrides=[override]) == expected
+
+
+# Unknown names
+
+
+def test_unknown_override_is_refused_by_name() -> None:
+    """A misspelt key is named along with the one that was probably meant."""
+    assert refusal(["group.max.sise=5"]) == (
+        "unknown setting group.max.sise (from --set); the nearest known one is group.max.size"
+    )
+
+
+def test_unknown_variable_is_refused_by_name() -> None:
+    """A misspelt variable is named, and the nearest is given as a variable too."""
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(environ={"COTERIE_GROUP_MAX_SISE": "5"})
+    assert str(caught.value) == (
+        "unknown setting COTERIE_GROUP_MAX_SISE (in the environment); "
+        "the nearest known one is COTERIE_GROUP_MAX_SIZE"
+    )
+
+
+def test_unknown_key_in_the_file_is_refused_by_name(tmp_path: Path) -> None:
+    """A misspelt key in the file is named in full, with the file."""
+    path = config(tmp_path, "[group]\nmax.sise = 5\n")
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(path)
+    assert str(caught.value) == (
+        f"unknown setting group.max.sise (in {path}); the nearest known one is group.max.size"
+    )
+
+
+def test_something_quite_different_is_refused_as_well() -> None:
+    """However far off a key is, it is not ignored."""
+    assert "unknown setting zzz (from --set)" in refusal(["zzz=1"])
+
+
+def test_override_without_a_value_is_refused() -> None:
+    """An override that is only a key says how one is written."""
+    assert refusal(["group.max.size"]) == "--set group.max.size: expected KEY=VALUE"
+
+
+# Bad values
+
+
+@pytest.mark.parametrize(
+    "value", ["", "five", "0", "2147483648", "1.5", "1_000", "0x10", "\u0665", "9" * 5000]
+)
+def test_bad_number_says_what_is_expected(value: str) -> None:
+    """A number that is none, or out of bounds, is shown along with the bounds."""
+    assert refusal([f"group.max.size={value}"]) == (
+        f"group.max.size = {value!r} (from --set): "
+        f"expected a whole number of members from 1 to 2147483647"
+    )
+
+
+@pytest.mark.parametrize("value", ["yes", "1", ""])
+def test_bad_flag_says_what_is_expected(value: str) -> None:
+    """Flags are true or false, as Kafka's."""
+    assert refusal([f"delete.topic.enable={value}"]) == (
+        f"delete.topic.enable = {value!r} (from --set): expected true or false"
+    )
+
+
+def test_bad_choice_says_what_there_is() -> None:
+    """A value that is none of the choices is shown along with them."""
+    assert refusal(["group.ownership.guard=on"]) == (
+        "group.ownership.guard = 'on' (from --set): expected off, report or enforce"
+    )
+
+
+def test_bad_text_says_what_is_expected() -> None:
+    """A name that clients could not be told is refused."""
+    assert refusal(["cluster.id=two words"]).startswith("cluster.id = 'two words' (from --set)")
+
+
+def test_bad_variable_is_named() -> None:
+    """An error in the environment says which variable to look at."""
+    with pytest.raises(SettingsError, match=r"\(from COTERIE_GROUP_MAX_SIZE\)"):
+        Settings.load(environ={"COTERIE_GROUP_MAX_SIZE": "x"})
+
+
+@pytest.mark.parametrize("text", ["true", "1.0", "[1]", "2026-01-01"])
+def test_value_of_another_type_in_the_file(tmp_path: Path, text: str) -> None:
+    """What TOML reads as something other than a whole number is not taken for one."""
+    path = config(tmp_path, f"group.max.size = {text}\n")
+    with pytest.raises(SettingsError, match=r"expected a whole number"):
+        Settings.load(path)
+
+
+@pytest.mark.parametrize("setting", WHOLE_NUMBERS, ids=lambda setting: setting.key)
+def test_bounds_hold(setting: Setting) -> None:
+    """Both bounds are allowed and the numbers behind them are not."""
+    allowed = {setting.at_least, setting.at_most}
+    assert {setting.check(value, value) for value in allowed} == allowed
+    for value in {setting.at_least - 1, setting.at_most + 1} - {setting.exception}:
+        with pytest.raises(SettingsError):
+            setting.check(value, value)
+
+
+def test_number_with_a_meaning_of_its_own() -> None:
+    """A journal that is kept for ever is -1, and the error for -2 says so."""
+    assert Settings.load(overrides=["journal.retention.ms=-1"]).journal_retention_ms == -1
+    assert refusal(["journal.retention.ms=-2"]).endswith(", or -1: for ever")
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger"),
+    [
+        ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+        ("num.partitions", "topic.max.partitions"),
+    ],
+)
+def test_bounds_between_settings_hold(smaller: str, larger: str) -> None:
+    """Two settings may be equal, but not the wrong way round."""
+    Settings.load(overrides=[f"{smaller}=500", f"{larger}=500"])
+    assert refusal([f"{smaller}=501", f"{larger}=500"]) == (
+        f"{smaller} = 501 and {larger} = 500: expected the first to be at most the second"
+    )
+
+
+def test_constructed_settings_are_checked_too() -> None:
+    """Code cannot make settings that a file could not."""
+    with pytest.raises(SettingsError, match=r"^group\.max\.size = 0: expected"):
+        replace(Settings(), group_max_size=0)
+
+
+# Bad files
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    """A file that is not there is an error, not an empty one."""
+    with pytest.raises(SettingsError, match=r"cannot read the settings in .*No such file"):
+        Settings.load(tmp_path / "none.toml")
+
+
+def test_file_that_is_no_toml(tmp_path: Path) -> None:
+    """A syntax error says where it is."""
+    path = config(tmp_path, "group.max.size: 5\n")
+    with pytest.raises(SettingsError, match=r"is not valid TOML: .*line 1"):
+        Settings.load(path)
+
+
+def test_file_that_is_no_text(tmp_path: Path) -> None:
+    """A file in another encoding is named as that."""
+    path = tmp_path / "coterie.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match="not UTF-8"):
+        Settings.load(path)
+
+
+def test_key_below_another_one_needs_quotes(tmp_path: Path) -> None:
+    """TOML's complaint about such a pair of keys comes with the cure."""
+    path = config(tmp_path, "max.connections = 9\nmax.connections.per.ip = 3\n")
+    with pytest.raises(SettingsError, match=r'write "max\.connections\.per\.ip" in quotes$'):
+        Settings.load(path)
+
+
+def test_cure_is_only_offered_for_that_disease(tmp_path: Path) -> None:
+    """Another error in a file with one of the keys says nothing about quotes."""
+    path = config(tmp_path, "max.connections.per.ip = 3\nnonsense\n")
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(path)
+    assert "quotes" not in str(caught.value)
+
+
+def test_key_that_is_given_twice(tmp_path: Path) -> None:
+    """Two spellings of one key in one file contradict each other."""
+    path = config(tmp_path, 'group.max.size = 5\n"group.max.size" = 6\n')
+    with pytest.raises(SettingsError, match=r"^group\.max\.size is given twice"):
+        Settings.load(path)
+
+
+# The reference
+
+
+def reference_row(setting: Setting) -> str:
+    """Return the line of the reference that a setting must have."""
+    default = str(setting.default).lower()
+    origin = "Kafka" if setting.from_kafka else "Coterie"
+    cells = (f"`{setting.key}`", f"`{default}`", setting.expected, origin, setting.help)
+    return f"| {' | '.join(cells)} |"
+
+
+def test_reference_lists_every_setting() -> None:
+    """docs/settings.md says of each setting what its declaration says, and of no others."""
+    lines = REFERENCE.read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| `")]
+    assert rows == [reference_row(setting) for setting in SETTINGS]

@@ -1,0 +1,57 @@
+"""A limit that is hit is mentioned, and not once for everybody who hits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import pytest
+import structlog
+
+from coterie_server.limit_hit import LimitHit
+from coterie_server.log.limits import QUIET_MS, LimitLog
+
+GROUPS = LimitHit("max.groups", 7, "group g")
+TOPICS = LimitHit("max.topics", 3, "topic t")
+
+
+@pytest.fixture
+def log() -> Iterator[list[MutableMapping[str, Any]]]:
+    """Collect what is logged, instead of printing it."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
+def test_line_says_which_limit(log: list[MutableMapping[str, Any]]) -> None:
+    """And how high it is, and what was not to be had."""
+    LimitLog().note([GROUPS], 1_000)
+    assert log == [
+        {
+            "event": "limit reached",
+            "log_level": "warning",
+            "setting": "max.groups",
+            "limit": 7,
+            "wanted": "group g",
+            "refused": 1,
+        }
+    ]
+
+
+def test_what_follows_is_counted(log: list[MutableMapping[str, Any]]) -> None:
+    """A client that tries again and again does not fill the log."""
+    limits = LimitLog()
+    for now_ms in (0, 1, 2, QUIET_MS - 1):
+        limits.note([GROUPS], now_ms)
+    assert [line["refused"] for line in log] == [1]
+    limits.note([GROUPS], QUIET_MS)
+    assert [line["refused"] for line in log] == [1, 4]
+    limits.note([GROUPS], 2 * QUIET_MS)
+    assert [line["refused"] for line in log] == [1, 4, 1]
+
+
+def test_each_limit_has_its_own_line(log: list[MutableMapping[str, Any]]) -> None:
+    """One that is hit all the time does not hide another."""
+    limits = LimitLog()
+    limits.note([GROUPS, TOPICS], 0)
+    limits.note([GROUPS], 1)
+    assert [line["setting"] for line in log] == ["max.groups", "max.topics"]

@@ -1,0 +1,143 @@
+"""Nothing is said before it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from coterie_server.serving import DurableQueue
+from coterie_server.storage import Lease, MemoryStore, StoreError
+from coterie_server.storage.abc import Record
+
+pytestmark = pytest.mark.asyncio
+
+LEASE = Lease(shard=3, epoch=1, owner="node-1", address="h:1", expires_ms=10)
+
+
+class SlowStore(MemoryStore):
+    """A store whose appends wait until they are let go, or fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.appends: list[list[Record]] = []
+        self.gate = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+        """Wait for the gate."""
+        assert (shard, epoch) == (LEASE.shard, LEASE.epoch)
+        self.appends.append(list(records))
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+
+
+class Meter:
+    """Counts as the metrics do."""
+
+    def __init__(self) -> None:
+        self.appended: list[int] = []
+        self.failures = 0
+
+    def store_appended(self, records: int, seconds: float) -> None:
+        """Count records."""
+        assert seconds >= 0
+        self.appended.append(records)
+
+    def store_failed(self) -> None:
+        """Count a failure."""
+        self.failures += 1
+
+
+class Told:
+    """What a queue did, in order."""
+
+    def __init__(self) -> None:
+        self.store = SlowStore()
+        self.meter = Meter()
+        self.heard: list[object] = []
+        self.queue = DurableQueue(self.store, LEASE, self.heard.append, self.meter)
+
+    def put(self, *keys: str) -> None:
+        """Hand in a record for each key."""
+        self.queue.put([(key.encode(), b"") for key in keys])
+
+    def then(self, word: str) -> None:
+        """Say a word when all that is durable."""
+        self.queue.when_durable(lambda: self.heard.append(word))
+
+
+async def settle() -> None:
+    """Let everything run that can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_with_nothing_to_wait_for_an_action_runs_at_once() -> None:
+    """A heartbeat's answer is not even delayed to the loop's next turn."""
+    told = Told()
+    told.then("now")
+    assert told.heard == ["now"]
+
+
+async def test_an_action_waits_for_what_was_handed_in_before_it() -> None:
+    """The answer to a commit leaves when the commit is durable."""
+    told = Told()
+    told.put("a")
+    told.then("answer")
+    await settle()
+    assert told.heard == []
+    told.store.gate.set()
+    await settle()
+    assert told.heard == ["answer"]
+    assert told.queue.is_settled
+
+
+async def test_actions_keep_their_order() -> None:
+    """What happened first is told first."""
+    told = Told()
+    for word in ("one", "two", "three"):
+        told.put(word)
+        told.then(word)
+    told.store.gate.set()
+    await told.queue.settle()
+    assert told.heard == ["one", "two", "three"]
+
+
+async def test_what_comes_while_the_disk_is_busy_shares_the_next_append() -> None:
+    """A slow disk makes appends larger and not more numerous."""
+    told = Told()
+    told.put("a")
+    await settle()
+    told.put("b", "c")
+    told.put("d")
+    told.store.gate.set()
+    await told.queue.settle()
+    assert [[key for key, _ in batch] for batch in told.store.appends] == [
+        [b"a"],
+        [b"b", b"c", b"d"],
+    ]
+    assert told.meter.appended == [1, 3]
+
+
+async def test_after_a_failure_nobody_is_told_anything() -> None:
+    """A promise that could not be kept is never made, and the failure is reported once."""
+    told = Told()
+    told.put("a")
+    told.then("never")
+    told.store.error = StoreError("the disk is full")
+    told.store.gate.set()
+    await told.queue.settle()
+    told.put("b")
+    told.then("neither")
+    await settle()
+    assert told.heard == [told.store.error]
+    assert told.meter.failures == 1
+    assert len(told.store.appends) == 1
+
+
+async def test_settling_without_work_returns_at_once() -> None:
+    """A shard that had nothing to store can be closed."""
+    await Told().queue.settle()

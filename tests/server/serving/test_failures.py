@@ -1,0 +1,62 @@
+"""Every request can be told that it can't be served, in every version."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie_protocol import API_VERSIONS, ApiKey, encode_response, request_class
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
+from coterie_server.metrics import error_of
+from coterie_server.serving.failures import failure
+from tests.support.samples import filled
+
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+GONE = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+#: Answered without the core, so that nothing of theirs can fail, or by hanging up.
+NEVER_FAIL = {
+    ApiKey.API_VERSIONS,
+    ApiKey.FETCH,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.PRODUCE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.SASL_HANDSHAKE,
+}
+
+CASES = [
+    (api, version)
+    for api, versions in API_VERSIONS.items()
+    if api not in NEVER_FAIL
+    for version in range(versions.first, versions.last + 1)
+]
+
+
+@pytest.mark.parametrize(("api", "version"), CASES)
+def test_the_error_is_where_the_version_has_room_for_it(api: ApiKey, version: int) -> None:
+    """The answer fits the version of the request, and a client finds the error in it."""
+    message = filled(request_class(api), version)
+    answer = failure(message, version, GONE)
+    assert error_of(answer) == GONE
+    encode_response(answer, version, 1)
+
+
+def test_a_heartbeat_is_taken_on_trust_while_groups_are_read() -> None:
+    """Or every restart would make every member start over."""
+    request = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    assert failure(request, 4, LOADING).error_code == ErrorCode.NONE
+    assert failure(request, 4, GONE).error_code == GONE
+
+
+def test_a_join_keeps_its_member_id() -> None:
+    """The member tries again under the id that it has."""
+    request = m.JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=1,
+        member_id="m",
+        protocol_type="consumer",
+        protocols=(),
+    )
+    assert failure(request, 9, LOADING).member_id == "m"

@@ -1,0 +1,361 @@
+"""A shard being served, through trouble with its store and with itself."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from coterie_protocol import messages as m
+from coterie_protocol.consumer import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+)
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import Event, GroupRecovered, RebalanceStarted
+from coterie_server.config.ids import RandomIds
+from coterie_server.group import Call, Config, Coordinator, Outcome, Refusal
+from coterie_server.log import configure
+from coterie_server.serving import GroupShard, Surroundings
+from coterie_server.serving import shard as shard_module
+from coterie_server.serving.clock import Clock
+from coterie_server.serving.node import Node, NodeOptions
+from coterie_server.storage import FencedError, Lease, StoreError
+from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
+from tests.support.brittle_store import BrittleStore
+from tests.support.tickets import Ticket
+
+pytestmark = pytest.mark.asyncio
+
+
+class Bench:
+    """A shard with all that it needs."""
+
+    def __init__(self, store: BrittleStore, lease: Lease) -> None:
+        self.store = store
+        self.events: list[Event] = []
+        self.armed: list[int] = []
+        self.ends = PartitionEnds()
+        config = Config(initial_rebalance_delay_ms=0)
+        self.shard = GroupShard(
+            lease,
+            Surroundings(store, Clock(), ends=self.ends),
+            lambda: Coordinator(config, RandomIds(), {"t": 4}),
+            observe=lambda _ts, event: self.events.append(event),
+            arm=self.armed.append,
+        )
+
+    def ask(self, message: Any, version: int) -> Ticket:
+        """Hand in a request."""
+        ticket = Ticket()
+        self.shard.submit(ticket, Call(message, version, "client", "/127.0.0.1"))
+        return ticket
+
+    async def answer(self, message: Any, version: int) -> Any:
+        """Hand in a request and wait for its reply."""
+        return await asyncio.wait_for(self.ask(message, version).reply_future, 5)
+
+    def commit(self, offset: int) -> Ticket:
+        """Commit an offset as somebody who is in no generation."""
+        partition = m.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=None
+        )
+        topic = m.OffsetCommitRequestTopic(name="t", partitions=(partition,))
+        return self.ask(m.OffsetCommitRequest(group_id="g", topics=(topic,)), 7)
+
+    async def committed(self) -> int:
+        """The offset that is stored, as a client would be told."""
+        asked = m.OffsetFetchRequestTopic(name="t", partition_indexes=(0,))
+        request = m.OffsetFetchRequest(group_id="g", topics=(asked,))
+        answer = await self.answer(request, 5)
+        offset: int = answer.topics[0].partitions[0].committed_offset
+        return offset
+
+
+def commit_error(answer: m.OffsetCommitResponse) -> int:
+    """The error for the one partition."""
+    return answer.topics[0].partitions[0].error_code
+
+
+@pytest_asyncio.fixture
+async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+    """A shard that serves an empty shard."""
+    monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.001)
+    async with BrittleStore() as store:
+        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
+        assert lease is not None
+        bench = Bench(store, lease)
+        await bench.shard.load()
+        yield bench
+        await bench.shard.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something holds."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  # what is waited for tells nobody
+            await asyncio.sleep(0.001)
+
+
+async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
+    """And not in the same breath in which it was made."""
+    ticket = bench.commit(5)
+    assert not ticket.answered
+    assert commit_error(await ticket.reply_future) == ErrorCode.NONE
+    assert await bench.committed() == 5
+
+
+async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
+    """Nobody is told of an end beyond what a crash leaves; whoever has an answer sees its own."""
+    ticket = bench.commit(5)
+    assert (ticket.answered, bench.ends.end("t", 0)) == (False, 0)
+    seen = ticket.reply_future
+    ends: list[int] = []
+    seen.add_done_callback(lambda _: ends.append(bench.ends.end("t", 0)))
+    await asyncio.wait_for(seen, 5)
+    await asyncio.sleep(0)
+    assert ends == [5]
+
+
+async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
+    """Neither when it fails nor when the shard is read again."""
+    await bench.commit(5).reply_future
+    bench.store.error = StoreError("disk full")
+    refused = await bench.commit(9).reply_future
+    assert commit_error(refused) != 0
+    bench.store.error = None
+    await until(lambda: bench.shard.coordinator is not None)
+    assert bench.ends.end("t", 0) == 5
+
+
+async def test_reading_waits_for_what_was_written_before(bench: Bench) -> None:
+    """Nobody is told of an offset that a crash takes back."""
+    with bench.store.held():
+        bench.commit(5)
+        fetch = asyncio.ensure_future(bench.committed())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not fetch.done()
+    assert await fetch == 5
+
+
+async def joined(bench: Bench) -> None:
+    """Have a group of one member that subscribes to the topic t, at work."""
+    wanted = encode_subscription(Subscription(topics=("t",)))
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=wanted)
+    join = m.JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(protocol,),
+    )
+    ticket = bench.ask(join, 3)
+
+    def is_answered() -> bool:
+        bench.shard.fire_due(bench.armed[-1])
+        return ticket.answered
+
+    await until(is_answered)
+    member = ticket.reply_future.result()
+    assigned = encode_assignment(
+        Assignment(assigned_partitions=(TopicPartitions(topic="t", partitions=(0,)),))
+    )
+    given = m.SyncGroupRequestAssignment(member_id=member.member_id, assignment=assigned)
+    sync = m.SyncGroupRequest(
+        group_id="g", generation_id=1, member_id=member.member_id, assignments=(given,)
+    )
+    assert (await bench.answer(sync, 2)).error_code == ErrorCode.NONE
+
+
+def causes(bench: Bench) -> list[str]:
+    """Why there were rebalances so far."""
+    return [event.cause for event in bench.events if isinstance(event, RebalanceStarted)]
+
+
+async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
+    bench: Bench,
+) -> None:
+    """Or the group would not know before its members look by themselves, minutes later.
+
+    Seed 160 of hostile: a topic grew while the disk failed, and its new partition had no owner.
+    """
+    await joined(bench)
+    bench.store.error = StoreError("disk full")
+    await bench.commit(5).reply_future
+    bench.shard.topic_changed("t", "grown")
+    bench.store.error = None
+    await until(lambda: causes(bench)[1:] == ["topic_changed"])
+
+
+async def test_a_topic_change_outlives_a_store_that_fails_right_after(bench: Bench) -> None:
+    """The group was told, but that it was is forgotten with its memory."""
+    await joined(bench)
+    bench.shard.topic_changed("t", "grown")
+    bench.store.error = StoreError("disk full")
+    await bench.commit(5).reply_future
+    bench.store.error = None
+    await until(
+        lambda: [type(event) for event in bench.events[-2:]] == [GroupRecovered, RebalanceStarted]
+    )
+    assert causes(bench)[-1] == "topic_changed"
+
+
+async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(bench: Bench) -> None:
+    """To tell again that the former one was deleted must not delete the new one's offsets."""
+    bench.shard.topic_changed("t", "deleted")
+    bench.shard.topic_changed("t", "created")
+    assert commit_error(await bench.commit(7).reply_future) == ErrorCode.NONE
+    bench.store.error = StoreError("disk full")
+    await bench.commit(8).reply_future
+    bench.store.error = None
+    await until(lambda: bench.shard.coordinator is not None)
+    assert await bench.committed() == 7
+
+
+async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:
+    """The commit fails with an error that clients retry, and what was stored before holds."""
+    await bench.commit(5).reply_future
+    bench.store.error = StoreError("the disk is full")
+    answer = await bench.commit(6).reply_future
+    assert commit_error(answer) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.shard.coordinator is None
+    bench.store.error = None
+    await until(lambda: bench.shard.coordinator is not None)
+    assert await bench.committed() == 5
+
+
+async def test_everybody_who_waits_is_told(bench: Bench) -> None:
+    """A parked join does not hang until its client gives up."""
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
+    join = bench.ask(
+        m.JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=(protocol,),
+        ),
+        3,
+    )
+    bench.store.error = StoreError("the disk is full")
+    answer = await asyncio.wait_for(join.reply_future, 5)
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_fenced_shard_is_given_up(bench: Bench) -> None:
+    """Another node has it: clients are to look for that one, and nothing is read again."""
+    bench.store.error = FencedError(0, 1, None)
+    answer = await bench.commit(6).reply_future
+    assert commit_error(answer) == ErrorCode.NOT_COORDINATOR
+    bench.store.error = None
+    await asyncio.sleep(0.01)
+    assert bench.shard.coordinator is None
+    assert commit_error(await bench.commit(7).reply_future) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_bug_costs_the_memory_but_nothing_stored(bench: Bench) -> None:
+    """An exception of the core may have left a group half changed, so the shard is read again."""
+    await bench.commit(5).reply_future
+
+    def stumble(_now_ms: int) -> Any:
+        raise AssertionError("a bug")
+
+    bench.shard.run(stumble)
+    assert bench.shard.coordinator is None
+    await until(lambda: bench.shard.coordinator is not None)
+    assert await bench.committed() == 5
+
+
+async def test_closing_answers_who_is_parked(bench: Bench) -> None:
+    """And those that come later are sent to look elsewhere."""
+    await bench.shard.close()
+    answer = await bench.answer(m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_refused_rebalance_changes_nothing(bench: Bench) -> None:
+    """The operator is told why, and the shard goes on."""
+    with pytest.raises(Refusal) as caught:
+        await bench.shard.force_rebalance("nobody")
+    assert caught.value.name == "group_not_found"
+    assert bench.shard.coordinator is not None
+
+
+async def test_deadlines_are_handed_on(bench: Bench) -> None:
+    """The node has one timer for all shards; at least the sweep for old offsets is due some day."""
+    await bench.commit(5).reply_future
+    assert bench.shard.next_deadline() in bench.armed
+
+
+async def test_deadlines_of_what_was_read_back_are_handed_on(bench: Bench) -> None:
+    """Sessions run out after a restart even if nothing comes in but other members' heartbeats.
+
+    The simulator found it: a worker and then the coordinator were killed, the coordinator came
+    back, and the worker's place in the group was kept for ever.
+    """
+    await joined(bench)
+    lease = await bench.store.claim(0, "node-1", "h:1", 0, 10_000)
+    assert lease is not None
+    successor = Bench(bench.store, lease)
+    await successor.shard.load()
+    assert successor.shard.next_deadline() in successor.armed
+    await successor.shard.close()
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+async def test_step_that_fails_is_logged_without_what_variables_hold(
+    bench: Bench, style: str
+) -> None:
+    """Once, with its traceback; a password in a frame of it stays there."""
+
+    def fails(now_ms: int) -> Outcome:
+        password = "hunter" + str(now_ms * 0 + 2)
+        raise ValueError(f"a bug of {len(password)} letters")
+
+    stream = io.StringIO()
+    undo = configure("debug", style, stream)
+    try:
+        bench.shard.run(fails)
+        await until(lambda: bench.shard.coordinator is not None)
+    finally:
+        undo()
+    text = stream.getvalue()
+    assert text.count("Traceback") == 1
+    assert "in fails" in text
+    assert "hunter2" not in text
+
+
+async def test_an_empty_shard_recovers_nothing(bench: Bench) -> None:
+    """No group, no event."""
+    assert not [event for event in bench.events if isinstance(event, GroupRecovered)]
+
+
+async def test_what_a_node_knows_of_the_order_of_commits_outlives_the_shards_memory() -> None:
+    """The connections on which a commit may be held up outlive it as well."""
+    topics = TopicConfig(node_id=1, host="h", port=1, cluster_id="c")
+    async with BrittleStore() as store:
+        node = Node(
+            NodeOptions(1, "h", 1, shards=1, lease_ms=10_000),
+            Config(),
+            store,
+            Clock(),
+            make_ids=lambda _: RandomIds(),
+            make_catalogue=lambda ends: Catalogue(topics, RandomIds(), ends),
+            observe=lambda _ts, _event: None,
+        )
+        await node.start()
+        (shard,) = node.shards  # whose lives these are
+        lives = [shard._make()._shard for _ in range(2)]  # noqa: SLF001
+        lives[0].commit_order.note("g", "a", 5)
+        assert not lives[1].commit_order.admits("g", "a", 5)
+        await node.stop()

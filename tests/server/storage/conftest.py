@@ -1,0 +1,57 @@
+"""The stores that the contract is held against, and a watch on what they leave behind."""
+
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from coterie_server.storage import MemoryStore, SqliteStore, Store
+from tests.server.storage.doubles import Another
+
+OPEN_FILES = Path("/proc/self/fd")  # Linux only; elsewhere only the threads are watched
+
+
+def store_files(folder: Path) -> list[Path]:
+    """Return the files under a folder that this process has open."""
+    if not OPEN_FILES.exists():
+        return []
+    targets = []
+    for link in OPEN_FILES.iterdir():
+        try:
+            targets.append(link.readlink())
+        except FileNotFoundError:  # the listing's own descriptor
+            continue
+    return [target for target in targets if target.is_relative_to(folder)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks(tmp_path: Path) -> Iterator[None]:
+    """Fail a test that leaves a thread or an open file behind."""
+    before = set(threading.enumerate())
+    yield
+    assert [thread for thread in threading.enumerate() if thread not in before] == []
+    assert store_files(tmp_path) == []
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def another(request: pytest.FixtureRequest, tmp_path: Path) -> Another:
+    """Return what makes stores of one and the same content, for each kind of store."""
+    if request.param == "memory":
+        return MemoryStore().twin
+    return lambda: SqliteStore(tmp_path / "coterie.db")
+
+
+@pytest_asyncio.fixture
+async def store(another: Another) -> AsyncIterator[Store]:
+    """Return an open, empty store."""
+    async with another() as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def other(another: Another) -> AsyncIterator[Store]:
+    """Return a second open store of the same content."""
+    async with another() as opened:
+        yield opened

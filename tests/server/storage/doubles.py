@@ -1,0 +1,90 @@
+"""Stand-ins for what is around a store: other processes, and the disk."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from coterie_server.storage import Store
+
+__all__ = ["PATIENCE_S", "Another", "Disk", "disk_error"]
+
+Another = Callable[[], Store]
+"""Returns one more store of the same content, closed, as another process would make it."""
+
+PATIENCE_S: Final = 30
+
+
+def disk_error(code: int = sqlite3.SQLITE_IOERR, text: str = "disk I/O error") -> sqlite3.Error:
+    """Return an error as SQLite raises it."""
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    error.sqlite_errorname = "SQLITE_TEST"
+    return error
+
+
+class Disk:
+    """Watches the statements of a SQLite store, holds them up and makes them fail.
+
+    Hand its `connect` to the store.
+    """
+
+    def __init__(self) -> None:
+        self.traced: list[str] = []
+        self.connections: list[sqlite3.Connection] = []
+        self._failing: dict[str, Exception] = {}
+        self._go = threading.Event()
+        self._go.set()
+        self._is_held = threading.Event()
+
+    @property
+    def commits(self) -> int:
+        """How many transactions SQLite was told to commit."""
+        return self.traced.count("COMMIT")
+
+    def connect(self, path: str, **options: Any) -> sqlite3.Connection:
+        """Do what `sqlite3.connect` does, and stay in between."""
+        disk = self
+
+        class Watched(sqlite3.Connection):
+            def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+                disk._before(sql)
+                return super().execute(sql, *rest)
+
+        connection = sqlite3.connect(path, factory=Watched, check_same_thread=False, **options)
+        connection.set_trace_callback(self.traced.append)
+        self.connections.append(connection)
+        return connection
+
+    def fail(self, statement: str, error: Exception) -> None:
+        """Let statements that begin with this word fail, until the disk is mended."""
+        self._failing[statement] = error
+
+    def mend(self) -> None:
+        """Let everything succeed again."""
+        self._failing.clear()
+
+    def _before(self, sql: str) -> None:
+        if sql.startswith("BEGIN") and not self._go.is_set():
+            self._is_held.set()
+            assert self._go.wait(PATIENCE_S)
+        for statement, error in self._failing.items():
+            if sql.startswith(statement):
+                raise error
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no transaction begin while in this context."""
+        self._is_held.clear()
+        self._go.clear()
+        try:
+            yield
+        finally:
+            self._go.set()
+
+    async def stands_still(self) -> None:
+        """Wait until a transaction is being held."""
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.to_thread(self._is_held.wait, PATIENCE_S)

@@ -1,0 +1,350 @@
+"""A store that is damaged, truncated, swapped or deleted is never taken for an older truth."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from coterie_server.storage import Lease, OwnerTakenError, SqliteStore, StoreError, guard
+from coterie_server.storage.mark import mark_path
+
+pytestmark = pytest.mark.asyncio
+
+RECORDS: Final = 60
+
+
+@pytest.fixture(autouse=True)
+def look_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the files looked at before each write, however soon it comes."""
+    monkeypatch.setattr(guard, "_LOOK_EVERY_S", 0.0)
+
+
+async def filled(store: SqliteStore) -> Lease:
+    """Write some records, each in a transaction of its own."""
+    lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
+    assert lease is not None
+    for number in range(RECORDS):
+        await store.append(0, lease.epoch, [(b"%04d" % number, b"value-%04d-" % number * 20)])
+    return lease
+
+
+async def killed(tmp_path: Path, name: str = "killed") -> Path:
+    """What `kill -9` leaves behind of a store that was being written to."""
+    async with SqliteStore(tmp_path / "living" / "coterie.db") as store:
+        await filled(store)
+        shutil.copytree(tmp_path / "living", tmp_path / name)
+    return tmp_path / name / "coterie.db"
+
+
+def log_of(path: Path) -> Path:
+    """The write-ahead log."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def overwrite_half(path: Path) -> None:
+    """Overwrite the second half of a file, whose length stays."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(os.urandom(size - size // 2))
+
+
+def cut(path: Path) -> None:
+    """Cut off the second half of a file."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+async def refusal(path: Path) -> str:
+    """Why a store is not opened."""
+    with pytest.raises(StoreError) as caught:
+        await SqliteStore(path).open()
+    return str(caught.value)
+
+
+# At the start
+
+
+async def test_what_a_kill_leaves_behind_is_whole(tmp_path: Path) -> None:
+    """The mark is never ahead of what is durable."""
+    async with SqliteStore(await killed(tmp_path)) as store:
+        assert len(await store.load(0)) == RECORDS
+
+
+@pytest.mark.parametrize("spoil", [overwrite_half, cut, Path.unlink])
+async def test_a_log_that_lost_something_is_refused(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    """SQLite takes it for a log that ends there."""
+    path = await killed(tmp_path)
+    spoil(log_of(path))
+    said = await refusal(path)
+    assert "has lost what was acknowledged" in said
+    assert f"there were {RECORDS + 1}" in said
+    assert "--accept-data-loss" in said
+
+
+async def test_a_refused_log_stays_as_it_is(tmp_path: Path) -> None:
+    """Somebody may want to rescue what is in it."""
+    path = await killed(tmp_path)
+    overwrite_half(log_of(path))
+    before = log_of(path).read_bytes()
+    await refusal(path)
+    assert log_of(path).read_bytes() == before
+    assert "has lost" in await refusal(path)
+
+
+async def test_an_older_copy_is_refused(tmp_path: Path) -> None:
+    """A backup that is put back says nothing of what came after it."""
+    older = await killed(tmp_path, "older")
+    path = tmp_path / "living" / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
+    shutil.copy(older, path)
+    shutil.copy(log_of(older), log_of(path))
+    assert "older copy" in await refusal(path)
+
+
+async def test_another_store_is_refused(tmp_path: Path) -> None:
+    """However far it has come."""
+    path = await killed(tmp_path)
+    async with SqliteStore(tmp_path / "other" / "coterie.db") as other:
+        await filled(other)
+        await filled(other)
+    log_of(path).unlink()
+    shutil.copy(tmp_path / "other" / "coterie.db", path)
+    assert "is another store" in await refusal(path)
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied"])
+async def test_a_store_that_is_gone_is_not_begun_anew(tmp_path: Path, how: str) -> None:
+    """All groups would count from one again, and their fencing tokens with them."""
+    path = await killed(tmp_path)
+    log_of(path).unlink()
+    path.unlink()
+    if how == "emptied":
+        path.touch()
+    assert ("is gone" if how == "deleted" else "is empty") in await refusal(path)
+
+
+async def test_a_value_that_changed_is_not_read(tmp_path: Path) -> None:
+    """SQLite has no checksums for what is in its pages."""
+    async with SqliteStore(tmp_path / "coterie.db") as store:
+        await filled(store)
+    path = tmp_path / "coterie.db"
+    data = path.read_bytes()
+    assert data.count(b"value-0007-") == 20
+    path.write_bytes(data.replace(b"value-0007-", b"value-0008-", 1))
+    async with SqliteStore(path) as store:
+        with pytest.raises(StoreError, match=r"damaged \(a record of shard 0 is not what was"):
+            await store.load(0)
+
+
+async def test_a_loss_can_be_accepted(tmp_path: Path) -> None:
+    """What is left is the truth from then on, once that was said twice."""
+    path = await killed(tmp_path)
+    overwrite_half(log_of(path))
+    async with SqliteStore(path, accept_loss=True) as store:
+        left = len(await store.load(0))
+        await store.claim(0, "node-1", "h:1", 0, 10_000)
+    assert 0 < left < RECORDS
+    # Nobody has said so to the store.
+    assert "loss was not accepted to the end" in await refusal(path)
+    async with SqliteStore(path, accept_loss=True) as store:
+        await store.accept_loss()
+    async with SqliteStore(path) as store:
+        assert len(await store.load(0)) == left
+
+
+async def test_a_loss_is_not_accepted_by_counting_past_the_mark(tmp_path: Path) -> None:
+    """A start that accepts a loss may be broken off when it has written more than is missing."""
+    path = await killed(tmp_path)
+    log = log_of(path)
+    os.truncate(log, log.stat().st_size - 1)  # Its last transaction is gone.
+    async with SqliteStore(path, accept_loss=True) as store:
+        for _ in range(10):
+            await store.claim(0, "node-1", "h:1", 0, 10_000)
+    assert "loss was not accepted to the end" in await refusal(path)
+
+
+async def test_what_was_before_an_accepted_loss_is_another_store(tmp_path: Path) -> None:
+    """It has more transactions, and not those that were acknowledged since."""
+    older = await killed(tmp_path, "older")
+    path = tmp_path / "living" / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
+    shutil.copy(path, tmp_path / "newer")
+    shutil.copy(older, path)
+    shutil.copy(log_of(older), log_of(path))
+    async with SqliteStore(path, accept_loss=True) as store:
+        await store.accept_loss()
+        await store.claim(0, "node-1", "h:1", 0, 10_000)
+    shutil.copy(tmp_path / "newer", path)
+    assert "is another store" in await refusal(path)
+
+
+async def test_a_store_without_a_mark_is_taken_at_its_word(tmp_path: Path) -> None:
+    """As one that was restored from a backup is."""
+    path = await killed(tmp_path)
+    mark_path(path).unlink()
+    async with SqliteStore(path) as store:
+        assert len(await store.load(0)) == RECORDS
+
+
+async def test_half_a_mark_is_enough(tmp_path: Path) -> None:
+    """A loss of power may tear what is being written, and there are two."""
+    path = await killed(tmp_path)
+    data = bytearray(mark_path(path).read_bytes())
+    data[20] ^= 0xFF
+    mark_path(path).write_bytes(data)
+    log_of(path).unlink()
+    assert "has lost" in await refusal(path)
+
+
+# While it is open
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+async def test_a_file_that_is_deleted_is_noticed_at_the_next_write(
+    tmp_path: Path, suffix: str
+) -> None:
+    """The process still has it, but nobody else ever will."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        path.with_name(f"{path.name}{suffix}").unlink()
+        for _ in range(2):
+            with pytest.raises(StoreError, match="is gone, though this node has it in use"):
+                await store.append(0, lease.epoch, [(b"a", b"1")])
+        with pytest.raises(StoreError, match="is gone"):
+            await store.load(0)
+        with pytest.raises(StoreError, match="is gone"):
+            await store.renew([lease], 0, 10_000)
+
+
+async def test_a_file_that_is_deleted_during_a_write_is_noticed_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What went to a file that is gone is not acknowledged."""
+    monkeypatch.setattr(guard, "_LOOK_EVERY_S", 3600.0)
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        path.unlink()
+        with pytest.raises(StoreError, match="is gone, though this node has it in use"):
+            await store.append(0, lease.epoch, [(b"a", b"1")])
+
+
+async def test_a_file_that_is_replaced_is_noticed(tmp_path: Path) -> None:
+    """Even by one that is the same."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        shutil.copy(path, tmp_path / "copy")
+        (tmp_path / "copy").replace(path)
+        with pytest.raises(StoreError, match="was replaced"):
+            await store.append(0, lease.epoch, [(b"a", b"1")])
+
+
+@pytest.mark.parametrize("spoil", [overwrite_half, cut])
+async def test_a_log_that_is_damaged_is_noticed(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    """SQLite itself does not look at it again before the next start."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        spoil(log_of(path))
+        os.utime(log_of(path), ns=(1, 1))  # Clocks of file systems are coarse.
+        with pytest.raises(StoreError, match=r"damaged \(its log breaks off"):
+            await store.append(0, lease.epoch, [(b"a", b"1")])
+
+
+async def test_a_database_that_is_damaged_is_noticed(tmp_path: Path) -> None:
+    """Where its log has no newer page of it."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
+    async with SqliteStore(path) as store:
+        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
+        assert lease is not None
+        path.write_bytes(path.read_bytes().replace(b"value-0007-", b"value-0008-", 1))
+        os.utime(path, ns=(1, 1))
+        with pytest.raises(StoreError, match="damaged"):
+            await store.append(0, lease.epoch, [(b"a", b"1")])
+
+
+async def test_a_file_that_was_only_touched_is_no_harm(tmp_path: Path) -> None:
+    """Backups and people do such things."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        os.utime(log_of(path), ns=(1, 1))
+        await store.append(0, lease.epoch, [(b"a", b"1")])
+        assert len(await store.load(0)) == RECORDS + 1
+
+
+async def test_another_program_may_come_and_go_behind_a_look(tmp_path: Path) -> None:
+    """Whoever closes a database as the last one deletes its log; only locks say who is the last."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        os.utime(path, ns=(1, 1))
+        await store.append(0, lease.epoch, [(b"a", b"1")])  # The files are looked at.
+        visit = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version')"
+        visitor = await asyncio.create_subprocess_exec(sys.executable, "-c", visit, str(path))
+        assert await visitor.wait() == 0
+        await store.append(0, lease.epoch, [(b"b", b"1")])
+        assert len(await store.load(0)) == RECORDS + 2
+
+
+async def test_what_was_not_acknowledged_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that went to a log that is gone was refused: the next start does not ask for it."""
+    monkeypatch.setattr(guard, "_LOOK_EVERY_S", 3600.0)
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint")
+        shutil.copy(path, tmp_path / "saved.db")
+        shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
+        log_of(path).unlink()
+        with pytest.raises(StoreError, match="is gone"):
+            await store.append(0, lease.epoch, [(b"a", b"1")])
+        shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
+    async with SqliteStore(tmp_path / "saved.db") as store:
+        assert len(await store.load(0)) == RECORDS
+
+
+async def test_a_store_behind_a_link_is_watched(tmp_path: Path) -> None:
+    """Its log lies where the link leads to."""
+    path, file = tmp_path / "coterie.db", tmp_path / "disk" / "store.db"
+    file.parent.mkdir()
+    path.symlink_to(file)
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        os.utime(file, ns=(1, 1))
+        await store.append(0, lease.epoch, [(b"a", b"1")])
+        log_of(file).unlink()
+        with pytest.raises(StoreError, match=r"store\.db-wal is gone"):
+            await store.append(0, lease.epoch, [(b"b", b"1")])
+
+
+async def test_a_name_is_taken_whichever_link_leads_to_the_store(tmp_path: Path) -> None:
+    """Two processes under one name would take each other's shards."""
+    path, link = tmp_path / "coterie.db", tmp_path / "link.db"
+    link.symlink_to(path)
+    async with SqliteStore(path) as store, SqliteStore(link) as other:
+        await store.reserve("node-1")
+        with pytest.raises(OwnerTakenError):
+            await other.reserve("node-1")

@@ -1,0 +1,249 @@
+"""Offsets that are committed together lie together in the store, and are read as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie_protocol import encode
+from coterie_server.group import Gone, OffsetRow, StoredRow, to_stored
+from coterie_server.group import Record as RowRecord
+from coterie_server.group.records import GroupRow, _FirstOffsetRow
+from coterie_server.storage.offset_bundles import BUNDLE_OFFSETS_MAX, OffsetBundles
+
+
+class Kept:
+    """A packing and what a store holds of what it packs."""
+
+    def __init__(self) -> None:
+        self.packing = OffsetBundles()
+        self.records: dict[bytes, bytes] = {}
+
+    def put(self, *records: RowRecord) -> int:
+        """Store rows; answer how many records that took."""
+        packed = self.packing.pack(records)
+        for key, value in packed:
+            if value is None:
+                del self.records[key]
+            else:
+                self.records[key] = value
+        assert len({key for key, _ in packed}) == len(packed)
+        return len(packed)
+
+    def read(self) -> list[StoredRow]:
+        """What a packing finds that knows nothing yet."""
+        return list(OffsetBundles().unpack(sorted(self.records.items())))
+
+    def restart(self) -> None:
+        """Go on with what is stored alone."""
+        self.packing = OffsetBundles()
+        assert sum(1 for _ in self.packing.unpack(sorted(self.records.items()))) > 0
+
+
+def row(partition: int, offset: int = 1, *, topic: str = "t", group: str = "g") -> OffsetRow:
+    """An offset."""
+    return OffsetRow(group, topic, partition, offset)
+
+
+def gone(partition: int, *, topic: str = "t", group: str = "g") -> Gone:
+    """That an offset is no more."""
+    return Gone(OffsetRow, group, topic, partition)
+
+
+# -- one record for a commit -----------------------------------------------------------------------
+
+
+def test_everything_comes_back() -> None:
+    """Every field of every offset is read as it was stored, in the extremes too."""
+    rows = [
+        OffsetRow("gé", "t", 2**31 - 1, 2**63 - 1, 2**31 - 1, "é" * 9_000, 2**63 - 1, 2**63 - 1),
+        OffsetRow("gé", "t" * 30_000, 0, -(2**63), -(2**31), "", 0, -1),
+        OffsetRow("gé", "", 7, -7),
+    ]
+    kept = Kept()
+    assert kept.put(*rows) == 1
+    assert kept.read() == rows
+
+
+def test_the_same_partitions_again() -> None:
+    """They take the place of what was there, in whatever order they come."""
+    kept = Kept()
+    kept.put(row(0), row(1), row(2))
+    assert kept.put(row(2, 5), row(0, 6), row(1, 7)) == 1
+    assert len(kept.records) == 1
+    assert {r.partition: r.offset for r in kept.read() if isinstance(r, OffsetRow)} == {
+        0: 6,
+        1: 7,
+        2: 5,
+    }
+
+
+def test_some_of_the_partitions() -> None:
+    """What is committed by itself moves out; the rest is written again without it."""
+    kept = Kept()
+    kept.put(row(0), row(1), row(2))
+    assert kept.put(row(1, 9)) == 2
+    assert kept.read() == [row(0), row(2), row(1, 9)]
+    assert kept.put(row(1, 10)) == 1
+
+
+def test_partitions_from_everywhere() -> None:
+    """A commit that finds its offsets in many records puts them together."""
+    kept = Kept()
+    for partition in range(10):
+        kept.put(row(partition))
+    assert len(kept.records) == 10
+    kept.put(*(row(partition, 2) for partition in range(10)))
+    assert len(kept.records) == 1
+    assert kept.read() == [row(partition, 2) for partition in range(10)]
+
+
+def test_large_commits_are_divided() -> None:
+    """And each part stays where it is."""
+    kept = Kept()
+    rows = [row(partition) for partition in range(2 * BUNDLE_OFFSETS_MAX + 1)]
+    assert kept.put(*rows) == 3
+    assert kept.put(*rows) == 3
+    assert len(kept.records) == 3
+    assert kept.read() == rows
+
+
+def test_groups_are_kept_apart() -> None:
+    """A bundle has one group, even if offsets of two are stored at once."""
+    kept = Kept()
+    assert kept.put(row(0, group="a"), row(0, group="b")) == 2
+    assert kept.read() == [row(0, group="a"), row(0, group="b")]
+
+
+# -- what goes -------------------------------------------------------------------------------------
+
+
+def test_offsets_that_go() -> None:
+    """A record without them takes the old one's place; the last takes the record with it."""
+    kept = Kept()
+    kept.put(row(0), row(1))
+    kept.put(gone(0))
+    assert kept.read() == [row(1)]
+    kept.put(gone(1))
+    assert kept.records == {}
+
+
+def test_the_last_word_counts() -> None:
+    """Of what is said about an offset at once, as everywhere."""
+    kept = Kept()
+    kept.put(row(0), gone(0), row(1), row(1, 2))
+    assert kept.read() == [row(1, 2)]
+    kept.put(gone(1), row(1, 3))
+    assert kept.read() == [row(1, 3)]
+
+
+def test_what_was_not_there_may_go() -> None:
+    """Nothing is written."""
+    assert Kept().put(gone(0)) == 0
+
+
+# -- besides offsets -------------------------------------------------------------------------------
+
+
+def test_other_rows_are_stored_by_themselves() -> None:
+    """As they were before there were bundles."""
+    group = GroupRow(group_id="g", state="Empty", generation=0)
+    assert OffsetBundles().pack([group, row(0)])[0] == to_stored(group)
+    assert OffsetBundles().pack([Gone(GroupRow, "g")]) == [to_stored(Gone(GroupRow, "g"))]
+    assert OffsetBundles().pack([]) == []
+
+
+def test_groups_are_read_before_their_offsets() -> None:
+    """Recovery needs them in that order."""
+    kept = Kept()
+    group = GroupRow(group_id="g", state="Empty", generation=0)
+    kept.put(row(0), group)
+    assert kept.read() == [group, row(0)]
+
+
+# -- after a restart -------------------------------------------------------------------------------
+
+
+def test_numbers_are_not_given_twice() -> None:
+    """A new bundle never takes the place of one that was there before."""
+    kept = Kept()
+    kept.put(row(0))
+    kept.restart()
+    kept.put(row(1))
+    assert kept.read() == [row(0), row(1)]
+
+
+def test_offsets_as_they_were_kept_at_first() -> None:
+    """One to a record, with all their names; they move when they are committed."""
+    kept = Kept()
+    old = row(0, 5)
+    first = _FirstOffsetRow(**{**old._asdict(), "metadata": "é"})
+    kept.records[to_stored(gone(0))[0]] = b"\0" + encode(first, 0)
+    kept.records[to_stored(row(1))[0]] = to_stored(row(1))[1] or b""
+    assert kept.read() == [old._replace(metadata="é"), row(1)]
+    kept.restart()
+    assert kept.put(row(0, 6)) == 2
+    assert kept.read() == [row(1), row(0, 6)]
+    kept.put(gone(1))
+    assert len(kept.records) == 1
+
+
+def test_bundles_of_a_later_version_are_refused() -> None:
+    """Rather than read as something else."""
+    kept = Kept()
+    kept.put(row(0))
+    ((key, value),) = kept.records.items()
+    with pytest.raises(ValueError, match="a bundle in version 1"):
+        list(OffsetBundles().unpack([(key, b"\x01" + value[1:])]))
+
+
+def test_stored_form_stays_as_it_is() -> None:
+    """Bytes written by earlier versions must be read for ever, so they are pinned."""
+    kept = Kept()
+    rows = [OffsetRow("g", "t", 3, 5, -1, "m", 7, -1), OffsetRow("g", "u", 4, 6, 2, "", 8, 9)]
+    kept.put(*rows)
+    value = (
+        b"\x00" + b"\x00\x02" + b"\x00\x05"  # version, offsets, texts
+        b"\x00\x00\x00\x01"  # topics
+        b"\x00\x00\x00\x03\x00\x00\x00\x04"  # partitions
+        b"\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x06"  # offsets
+        b"\xff\xff\xff\xff\x00\x00\x00\x02"  # leader epochs
+        b"\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00\x08"  # commits
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x09"  # ends
+         + b"".join(length.to_bytes(4) for length in (1, 1, 1, 1, 0)) + b"gtum"
+    )
+    assert kept.records == {b"\x80\x00\x00\x00\x00\x00\x00\x00\x01": value}
+
+
+# -- at random -------------------------------------------------------------------------------------
+
+PLACES = [(group, topic, index) for group in "ab" for topic in "tu" for index in range(40)]
+STEPS = st.lists(
+    st.tuples(st.sets(st.sampled_from(PLACES)), st.sampled_from(["commit", "delete", "restart"])),
+    max_size=30,
+)
+
+
+def _found(kept: Kept) -> Sequence[StoredRow]:
+    return sorted(row for row in kept.read() if isinstance(row, OffsetRow))
+
+
+@given(steps=STEPS)
+def test_what_is_read_is_what_was_put(steps: list[tuple[set[tuple[str, str, int]], str]]) -> None:
+    """Whatever is committed and deleted together, in any order, and whenever it is read back."""
+    kept, model = Kept(), dict[tuple[str, str, int], OffsetRow]()
+    for offset, (places, what) in enumerate(steps):
+        if what == "commit":
+            rows = {place: OffsetRow(*place, offset, metadata="m" * place[2]) for place in places}
+            model.update(rows)
+            kept.put(*rows.values())
+        elif what == "delete":
+            kept.put(*(Gone(OffsetRow, *place) for place in places))
+            model = {place: row for place, row in model.items() if place not in places}
+        elif model:
+            kept.restart()
+        assert _found(kept) == sorted(model.values())
+        assert len(kept.records) <= len(model)

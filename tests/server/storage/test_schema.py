@@ -1,0 +1,181 @@
+"""Which files are opened, which are refused, and how old ones are brought up to date."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie_server.storage import StoreError
+from coterie_server.storage.damage import checksum
+from coterie_server.storage.schema import APPLICATION_ID, MIGRATIONS, open_database
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where the file is."""
+    return tmp_path / "coterie.db"
+
+
+def make(path: Path) -> None:
+    """Make a file of the store with enough in it to be damaged."""
+    with closing(open_database(path)) as connection:
+        connection.executemany(
+            "INSERT INTO records VALUES (0, ?, ?, ?)",
+            [
+                (key, value, checksum(0, key, value))
+                for key, value in ((b"%04d" % number, b"x" * 500) for number in range(200))
+            ],
+        )
+
+
+@contextmanager
+def refused(path: Path, sentence: str) -> Iterator[None]:
+    """Expect that the file as it is now is refused, and is not touched."""
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=sentence):
+        yield
+    assert path.read_bytes() == before
+
+
+def test_new_file_is_marked(path: Path) -> None:
+    """A new file says whose it is and which schema it has."""
+    with closing(open_database(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+
+
+def test_made_file_is_opened_again(path: Path) -> None:
+    """A file that was made before keeps what is in it."""
+    make(path)
+    with closing(open_database(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM records").fetchone() == (200,)
+
+
+def test_empty_file_is_a_new_one(path: Path) -> None:
+    """A process that was killed before it wrote anything leaves a file that can be used."""
+    path.touch()
+    with closing(open_database(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM records").fetchone() == (0,)
+
+
+def test_file_of_a_newer_coterie_is_refused(path: Path) -> None:
+    """A schema from the future is left alone, with a sentence that says what to do."""
+    make(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with refused(
+        path,
+        r"was written by a newer Coterie \(schema 99; this one knows them up to \d+\): "
+        r"start that Coterie, or name another file for the store$",
+    ):
+        open_database(path)
+
+
+def test_database_of_another_program_is_refused(path: Path) -> None:
+    """Tables that are not ours are left alone."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE theirs (what TEXT)")
+    with refused(path, "is a database of another program, .*: name another file for the store$"):
+        open_database(path)
+
+
+def test_file_that_is_no_database_is_refused(path: Path) -> None:
+    """Something else under the store's name is taken for damage."""
+    path.write_bytes(b"not a database at all" * 1000)
+    with refused(path, r"is damaged \(file is not a database\): keep a copy .* restore a backup"):
+        open_database(path)
+
+
+def test_damaged_file_is_refused(path: Path) -> None:
+    """Damage in the middle of the file is found on opening, not when it is too late."""
+    make(path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 4096] = b"\x5a" * 4096
+    path.write_bytes(content)
+    with refused(path, r"is damaged \(.+\): keep a copy .* restore a backup"):
+        open_database(path)
+
+
+def test_file_that_was_cut_off_is_refused(path: Path) -> None:
+    """A file that lost its end, as in a copy that was interrupted, is found on opening."""
+    make(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with refused(path, r"is damaged \("):
+        open_database(path)
+
+
+def test_folders_are_made(path: Path) -> None:
+    """A data directory need not be there beforehand."""
+    nested = path.parent / "new" / "data" / path.name
+    open_database(nested).close()
+    assert nested.exists()
+
+
+def test_folder_that_cannot_be_made(path: Path) -> None:
+    """A file where the folder should be is named."""
+    path.touch()
+    with pytest.raises(StoreError, match=r"^cannot make the folder .*coterie\.db: File exists$"):
+        open_database(path / "coterie.db")
+
+
+def test_folder_in_place_of_the_file(path: Path) -> None:
+    """A folder under the store's name is refused."""
+    path.mkdir()
+    with pytest.raises(StoreError, match=r"coterie\.db is a folder"):
+        open_database(path)
+
+
+def test_file_system_without_write_ahead_log(path: Path) -> None:
+    """Where SQLite cannot have its log, a sentence says where to put the file."""
+
+    class Remote(sqlite3.Connection):
+        def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+            asked_for_log = sql.startswith("PRAGMA journal_mode")
+            return super().execute("SELECT 'delete'" if asked_for_log else sql, *rest)
+
+    def connect(name: str, **options: Any) -> sqlite3.Connection:
+        return sqlite3.connect(name, factory=Remote, **options)
+
+    with pytest.raises(StoreError, match=r"put the store on a local disk"):
+        open_database(path, connect)
+
+
+def add_note(connection: sqlite3.Connection) -> None:
+    """Take the schema one version further."""
+    connection.execute("ALTER TABLE records ADD COLUMN note TEXT")
+
+
+def fail_halfway(connection: sqlite3.Connection) -> None:
+    """Begin to take the schema further, and find that it cannot be done."""
+    connection.execute("DROP TABLE records")
+    connection.execute("no SQL")
+
+
+def test_old_file_is_migrated(path: Path) -> None:
+    """The steps that a file lacks are taken, and what it holds stays."""
+    make(path)
+    with closing(open_database(path, migrations=(*MIGRATIONS, add_note))) as connection:
+        assert connection.execute("SELECT count(*), max(note) FROM records").fetchone() == (
+            200,
+            None,
+        )
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
+
+
+def test_migrated_file_is_not_migrated_again(path: Path) -> None:
+    """Each step is taken once."""
+    for _ in range(2):
+        open_database(path, migrations=(*MIGRATIONS, add_note)).close()
+
+
+def test_failed_migration_changes_nothing(path: Path) -> None:
+    """A step that fails halfway is taken back, so the Coterie before it can go on."""
+    make(path)
+    with pytest.raises(StoreError, match="SQLite refused"):
+        open_database(path, migrations=(*MIGRATIONS, fail_halfway))
+    with closing(open_database(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM records").fetchone() == (200,)

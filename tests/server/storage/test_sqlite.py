@@ -1,0 +1,384 @@
+"""What only the SQLite store promises: grouped commits, and what happens when the disk fails."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from coterie_server.storage import FencedError, Lease, SqliteStore, StoreError, _writer
+from tests.server.storage.doubles import PATIENCE_S, Disk, disk_error
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def disk() -> Disk:
+    """Return a disk that works until told otherwise."""
+    return Disk()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where the store's file is."""
+    return tmp_path / "coterie.db"
+
+
+@pytest_asyncio.fixture
+async def store(path: Path, disk: Disk) -> AsyncIterator[SqliteStore]:
+    """Return an open store whose disk can be made to fail."""
+    async with SqliteStore(path, connect=disk.connect) as opened:
+        yield opened
+
+
+async def claimed(store: SqliteStore, shard: int = 0) -> Lease:
+    """Claim a shard."""
+    lease = await store.claim(shard, "ann", "ann.example:9092", 0, 10_000)
+    assert lease is not None
+    return lease
+
+
+async def begun(*calls: Any) -> list[asyncio.Task[Any]]:
+    """Begin calls, in this order, and return them unfinished."""
+    tasks = [asyncio.create_task(call) for call in calls]
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def outcomes(tasks: Sequence[asyncio.Task[Any]]) -> list[Any]:
+    """Return what came of calls, errors included."""
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# Grouped commits
+
+
+async def test_appends_that_wait_share_a_commit(store: SqliteStore, disk: Disk) -> None:
+    """While one commit is held up, a hundred more appends become the next one."""
+    lease = await claimed(store)
+    before = disk.commits
+    with disk.held():
+        tasks = await begun(store.append(0, lease.epoch, [(b"first", b"1")]))
+        await disk.stands_still()
+        tasks += await begun(
+            *(store.append(0, lease.epoch, [(b"%d" % number, b"1")]) for number in range(100))
+        )
+    assert await outcomes(tasks) == [None] * 101
+    assert disk.commits - before == 2
+    assert len(await store.load(0)) == 101
+
+
+async def test_groups_are_bounded(
+    store: SqliteStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many calls wait, no more than the limit share a transaction."""
+    monkeypatch.setattr(_writer, "GROUP_JOBS_MAX", 10)
+    lease = await claimed(store)
+    before = disk.commits
+    with disk.held():
+        tasks = await begun(store.append(0, lease.epoch, [(b"first", b"1")]))
+        await disk.stands_still()
+        tasks += await begun(
+            *(store.append(0, lease.epoch, [(b"%d" % number, b"1")]) for number in range(100))
+        )
+    assert await outcomes(tasks) == [None] * 101
+    assert disk.commits - before == 11
+
+
+async def test_results_come_back_once_for_a_group(
+    store: SqliteStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop is woken for each commit, not for each append."""
+    lease = await claimed(store)
+    loop = asyncio.get_running_loop()
+    wake, woken = loop.call_soon_threadsafe, []
+
+    def counted(callback: Any, *rest: Any, **options: Any) -> asyncio.Handle:
+        woken.append(callback)
+        return wake(callback, *rest, **options)
+
+    with disk.held():
+        tasks = await begun(store.append(0, lease.epoch, [(b"first", b"1")]))
+        await disk.stands_still()
+        tasks += await begun(*(store.append(0, lease.epoch, [(b"a", b"1")]) for _ in range(100)))
+        monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+    await outcomes(tasks)
+    assert len(woken) == 2
+
+
+async def test_of_a_key_in_a_group_only_the_last_value_is_written(
+    store: SqliteStore, disk: Disk
+) -> None:
+    """Appends of a group that overwrite each other cost one row, not many."""
+    lease = await claimed(store)
+    with disk.held():
+        tasks = await begun(store.append(0, lease.epoch, [(b"first", b"1")]))
+        await disk.stands_still()
+        tasks += await begun(
+            *(store.append(0, lease.epoch, [(b"a", b"%d" % number)]) for number in range(50))
+        )
+        disk.traced.clear()
+    await outcomes(tasks)
+    assert len([sql for sql in disk.traced if sql.startswith("INSERT INTO records")]) == 2
+    assert (b"a", b"49") in await store.load(0)
+
+
+async def test_fenced_append_does_not_spoil_its_group(store: SqliteStore, disk: Disk) -> None:
+    """Appends that share a transaction with a refused one are committed with it."""
+    old, new, elsewhere = await claimed(store), await claimed(store), await claimed(store, 1)
+    before = disk.commits
+    with disk.held():
+        tasks = await begun(store.append(0, new.epoch, [(b"a", b"1")]))
+        await disk.stands_still()
+        tasks += await begun(
+            store.append(0, new.epoch, [(b"b", b"1")]),
+            store.append(0, old.epoch, [(b"b", b"2")]),
+            store.append(1, elsewhere.epoch, [(b"c", b"1")]),
+        )
+    results = await outcomes(tasks)
+    assert [type(result) for result in results] == [*[type(None)] * 2, FencedError, type(None)]
+    assert disk.commits - before == 2
+    assert await store.load(0) == [(b"a", b"1"), (b"b", b"1")]
+    assert await store.load(1) == [(b"c", b"1")]
+
+
+async def test_each_commit_reaches_the_disk(store: SqliteStore, disk: Disk) -> None:
+    """The connection writes a log ahead and waits for the disk at each commit."""
+    await store.leases()  # the writer has nothing to do, so its connection can be asked
+    (connection,) = disk.connections
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert connection.execute("PRAGMA fullfsync").fetchone() == (1,)
+
+
+# A failing disk
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "UPDATE", "COMMIT"])
+async def test_failed_append_says_why(store: SqliteStore, disk: Disk, statement: str) -> None:
+    """An append that the disk refuses raises an error with its cause, and keeps nothing."""
+    lease = await claimed(store)
+    disk.fail(statement, error := disk_error())
+    with pytest.raises(StoreError, match=r"coterie\.db: the disk reports an error") as caught:
+        await store.append(0, lease.epoch, [(b"a", b"1")])
+    assert caught.value.__cause__ is error
+    disk.mend()
+    assert await store.load(0) == []
+
+
+async def test_no_append_leaps_over_a_failed_one(store: SqliteStore, disk: Disk) -> None:
+    """What was queued behind a failed append, or comes later, fails until the shard is loaded."""
+    lease = await claimed(store)
+    disk.fail("COMMIT", disk_error())
+    with disk.held():
+        tasks = await begun(store.append(0, lease.epoch, [(b"a", b"1")]))
+        await disk.stands_still()
+        tasks += await begun(store.append(0, lease.epoch, [(b"b", b"1")]))
+    assert [type(result) for result in await outcomes(tasks)] == [StoreError, StoreError]
+    disk.mend()
+    with pytest.raises(
+        StoreError,
+        match=r"^shard 0 takes no appends until it is loaded again, .*the disk reports an error",
+    ):
+        await store.append(0, lease.epoch, [(b"c", b"1")])
+    assert await store.load(0) == []
+    await store.append(0, lease.epoch, [(b"d", b"1")])
+    assert await store.load(0) == [(b"d", b"1")]
+
+
+async def test_append_behind_the_load_is_welcome(store: SqliteStore, disk: Disk) -> None:
+    """In the order of the calls: failed, refused, loaded, accepted."""
+    lease = await claimed(store)
+    disk.fail("COMMIT", disk_error())
+    assert len(await outcomes(await begun(store.append(0, lease.epoch, [(b"a", b"1")])))) == 1
+    disk.mend()
+    tasks = await begun(
+        store.append(0, lease.epoch, [(b"b", b"1")]),
+        store.load(0),
+        store.append(0, lease.epoch, [(b"c", b"1")]),
+    )
+    refused, loaded, accepted = await outcomes(tasks)
+    assert isinstance(refused, StoreError)
+    assert loaded == []
+    assert accepted is None
+
+
+async def test_failure_concerns_only_its_group(store: SqliteStore, disk: Disk) -> None:
+    """A shard without an append in the failed group goes on as soon as the disk works again."""
+    lease, elsewhere = await claimed(store), await claimed(store, 1)
+    disk.fail("COMMIT", disk_error())
+    with pytest.raises(StoreError):
+        await store.append(0, lease.epoch, [(b"a", b"1")])
+    disk.mend()
+    await store.append(1, elsewhere.epoch, [(b"b", b"1")])
+    assert await store.load(1) == [(b"b", b"1")]
+
+
+async def test_failed_lease_breaks_no_shard(store: SqliteStore, disk: Disk) -> None:
+    """A claim or renewal that the disk refuses fails, and leaves no gap to be loaded away."""
+    lease = await claimed(store)
+    disk.fail("COMMIT", disk_error())
+    for call in (store.claim(1, "ann", "ann:9092", 0, 1), store.renew([lease], 0, 1)):
+        with pytest.raises(StoreError):
+            await call
+    disk.mend()
+    assert await store.leases() == [lease]
+    await store.append(0, lease.epoch, [(b"a", b"1")])
+
+
+async def test_claim_that_was_rolled_back_fences_nobody(store: SqliteStore, disk: Disk) -> None:
+    """Epochs that a failed transaction handed out are forgotten with it."""
+    lease = await claimed(store)
+    disk.fail("COMMIT", disk_error())
+    with pytest.raises(StoreError):
+        await claimed(store)
+    disk.mend()
+    await store.append(0, lease.epoch, [(b"a", b"1")])
+    assert (await claimed(store)).epoch == lease.epoch + 1
+
+
+async def test_rollback_that_fails_is_tried_again(store: SqliteStore, disk: Disk) -> None:
+    """A transaction that could not even be rolled back does not block the next one."""
+    lease = await claimed(store)
+    disk.fail("COMMIT", disk_error())
+    disk.fail("ROLLBACK", disk_error())
+    with pytest.raises(StoreError):
+        await store.append(0, lease.epoch, [(b"a", b"1")])
+    disk.mend()
+    assert (await claimed(store)).epoch == lease.epoch + 1
+    assert await store.load(0) == []
+
+
+async def test_failed_load_says_why_and_mends_nothing(store: SqliteStore, disk: Disk) -> None:
+    """Only a load that succeeded lets a shard take appends again."""
+    lease = await claimed(store)
+    disk.fail("COMMIT", disk_error())
+    with pytest.raises(StoreError):
+        await store.append(0, lease.epoch, [(b"a", b"1")])
+    disk.fail("SELECT key", disk_error())
+    with pytest.raises(StoreError, match="the disk reports an error"):
+        await store.load(0)
+    disk.mend()
+    with pytest.raises(StoreError, match="takes no appends until"):
+        await store.append(0, lease.epoch, [(b"b", b"1")])
+
+
+async def test_full_disk(store: SqliteStore, disk: Disk) -> None:
+    """A full disk fails appends with a sentence that says so; with more room they work again."""
+    lease = await claimed(store)
+    (connection,) = disk.connections
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    big = [(b"%d" % number, b"x" * 1000) for number in range(100)]
+    with pytest.raises(StoreError, match="the disk is full; make room on it"):
+        await store.append(0, lease.epoch, big)
+    assert await store.load(0) == []
+    await store.append(0, lease.epoch, big[:1])
+    connection.execute("PRAGMA max_page_count = 100000")
+    await store.append(0, lease.epoch, big)
+    assert len(await store.load(0)) == 100
+
+
+async def test_file_that_cannot_be_written(path: Path) -> None:
+    """A file that became read-only can still be loaded; appends say what to check."""
+    async with SqliteStore(path) as store:
+        lease = await claimed(store)
+        await store.append(0, lease.epoch, [(b"a", b"1")])
+
+    def read_only(_name: str, **options: Any) -> sqlite3.Connection:
+        given = options | {"uri": True}
+        opened: sqlite3.Connection = sqlite3.connect(f"file:{path}?mode=ro", **given)
+        return opened
+
+    async with SqliteStore(path) as writer, SqliteStore(path, connect=read_only) as store:
+        assert await store.load(0) == await writer.load(0) == [(b"a", b"1")]
+        with pytest.raises(StoreError, match="it cannot be written; check the rights"):
+            await store.append(0, lease.epoch, [(b"b", b"1")])
+
+
+async def test_file_that_is_kept_locked(store: SqliteStore, path: Path, disk: Disk) -> None:
+    """Another program that does not let go of the file is waited for, then complained about."""
+    lease = await claimed(store)
+    (connection,) = disk.connections
+    connection.execute("PRAGMA busy_timeout = 1")
+    rude = sqlite3.connect(path, isolation_level=None)
+    rude.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="another program has kept it locked"):
+        await store.append(0, lease.epoch, [(b"a", b"1")])
+    rude.close()
+    assert await store.load(0) == []
+    await store.append(0, lease.epoch, [(b"a", b"1")])
+
+
+async def test_bug_fails_its_callers(store: SqliteStore) -> None:
+    """What was never meant to be appended raises an error instead of hanging for ever."""
+    lease = await claimed(store)
+    wrong: Any = [(b"a", object())]
+    with pytest.raises(StoreError):
+        await store.append(0, lease.epoch, wrong)
+    not_pairs: Any = [(b"a",)]
+    await store.load(0)
+    with pytest.raises(StoreError, match="the store failed: ValueError"):
+        await store.append(0, lease.epoch, not_pairs)
+
+
+# Opening
+
+
+async def test_refused_store_can_be_opened_later(path: Path, disk: Disk) -> None:
+    """An opening that failed leaves the store closed, not broken."""
+    store = SqliteStore(path, connect=disk.connect)
+    disk.fail("PRAGMA journal_mode", disk_error())
+    with pytest.raises(StoreError, match="the disk reports an error"):
+        await store.open()
+    with pytest.raises(StoreError, match="is not open"):
+        await store.leases()
+    disk.mend()
+    async with store:
+        assert await store.leases() == []
+
+
+async def test_bug_while_opening_is_told(path: Path, disk: Disk) -> None:
+    """Whoever opens a store learns of any error there is."""
+    disk.fail("PRAGMA", ZeroDivisionError("a bug"))
+    with pytest.raises(StoreError, match=r"the store failed: ZeroDivisionError\('a bug'\)"):
+        await SqliteStore(path, connect=disk.connect).open()
+
+
+async def test_opening_that_is_cancelled_leaves_nothing(path: Path, disk: Disk) -> None:
+    """Giving up on opening ends the thread and closes the file."""
+    with disk.held():
+        (opening,) = await begun(SqliteStore(path, connect=disk.connect).open())
+        await disk.stands_still()
+        (thread,) = [thread for thread in threading.enumerate() if thread.name == "coterie-store"]
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+    await asyncio.to_thread(thread.join, PATIENCE_S)
+    assert not thread.is_alive()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        disk.connections[0].execute("SELECT 1")
+
+
+async def test_opening_a_new_file_at_the_same_time(path: Path) -> None:
+    """Two processes that find no file make one together."""
+    async with SqliteStore(path) as one, SqliteStore(path) as another:
+        lease = await claimed(one)
+        assert await another.leases() == [lease]
+
+
+async def test_threads_do_not_meet(path: Path) -> None:
+    """Eight stores that are opened, used and closed at once share a file without an error."""
+
+    async def used(shard: int) -> int:
+        async with SqliteStore(path) as store:
+            lease = await claimed(store, shard)
+            for number in range(5):
+                await store.append(shard, lease.epoch, [(b"%d" % number, b"1")])
+            return len(await store.load(shard))
+
+    assert await asyncio.gather(*(used(shard) for shard in range(8))) == [5] * 8
