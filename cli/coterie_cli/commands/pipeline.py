@@ -125,7 +125,7 @@ def follow(
     with showing_status() as show, running_spark(engine, show, _FAIR) as spark:
         from coterie_pipeline.streaming import follow as following
         from coterie_pipeline.streaming.alerts import Storm
-        from coterie_pipeline.streaming.files import SourceError
+        from coterie_pipeline.streaming.source import SourceError
         from coterie_pipeline.warehouse import WrongLayoutError
 
         rebalances, minutes = _parse_storm(storm)

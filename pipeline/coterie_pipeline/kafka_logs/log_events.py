@@ -1,4 +1,4 @@
-"""What a line of a coordinator's log says, whichever version of Kafka wrote it."""
+"""The meaning of a line of a coordinator's log, whichever version of Kafka wrote it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 __all__ = [
     "Assigned",
-    "Card",
     "Deleted",
     "Emptied",
     "Failed",
@@ -16,13 +15,14 @@ __all__ = [
     "Left",
     "Loaded",
     "LoadedMember",
+    "LogEvent",
+    "MemberInfo",
     "Newer",
     "NotRejoined",
     "Nothing",
     "OffsetsGone",
     "Preparing",
     "Replaced",
-    "Said",
     "Stabilized",
     "Started",
     "Stopped",
@@ -32,8 +32,8 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """A member as far as it is described; timeouts are 0 and texts empty if they are not known."""
+class MemberInfo:
+    """What is known of a member; timeouts are 0 and texts empty if they are not known."""
 
     member: str
     instance: str | None = None
@@ -47,12 +47,12 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """Something that was said."""
+class LogEvent:
+    """What a line means."""
 
 
 @dataclass(frozen=True, slots=True)
-class Preparing(Said):
+class Preparing(LogEvent):
     """A rebalance begins."""
 
     group: str
@@ -61,7 +61,7 @@ class Preparing(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Stabilized(Said):
+class Stabilized(LogEvent):
     """The members have joined; `count` is how many they are."""
 
     group: str
@@ -70,7 +70,7 @@ class Stabilized(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned(Said):
+class Assigned(LogEvent):
     """The leader's assignment came."""
 
     group: str
@@ -79,7 +79,7 @@ class Assigned(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Emptied(Said):
+class Emptied(LogEvent):
     """The last member is gone."""
 
     group: str
@@ -87,7 +87,7 @@ class Emptied(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class NotRejoined(Said):
+class NotRejoined(LogEvent):
     """Members did not join in time and are out."""
 
     group: str
@@ -95,8 +95,8 @@ class NotRejoined(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class IdGiven(Said):
-    """A client was told its member id; whether it came back with it is not said."""
+class IdGiven(LogEvent):
+    """A client was given a member id; the line does not say whether it came back with it."""
 
     group: str
     member: str
@@ -105,27 +105,27 @@ class IdGiven(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Unclaimed(Said):
-    """Such a client did not come back."""
+class Unclaimed(LogEvent):
+    """A client that was given a member id did not come back."""
 
     group: str
     member: str
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(Said):
+class Joined(LogEvent):
     """A member was taken in."""
 
     group: str
     member: str
     instance: str | None
-    #: The state that the group was in; empty if that is not said.
+    #: The state that the group was in; empty if the line does not say.
     state: str
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced(Said):
-    """A static member came back; the group and its new member id are not always said."""
+class Replaced(LogEvent):
+    """A static member came back; not every line names the group and the new member id."""
 
     group: str | None
     instance: str
@@ -134,8 +134,8 @@ class Replaced(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Fenced(Said):
-    """A request under a name that somebody else holds was refused."""
+class Fenced(LogEvent):
+    """A request under the instance id of another member was refused."""
 
     instance: str
     member: str
@@ -144,7 +144,7 @@ class Fenced(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(Said):
+class Failed(LogEvent):
     """A member was silent for too long."""
 
     group: str
@@ -152,27 +152,27 @@ class Failed(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Left(Said):
-    """A member said that it leaves, or somebody else said so of it."""
+class Left(LogEvent):
+    """A member left, or an administrator removed it."""
 
     group: str
     member: str
     reason: str | None
-    card: Card | None
+    info: MemberInfo | None
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedMember(Said):
+class LoadedMember(LogEvent):
     """A member was read back, in one of the generations that the coordinator reads through."""
 
     group: str
     generation: int
-    card: Card
+    info: MemberInfo
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded(Said):
-    """A group was read back; of its generation and the count of its members one is said."""
+class Loaded(LogEvent):
+    """A group was read back; the line has either its generation or its number of members."""
 
     group: str
     generation: int | None
@@ -180,15 +180,15 @@ class Loaded(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted(Said):
-    """Groups are gone, as somebody asked or with their last offsets."""
+class Deleted(LogEvent):
+    """Groups were deleted, on request or with their last offsets."""
 
     groups: tuple[str, ...]
     how: str
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsGone(Said):
+class OffsetsGone(LogEvent):
     """Offsets were deleted on request."""
 
     group: str
@@ -196,29 +196,29 @@ class OffsetsGone(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Started(Said):
+class Started(LogEvent):
     """The coordinator is ready."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped(Said):
+class Stopped(LogEvent):
     """The coordinator stops in good order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Version(Said):
+class Version(LogEvent):
     """Which Kafka this is."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
-class Newer(Said):
-    """Something about a group that is no classic one."""
+class Newer(LogEvent):
+    """Something about a group of a newer kind."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing(Said):
-    """Known, and of no use."""
+class Nothing(LogEvent):
+    """A known line that adds nothing."""

@@ -12,26 +12,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from coterie_pipeline.kafka_logs import said
-from coterie_pipeline.kafka_logs.said import Said
+from coterie_pipeline.kafka_logs import log_events
+from coterie_pipeline.kafka_logs.log_events import LogEvent
 
-__all__ = ["FORMS", "Form", "instance_of", "names_in", "understand"]
+__all__ = ["PATTERNS", "LinePattern", "instance_of", "names_in", "parse_line"]
 
-_Build = Callable[[re.Match[str]], Said]
+_Build = Callable[[re.Match[str]], LogEvent]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """One kind of line."""
+class LinePattern:
+    """One kind of line, and how to read it."""
 
     kind: str
     pattern: re.Pattern[str]
     build: _Build
 
 
-def understand(text: str) -> Said | None:
-    """What a line says; None if no form fits."""
-    for form in FORMS:
+def parse_line(text: str) -> LogEvent | None:
+    """What a line means; None if no pattern fits."""
+    for form in PATTERNS:
         match = form.pattern.fullmatch(text)
         if match is not None:
             return form.build(match)
@@ -65,8 +65,8 @@ _METADATA: Final = (
 )
 
 
-def _card(match: re.Match[str]) -> said.Card:
-    return said.Card(
+def _info(match: re.Match[str]) -> log_events.MemberInfo:
+    return log_events.MemberInfo(
         member=match["member"],
         instance=instance_of(match["instance"]),
         client_id=match["client"],
@@ -88,14 +88,14 @@ def _rebalances() -> dict[str, tuple[str, _Build]]:
                 r"Preparing to rebalance group (?P<group>.+?) in state \w+ with old generation "
                 rf"(?P<generation>-?\d+){where} \(reason: (?P<reason>.*?)\)\.?"
             ),
-            lambda m: said.Preparing(m["group"], int(m["generation"]), m["reason"]),
+            lambda m: log_events.Preparing(m["group"], int(m["generation"]), m["reason"]),
         ),
         "stabilized": (
             (
                 r"Stabilized group (?P<group>.+?) generation (?P<generation>\d+)"
                 rf"{where}(?: with (?P<count>\d+) members)?\.?"
             ),
-            lambda m: said.Stabilized(
+            lambda m: log_events.Stabilized(
                 m["group"], int(m["generation"]), int(m["count"]) if m["count"] else None
             ),
         ),
@@ -105,18 +105,18 @@ def _rebalances() -> dict[str, tuple[str, _Build]]:
                 r"for generation (?P<generation>\d+)(?:\. The group has \d+ members, \d+ of which "
                 r"are static)?\.?"
             ),
-            lambda m: said.Assigned(m["group"], int(m["generation"]), m["leader"]),
+            lambda m: log_events.Assigned(m["group"], int(m["generation"]), m["leader"]),
         ),
         "emptied": (
             rf"Group (?P<group>.+?) with generation (?P<generation>\d+) is now empty{where}\.?",
-            lambda m: said.Emptied(m["group"], int(m["generation"])),
+            lambda m: log_events.Emptied(m["group"], int(m["generation"])),
         ),
         "not_rejoined": (
             (
                 r"Group (?P<group>.+?) removed dynamic members who haven't joined: "
                 r"\w*[\[(](?P<members>.*)[\])]"
             ),
-            lambda m: said.NotRejoined(m["group"], names_in(m["members"])),
+            lambda m: log_events.NotRejoined(m["group"], names_in(m["members"])),
         ),
     }
 
@@ -133,38 +133,38 @@ def _arrivals() -> dict[str, tuple[str, _Build]]:
                 rf"Dynamic [mM]ember with unknown member id {joins} (?P<member>.+?) and "
                 r"request(?:ing)? the member to rejoin with this id\."
             ),
-            lambda m: said.IdGiven(m["group"], m["member"], m["state"]),
+            lambda m: log_events.IdGiven(m["group"], m["member"], m["state"]),
         ),
         "joined_at_once": (
             rf"(?:Dynamic|Static) [mM]ember with unknown member id {joins} (?P<member>.+?){added}",
-            lambda m: said.Joined(m["group"], m["member"], None, m["state"]),
+            lambda m: log_events.Joined(m["group"], m["member"], None, m["state"]),
         ),
         "static_joined": (
             (
                 r"Static member with groupInstanceId=(?P<instance>.+?) and unknown member id "
                 rf"{joins} (?P<member>.+?){added}"
             ),
-            lambda m: said.Joined(m["group"], m["member"], m["instance"], m["state"]),
+            lambda m: log_events.Joined(m["group"], m["member"], m["instance"], m["state"]),
         ),
         "static_added": (  # 2.5 to 2.8
             (
                 r"Adding new static member (?P<instance>.+?) to group (?P<group>.+?) with member "
                 r"id (?P<member>.+?)\."
             ),
-            lambda m: said.Joined(m["group"], m["member"], instance_of(m["instance"]), ""),
+            lambda m: log_events.Joined(m["group"], m["member"], instance_of(m["instance"]), ""),
         ),
         "pending_joined": (  # from 4.0 on
             (
                 r"Pending dynamic member with id (?P<member>.+?) joins group (?P<group>.+?) in "
                 r"(?P<state>\w+) state\. Adding to the group now\."
             ),
-            lambda m: said.Joined(m["group"], m["member"], None, m["state"]),
+            lambda m: log_events.Joined(m["group"], m["member"], None, m["state"]),
         ),
     }
 
 
 def _names() -> dict[str, tuple[str, _Build]]:
-    """Static members: who takes whose place, and who is refused."""
+    """Static members that take over a place, or are refused."""
     return {
         "static_replaced": (
             (
@@ -172,7 +172,7 @@ def _names() -> dict[str, tuple[str, _Build]]:
                 r"group (?P<group>.+?) in \w+ state\. Replacing previously mapped member "
                 r"(?P<former>.+?) with this groupInstanceId\."
             ),
-            lambda m: said.Replaced(m["group"], m["instance"], m["former"], None),
+            lambda m: log_events.Replaced(m["group"], m["instance"], m["former"], None),
         ),
         "static_replaced_old": (  # to 2.8; 2.4 does not name the group
             (
@@ -180,7 +180,7 @@ def _names() -> dict[str, tuple[str, _Build]]:
                 r"id rejoins, assigning new member id (?P<member>.+?), while old member (?:id )?"
                 r"(?P<former>.+?) will be removed\."
             ),
-            lambda m: said.Replaced(
+            lambda m: log_events.Replaced(
                 m["group"], instance_of(m["instance"]) or "", m["former"], m["member"]
             ),
         ),
@@ -190,14 +190,16 @@ def _names() -> dict[str, tuple[str, _Build]]:
                 r"(?P<instance>.+?) is fenced by (?:current memberId|existing memberId)="
                 r"(?P<holder>.+?) during operation (?P<request>.+?)"
             ),
-            lambda m: said.Fenced(m["instance"], m["member"], m["holder"], m["request"]),
+            lambda m: log_events.Fenced(m["instance"], m["member"], m["holder"], m["request"]),
         ),
         "fenced_old": (  # to 2.8
             (
                 r"given member\.id (?P<member>.*?) is identified as a known static member "
                 r"(?P<instance>.+?), ?but not matching the expected member\.id (?P<holder>.+?)"
             ),
-            lambda m: said.Fenced(m["instance"], m["member"], instance_of(m["holder"]) or "", ""),
+            lambda m: log_events.Fenced(
+                m["instance"], m["member"], instance_of(m["holder"]) or "", ""
+            ),
         ),
     }
 
@@ -209,49 +211,49 @@ def _departures() -> dict[str, tuple[str, _Build]]:
                 r"Member (?P<member>.+?) in group (?P<group>.+?) has failed, removing it from the "
                 r"group\.?"
             ),
-            lambda m: said.Failed(m["group"], m["member"]),
+            lambda m: log_events.Failed(m["group"], m["member"]),
         ),
         "left": (  # 3.0 to 3.9
             (
                 rf"Member {_METADATA} has left group (?P<group>.+?) through explicit `LeaveGroup`"
                 r"(?: request)?(?:; client reason: (?P<reason>.*))?"
             ),
-            lambda m: said.Left(m["group"], m["member"], m["reason"], _card(m)),
+            lambda m: log_events.Left(m["group"], m["member"], m["reason"], _info(m)),
         ),
         "left_old": (  # to 2.8
             (
                 r"Member\[group\.instance\.id (?P<instance>.+?), member\.id (?P<member>.+?)\] in "
                 r"group (?P<group>.+?) has left, removing it from the group"
             ),
-            lambda m: said.Left(m["group"], m["member"], None, None),
+            lambda m: log_events.Left(m["group"], m["member"], None, None),
         ),
         "left_new": (  # from 4.0 on
             (
                 r"\[Group (?P<group>.+?)\] Member (?P<member>.+?) has left group through explicit "
                 r"`LeaveGroup` request(?:; client reason: (?P<reason>.*))?"
             ),
-            lambda m: said.Left(m["group"], m["member"], m["reason"], None),
+            lambda m: log_events.Left(m["group"], m["member"], m["reason"], None),
         ),
         "pending_expired": (
             (
                 r"Pending member (?P<member>.+?) in group (?P<group>.+?) has been removed after "
                 r"session timeout expiration\."
             ),
-            lambda m: said.Unclaimed(m["group"], m["member"]),
+            lambda m: log_events.Unclaimed(m["group"], m["member"]),
         ),
         "pending_left": (
             (
                 r"Pending member (?:with memberId=)?(?P<member>.+?) (?:has left|is leaving) group "
                 r"(?P<group>.+?)(?: through explicit `LeaveGroup` request|\.)"
             ),
-            lambda m: said.Unclaimed(m["group"], m["member"]),
+            lambda m: log_events.Unclaimed(m["group"], m["member"]),
         ),
         "pending_left_new": (
             (
                 r"\[Group (?P<group>.+?)\] Pending member (?P<member>.+?) has left group through "
                 r"explicit .*"
             ),
-            lambda m: said.Unclaimed(m["group"], m["member"]),
+            lambda m: log_events.Unclaimed(m["group"], m["member"]),
         ),
     }
 
@@ -263,50 +265,50 @@ def _lives() -> dict[str, tuple[str, _Build]]:
                 rf"Loaded member {_METADATA} in group (?P<group>.+?) with generation "
                 r"(?P<generation>\d+)\.?"
             ),
-            lambda m: said.LoadedMember(m["group"], int(m["generation"]), _card(m)),
+            lambda m: log_events.LoadedMember(m["group"], int(m["generation"]), _info(m)),
         ),
         "loaded": (
             r"Loading group metadata for (?P<group>.+?) with generation (?P<generation>\d+)",
-            lambda m: said.Loaded(m["group"], int(m["generation"]), None),
+            lambda m: log_events.Loaded(m["group"], int(m["generation"]), None),
         ),
         "loaded_new": (
             r"Loaded classic group (?P<group>.+?) with (?P<count>\d+) members\.",
-            lambda m: said.Loaded(m["group"], None, int(m["count"])),
+            lambda m: log_events.Loaded(m["group"], None, int(m["count"])),
         ),
         "expired": (
             r"Group (?P<group>.+?) transitioned to Dead in generation (?P<generation>\d+)",
-            lambda m: said.Deleted((m["group"],), "expired"),
+            lambda m: log_events.Deleted((m["group"],), "expired"),
         ),
         "deleted": (
             (
                 r"The following groups were deleted: (?P<groups>.*)\. A total of \d+ offsets were "
                 r"removed\."
             ),
-            lambda m: said.Deleted(names_in(m["groups"]), "requested"),
+            lambda m: log_events.Deleted(names_in(m["groups"]), "requested"),
         ),
         "offsets_deleted": (
             (
                 r"The following offsets of the group (?P<group>.+?) were deleted: "
                 r"(?P<partitions>.*)\. A total of \d+ offsets were removed\."
             ),
-            lambda m: said.OffsetsGone(m["group"], _partitions(m["partitions"])),
+            lambda m: log_events.OffsetsGone(m["group"], _partitions(m["partitions"])),
         ),
-        "started": (r"Startup complete\.", lambda _: said.Started()),
-        "stopped": (r"Shutting down\.", lambda _: said.Stopped()),
-        "version": (r"Kafka version: (?P<version>\S+)", lambda m: said.Version(m["version"])),
+        "started": (r"Startup complete\.", lambda _: log_events.Started()),
+        "stopped": (r"Shutting down\.", lambda _: log_events.Stopped()),
+        "version": (r"Kafka version: (?P<version>\S+)", lambda m: log_events.Version(m["version"])),
     }
 
 
 def _newer() -> dict[str, tuple[str, _Build]]:
     """Groups of KIP-848 and later kinds, and the bridges to them."""
 
-    def newer(match: re.Match[str]) -> Said:
-        return said.Newer(match["group"])
+    def newer(match: re.Match[str]) -> LogEvent:
+        return log_events.Newer(match["group"])
 
     return {
         "simple_group": (
             r"\[GroupId .+?\] Creating a simple consumer group via manual offset commit\.",
-            lambda _: said.Nothing(),
+            lambda _: log_events.Nothing(),
         ),
         "newer": (r"\[GroupId (?P<group>.+?)\](?:\[MemberId .*?\])? .*", newer),
         "newer_loaded": (
@@ -358,11 +360,13 @@ _NOTHING: Final = (
 )
 
 
-def _table() -> tuple[Form, ...]:
+def _table() -> tuple[LinePattern, ...]:
     parts = {**_rebalances(), **_arrivals(), **_names(), **_departures(), **_lives(), **_newer()}
-    forms = [Form(kind, re.compile(pattern), build) for kind, (pattern, build) in parts.items()]
+    patterns = [
+        LinePattern(kind, re.compile(pattern), build) for kind, (pattern, build) in parts.items()
+    ]
     nothing = re.compile("|".join(_NOTHING))
-    return (*forms, Form("nothing", nothing, lambda _: said.Nothing()))
+    return (*patterns, LinePattern("nothing", nothing, lambda _: log_events.Nothing()))
 
 
-FORMS: Final = _table()
+PATTERNS: Final = _table()

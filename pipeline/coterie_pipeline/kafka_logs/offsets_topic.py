@@ -1,13 +1,20 @@
-"""What the records of `__consumer_offsets` mean: commits, and groups in their generations."""
+"""Reading the segment files of `__consumer_offsets`: batches of records, and what they mean.
+
+Only what this topic needs is read: record batches of the format that Kafka writes since 0.11, plain
+or compressed by gzip.  Brokers compress this topic only if `offsets.topic.compression.codec` says
+so.  The records are commits, and groups in their generations.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
 
-from coterie_pipeline.kafka_logs.said import Card
+from coterie_pipeline.kafka_logs.log_events import MemberInfo
 from coterie_protocol.consumer import (
     Assignment,
     Subscription,
@@ -18,14 +25,141 @@ from coterie_protocol.consumer import (
 from coterie_protocol.exceptions import ProtocolError
 
 __all__ = [
+    "Batch",
     "Generation",
     "Key",
     "Partition",
     "StoredMember",
+    "StoredRecord",
+    "Unreadable",
+    "read_batches",
     "read_key",
     "read_offset",
     "read_value",
 ]
+
+_START: Final = struct.Struct(">qi")
+#: Leader epoch, magic, CRC, attributes, last offset delta, base and last time, producer's id and
+#: epoch, base sequence, count.
+_HEADER: Final = struct.Struct(">ibIhiqqqhii")
+_MAGIC: Final = 2
+_MAGIC_AT: Final = 4
+_CODEC_MASK: Final = 0x07
+_CODECS: Final = {0: "", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+_APPEND_TIME: Final = 0x08
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+_GZIP_WINDOW: Final = 31
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """One record."""
+
+    ts_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that were written at once; `producer_id` is one if they are of a transaction."""
+
+    offset: int
+    producer_id: int | None
+    #: Whether it only says how a transaction ended.
+    is_control: bool
+    records: tuple[StoredRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A batch that can't be read, and why."""
+
+    offset: int
+    why: str
+
+
+def read_batches(path: Path) -> Iterator[Batch | Unreadable]:
+    """The batches of a segment; a last one that is cut off, as in a copy, ends it."""
+    with path.open("rb") as file:
+        while True:
+            start = file.read(_START.size)
+            if len(start) < _START.size:
+                return
+            offset, size = _START.unpack(start)
+            body = _body(file, size)
+            if body is None:
+                return
+            yield _batch(offset, body)
+
+
+def _body(file: BinaryIO, size: int) -> bytes | None:
+    """The rest of a batch; None at the end, behind which a segment can have zeros."""
+    if size <= 0:
+        return None
+    body = file.read(size)
+    return body if len(body) == size else None
+
+
+def _batch(offset: int, body: bytes) -> Batch | Unreadable:
+    if len(body) < _HEADER.size or body[_MAGIC_AT] != _MAGIC:
+        return Unreadable(offset, "a format older than Kafka 0.11")
+    _, _, _, attributes, _, base_ms, last_ms, producer_id, _, _, count = _HEADER.unpack_from(body)
+    codec = _CODECS.get(attributes & _CODEC_MASK, "something newer")
+    if codec not in ("", "gzip"):
+        return Unreadable(offset, f"packed by {codec}")
+    try:
+        data = body[_HEADER.size :]
+        if codec:
+            data = zlib.decompress(data, _GZIP_WINDOW)
+        appended_ms = last_ms if attributes & _APPEND_TIME else None
+        records = tuple(_records(data, count, base_ms, appended_ms))
+    except (IndexError, zlib.error):
+        return Unreadable(offset, "damaged")
+    is_transactional = bool(attributes & _TRANSACTIONAL)
+    return Batch(
+        offset, producer_id if is_transactional else None, bool(attributes & _CONTROL), records
+    )
+
+
+def _records(
+    data: bytes, count: int, base_ms: int, appended_ms: int | None
+) -> Iterator[StoredRecord]:
+    position = 0
+    for _ in range(count):
+        size, start = _varint(data, position)
+        position = start + size
+        delta_ms, at = _varint(data, start + 1)  # behind its attributes, which mean nothing
+        _, at = _varint(data, at)
+        key, at = _bytes(data, at)
+        value, _ = _bytes(data, at)
+        yield StoredRecord(base_ms + delta_ms if appended_ms is None else appended_ms, key, value)
+
+
+def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = _varint(data, at)
+    if size < 0:
+        return None, at
+    if at + size > len(data):
+        raise IndexError(at)
+    return data[at : at + size], at + size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of as many bytes as it needs, the sign in its last bit; and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+
+
+# -- keys and values -------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 
@@ -60,7 +194,7 @@ class Key:
 class StoredMember:
     """A member in a generation."""
 
-    card: Card
+    info: MemberInfo
     #: What it said that it owns as it joined, in which generation; None if that can't be read.
     owned: frozenset[Partition] | None
     owned_in: int
@@ -129,7 +263,7 @@ def _generation(cursor: _Cursor, version: int) -> Generation:
     is_consumer = protocol_type == "consumer"
     members = [_member(cursor, version, protocol, is_consumer) for _ in range(cursor.count())]
     return Generation(
-        number, protocol_type, protocol, leader, {member.card.member: member for member in members}
+        number, protocol_type, protocol, leader, {member.info.member: member for member in members}
     )
 
 
@@ -139,11 +273,11 @@ def _member(cursor: _Cursor, version: int, protocol: str, is_consumer: bool) -> 
     client_id, host = cursor.text(), cursor.text()
     rebalance_ms = cursor.int32() if version >= 1 else 0
     session_ms = cursor.int32()
-    said, given = cursor.data(), cursor.data()
+    claimed, given = cursor.data(), cursor.data()
     cursor.skip_tags()
-    subscription = _parsed(decode_subscription, said) if is_consumer else None
+    subscription = _parsed(decode_subscription, claimed) if is_consumer else None
     assignment = _parsed(_assignment, given) if is_consumer else None
-    card = Card(
+    info = MemberInfo(
         name,
         instance,
         client_id,
@@ -154,7 +288,7 @@ def _member(cursor: _Cursor, version: int, protocol: str, is_consumer: bool) -> 
         _topics(subscription),
     )
     return StoredMember(
-        card,
+        info,
         None if subscription is None else flatten(subscription.owned_partitions),
         -1 if subscription is None else subscription.generation_id,
         None if assignment is None else flatten(assignment.assigned_partitions),

@@ -6,7 +6,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from coterie_pipeline.steps.advice.saying import (
+from coterie_pipeline.steps.advice.sentences import (
     advise,
     count_of,
     found,

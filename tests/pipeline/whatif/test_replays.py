@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from coterie_pipeline.whatif.playing import Task, played
+from coterie_pipeline.whatif.replays import Task, replay_task
 from coterie_pipeline.whatif.table import RUNS
 
 Flapping = Callable[[str, int], list[str]]
 
 
-def task_of(texts: list[str], place: int = 1, **wishes: str) -> Task:
+def task_of(texts: list[str], place: int = 1, **overrides: str) -> Task:
     """A task as a plan makes it."""
     return Task(
         group="billing",
         place=place,
         setting="",
-        wishes={key.replace("_", "."): value for key, value in wishes.items()},
+        overrides={key.replace("_", "."): value for key, value in overrides.items()},
         seed=0,
         lines=[text for text in texts if json.loads(text)["group"]],
         node_lines=[text for text in texts if not json.loads(text)["group"]],
@@ -32,18 +32,23 @@ def task_of(texts: list[str], place: int = 1, **wishes: str) -> Task:
 def test_journal_and_replay_side_by_side(flapping: Flapping) -> None:
     """Two pauses of 12 s with sessions of 10 s: two expiries, and the return of the process."""
     texts = flapping("billing", 2)
-    told, was = played(task_of(texts, place=0)), played(task_of(texts))
-    assert list(told) == list(was) == RUNS.names
+    recorded, baseline = replay_task(task_of(texts, place=0)), replay_task(task_of(texts))
+    assert list(recorded) == list(baseline) == RUNS.names
     expected = {"member_joined": 4, "session_expired": 2, "revocation_follow_up": 2}
-    assert told["by_cause"] == was["by_cause"] == expected
-    assert (told["why"], was["why"], told["overlap_s"], was["overlap_s"]) == (None, None, None, 0)
-    assert told["slowest_takeover_s"] == pytest.approx(was["slowest_takeover_s"], abs=3.1)
-    assert (told["steps"], told["session_timeout_ms"]) == (0, 10_000)
+    assert recorded["by_cause"] == baseline["by_cause"] == expected
+    assert (recorded["why"], baseline["why"], recorded["overlap_s"], baseline["overlap_s"]) == (
+        None,
+        None,
+        None,
+        0,
+    )
+    assert recorded["slowest_takeover_s"] == pytest.approx(baseline["slowest_takeover_s"], abs=3.1)
+    assert (recorded["steps"], recorded["session_timeout_ms"]) == (0, 10_000)
 
 
 def test_longer_session_timeout(flapping: Flapping) -> None:
     """Nobody notices the pauses; partitions stand still all the same."""
-    row = played(task_of(flapping("billing", 2), session_timeout_ms="20000"))
+    row = replay_task(task_of(flapping("billing", 2), session_timeout_ms="20000"))
     assert row["by_cause"] == {"member_joined": 2}
     assert (row["takeover_s"], row["session_timeout_ms"]) == (None, 20_000)
     assert 2 * 2 * 12 < row["stopped_s"] < 2 * 2 * 15.1
@@ -52,7 +57,7 @@ def test_longer_session_timeout(flapping: Flapping) -> None:
 def test_other_assignor(flapping: Flapping) -> None:
     """An eager one stops everybody in each rebalance, and asks nobody to follow up."""
     texts = flapping("billing", 2)
-    cooperative, eager = played(task_of(texts)), played(task_of(texts, assignor="range"))
+    cooperative, eager = replay_task(task_of(texts)), replay_task(task_of(texts, assignor="range"))
     assert eager["by_cause"] == {"member_joined": 4, "session_expired": 2}
     assert eager["stopped_s"] > cooperative["stopped_s"]
     assert eager["moved"] >= cooperative["moved"]
@@ -61,25 +66,25 @@ def test_other_assignor(flapping: Flapping) -> None:
 def test_same_seed_same_row(flapping: Flapping) -> None:
     """Wherever it is played."""
     task = task_of(flapping("billing", 1))
-    assert played(task) == played(task)
+    assert replay_task(task) == replay_task(task)
 
 
 def test_replay_that_takes_too_long(flapping: Flapping) -> None:
     """It says so, and what there is to know without it is there."""
-    row = played(replace(task_of(flapping("billing", 1)), steps_max=100, left_out=3))
+    row = replay_task(replace(task_of(flapping("billing", 1)), steps_max=100, left_out=3))
     assert row["why"] == "a replay takes more than 100 steps"
     assert (row["group"], row["left_out"], row["by_cause"]) == ("billing", 3, None)
 
 
 def test_setting_that_clients_refuse(flapping: Flapping) -> None:
     """In their words."""
-    row = played(task_of(flapping("billing", 1), heartbeat_interval_ms="20000"))
+    row = replay_task(task_of(flapping("billing", 1), heartbeat_interval_ms="20000"))
     assert row["why"].startswith("heartbeat_interval must be at most a third of session_timeout")
 
 
 def test_nothing_to_replay() -> None:
     """One sentence says so."""
-    assert played(task_of([]))["why"] == "no line in this time is about the group"
+    assert replay_task(task_of([]))["why"] == "no line in this time is about the group"
 
 
 def test_lines_that_make_no_sense() -> None:
@@ -89,7 +94,7 @@ def test_lines_that_make_no_sense() -> None:
         '"instance":null,"client_id":2,"host":3,"session_timeout_ms":"a","rebalance_timeout_ms":[],'
         '"protocols":7,"topics":8}'
     )
-    why = played(task_of([text]))["why"]
+    why = replay_task(task_of([text]))["why"]
     assert why.startswith("the replay failed: ")
 
 
@@ -115,7 +120,7 @@ def test_lines_imported_from_kafka() -> None:
         )
 
     gone = {"instance": None, "host": "", "silent_ms": 0, "session_timeout_ms": 0}
-    row = played(
+    row = replay_task(
         task_of(
             [
                 joined(1, 0, "a-1"),
