@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias, TypeVarTuple, Unpack
 
-from coterie_client.membership import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_testing.virtual.process import Process
 from coterie_testing.virtual.transport import VirtualTransport
 from coterie_testing.virtual.world import World

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from coterie_client.membership import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 
 if TYPE_CHECKING:
     from coterie_testing.virtual.network import Network

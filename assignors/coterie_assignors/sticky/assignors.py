@@ -1,7 +1,7 @@
-"""The sticky assignors: fair shares, and as little change as fairness allows.
+"""The two sticky assignors, and their user data.
 
-Both share out alike; they differ in what members do meanwhile (KIP-54 eager, KIP-429 cooperative)
-and in how they tell the leader what they had.
+Both assign alike.  They differ in what members do during a rebalance (KIP-54 eager, KIP-429
+cooperative) and in how they tell the leader what they owned.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import ClassVar, Final
 
-from coterie_assignors._fair import share_out
 from coterie_assignors.base import (
     NO_GENERATION,
     Assignor,
@@ -19,6 +18,7 @@ from coterie_assignors.base import (
     Partitions,
     RebalanceProtocol,
 )
+from coterie_assignors.sticky.balance import balanced
 from coterie_protocol.codec import encode
 from coterie_protocol.consumer import (
     CooperativeStickyData,
@@ -37,17 +37,17 @@ _COOPERATIVE_SIZE: Final = 4
 _VERSION_1: Final = b"\x00\x01"
 
 
-class _FairAssignor(Assignor):
+class _BalancedAssignor(Assignor):
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
-        """Share out fairly, and let everybody keep as much as possible."""
+        """Assign evenly, and let members keep as much as possible."""
         claims = {member_id: self.claim(member) for member_id, member in members.items()}
-        return share_out(cluster, members, claims)
+        return balanced(cluster, members, claims)
 
 
-class StickyAssignor(_FairAssignor):
-    """KIP-54: members give up everything before they join, and mostly get it back.
+class StickyAssignor(_BalancedAssignor):
+    """KIP-54: members revoke everything before they join, and get most of it back.
 
-    What they had travels in the user data, as Kafka's assignor of this name writes it.
+    What they owned travels in the user data, in the format of Kafka's assignor of this name.
     """
 
     name: ClassVar[str] = "sticky"
@@ -57,33 +57,33 @@ class StickyAssignor(_FairAssignor):
 
     def subscription_user_data(
         self,
-        topics: Collection[str],  # noqa: ARG002  # what was had of other topics does no harm
+        topics: Collection[str],  # noqa: ARG002  # what was owned of other topics does no harm
         owned: Partitions,
         generation: int,
     ) -> bytes | None:
-        """Tell what this member had; if it owns nothing now, what it was last given."""
-        had = Claim(owned, generation) if owned else self._last
-        if not had.owned:
+        """Tell what this member owned; if it owns nothing now, what it was assigned last."""
+        claim = Claim(owned, generation) if owned else self._last
+        if not claim.owned:
             return None
         return encode_sticky_data(
-            StickyData(previous_assignment=had.owned, generation=had.generation)
+            StickyData(previous_assignment=claim.owned, generation=claim.generation)
         )
 
     def on_assignment(
         self, assignment: Partitions, generation: int, user_data: bytes | None = None
     ) -> None:
-        """Remember what this member has been given, for the next time it joins."""
+        """Remember the assignment for the next time this member joins."""
         del user_data  # Kafka's assignors write none
         self._last = Claim(assignment, generation)
 
     def claim(self, member: MemberInfo) -> Claim:
-        """Read the user data; a member whose data can't be read had nothing."""
-        had = _read_sticky_data(member.user_data) if member.user_data else None
-        return Claim(had.previous_assignment, had.generation) if had else Claim()
+        """Read the user data; a member whose user data can't be read owned nothing."""
+        data = _read_sticky_data(member.user_data) if member.user_data else None
+        return Claim(data.previous_assignment, data.generation) if data else Claim()
 
 
-class CooperativeStickyAssignor(_FairAssignor):
-    """KIP-429: members keep what they own during a rebalance and give up only what moves."""
+class CooperativeStickyAssignor(_BalancedAssignor):
+    """KIP-429: members keep their partitions during a rebalance and give up only what moves."""
 
     name: ClassVar[str] = "cooperative-sticky"
     protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (
@@ -93,7 +93,7 @@ class CooperativeStickyAssignor(_FairAssignor):
 
     def subscription_user_data(
         self,
-        topics: Collection[str],  # noqa: ARG002  # the subscription itself says the rest
+        topics: Collection[str],  # noqa: ARG002  # the subscription itself has the rest
         owned: Partitions,  # noqa: ARG002
         generation: int,
     ) -> bytes | None:
@@ -101,7 +101,7 @@ class CooperativeStickyAssignor(_FairAssignor):
         return encode(CooperativeStickyData(generation=generation), 0)
 
     def claim(self, member: MemberInfo) -> Claim:
-        """Take what the member says it owns, and the generation from wherever it stands."""
+        """Take the owned partitions, and the generation from the subscription or user data."""
         if member.generation != NO_GENERATION or not member.user_data:
             return Claim(member.owned, member.generation)
         return Claim(member.owned, _generation_in(member.user_data))
@@ -110,7 +110,7 @@ class CooperativeStickyAssignor(_FairAssignor):
 def _read_sticky_data(data: bytes) -> StickyData | None:
     """Read the eager assignor's user data; None if it can't be read.
 
-    kafka-python 3 puts a version in front, which no other client does, Kafka's own neither.
+    kafka-python 3 prefixes a version; no other client does, Kafka's own included.
     """
     for candidate in (data, data.removeprefix(_VERSION_1)):
         try:
@@ -123,7 +123,7 @@ def _read_sticky_data(data: bytes) -> StickyData | None:
 def _generation_in(user_data: bytes) -> int:
     """The generation in a cooperative member's user data.
 
-    Kafka's assignor writes nothing else; librdkafka writes what its eager sticky assignor writes.
+    Kafka's assignor writes only that; librdkafka writes the eager sticky assignor's user data.
     """
     if len(user_data) == _COOPERATIVE_SIZE:
         return decode_cooperative_sticky_data(user_data).generation
