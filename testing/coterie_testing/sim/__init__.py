@@ -1,1 +1,1 @@
-"""The simulator: coordinators and workers in a virtual world, faults, and what must hold."""
+"""The simulator: coordinators and workers in a virtual scheduler, faults, and what must hold."""

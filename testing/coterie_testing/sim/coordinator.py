@@ -1,4 +1,4 @@
-"""A coordinator in a virtual world: the real node behind real connections, on a virtual disk."""
+"""A coordinator in a virtual scheduler: the real node behind real connections, on a virtual disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue
 from coterie_testing.sim.wire import Wire
-from coterie_testing.virtual import Disk, DiskStore, Network, Process, World
+from coterie_testing.virtual import Disk, DiskStore, Network, Process, Scheduler
 
 __all__ = ["ADDRESS", "Coordinator"]
 
@@ -33,9 +33,9 @@ _RESTART_S = 1.0
 
 def _clock_of(process: Process) -> Clock:
     """A node's clock: both of its machine's clocks go by the world's time, one with an error."""
-    world = process.world
+    scheduler = process.scheduler
     return Clock(
-        elapsed_ns=lambda: world.now_ms * 1_000_000,
+        elapsed_ns=lambda: scheduler.now_ms * 1_000_000,
         wall_ns=lambda: process.wall_ms() * 1_000_000,
     )
 
@@ -43,8 +43,8 @@ def _clock_of(process: Process) -> Clock:
 class _Ids:
     """Names that the seed decides, and that nobody had before."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._world = scheduler
 
     def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:
         """Who it is, and a random number."""
@@ -74,7 +74,7 @@ class _Gated:
 class Coordinator:
     """One coordinator's machine: its disk stays, its process comes and goes."""
 
-    world: World
+    scheduler: Scheduler
     network: Network
     settings: Settings
     topics: Mapping[str, int]
@@ -110,7 +110,7 @@ class Coordinator:
             self.on_start()
         former, self.process = (
             self.process,
-            Process(self.world, f"coordinator/{self.lives}", ADDRESS.host),
+            Process(self.scheduler, f"coordinator/{self.lives}", ADDRESS.host),
         )
         if former is not None:
             self.process.clock_error_s = former.clock_error_s  # it is the machine's
@@ -120,7 +120,7 @@ class Coordinator:
         """It could not start, as it says; whoever looks after it starts it anew."""
         if process is self.process and process.is_alive:
             self.kill()
-            self.world.after(_RESTART_S, self._start_anew, process)
+            self.scheduler.after(_RESTART_S, self._start_anew, process)
 
     def _start_anew(self, process: Process) -> None:
         if process is self.process:
@@ -148,7 +148,7 @@ class Coordinator:
             shards=_SHARDS,
             lease_ms=settings.shard_lease_ms,
         )
-        ids, store = _Ids(self.world), DiskStore(self.disk, process)
+        ids, store = _Ids(self.scheduler), DiskStore(self.disk, process)
         catalogue = catalogue_config(settings, options)
         node = Node(
             options,

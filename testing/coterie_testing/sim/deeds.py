@@ -16,8 +16,7 @@ from coterie_testing.sim.coordinator import ADDRESS
 from coterie_testing.sim.faults import Fault
 from coterie_testing.sim.strangers import ASIDE, Stranger
 from coterie_testing.sim.worker import Worker
-from coterie_testing.virtual import NetworkOptions, Process
-from coterie_testing.virtual.disk import DiskOptions
+from coterie_testing.virtual import DiskOptions, NetworkOptions, Process
 
 if TYPE_CHECKING:
     from coterie_testing.sim.scene import Scene
@@ -41,7 +40,7 @@ class Deeds:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._world = scene.world
+        self._world = scene.scheduler
         self._undo: list[Callable[[], None]] = []
         self._admin: Process | None = None
         #: What others do as soon as there is a generation.
@@ -73,7 +72,7 @@ class Deeds:
         self._undo.clear()
         self._strays.clear()
         self._scene.disk.options = DiskOptions()
-        self._scene.network.options = NetworkOptions()
+        self._scene.network.conditions.options = NetworkOptions()
 
     def _target(self, fault: Fault) -> Worker | None:
         running = self._scene.running
@@ -219,19 +218,23 @@ class Deeds:
         worker = self._target(fault)
         if worker is None:
             return None
-        self._later(fault, self._scene.network.part(worker.process.host, ADDRESS.host))
+        self._later(
+            fault, self._scene.network.conditions.isolate(worker.process.host, ADDRESS.host)
+        )
         return f"{worker.name} for {fault.seconds:g} s"
 
     def _part_coordinator(self, fault: Fault) -> str:
-        self._later(fault, self._scene.network.part(ADDRESS.host))
+        self._later(fault, self._scene.network.conditions.isolate(ADDRESS.host))
         return f"for {fault.seconds:g} s"
 
     def _slow_network(self, fault: Fault) -> str:
         slow_s = 0.05 * fault.amount
-        self._scene.network.options = NetworkOptions(
+        self._scene.network.conditions.options = NetworkOptions(
             latency_s=(slow_s / 10, slow_s), straggler_chance=0.05, straggler_s=slow_s * 10
         )
-        self._later(fault, lambda: setattr(self._scene.network, "options", NetworkOptions()))
+        self._later(
+            fault, lambda: setattr(self._scene.network.conditions, "options", NetworkOptions())
+        )
         return f"up to {slow_s * 10:g} s, for {fault.seconds:g} s"
 
     def _slow_disk(self, fault: Fault) -> str:

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from coterie_protocol.journal import Event, GroupRecovered, MemberGone, MemberReplaced
 from coterie_testing.sim.worker import Worker
-from coterie_testing.virtual import World
+from coterie_testing.virtual import Scheduler
 
 __all__ = ["Excuses"]
 
@@ -31,8 +31,8 @@ class Excuses:
     whom there was neither a removal nor another process of its name.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._world = scheduler
         #: Until when those may go on who were paused, and those whose membership has ended.
         self._resumed_s: dict[Worker, float] = {}
         self._ended_until_s: dict[Worker, float] = {}

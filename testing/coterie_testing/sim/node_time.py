@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from coterie_protocol.journal import Event, MemberGone
-from coterie_testing.virtual import World
+from coterie_testing.virtual import Scheduler
 
 __all__ = ["NodeTime"]
 
@@ -26,8 +26,8 @@ _AHEAD_MS: Final = 50
 class NodeTime:
     """Sees what waits in a coordinator's sockets while it is paused, and the journal's dates."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._world = scheduler
         #: The heartbeats that wait, or were waiting at the end of the last pause.
         self._unread: list[bytes] = []
         self._went_on_s = float("-inf")

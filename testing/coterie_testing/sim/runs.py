@@ -93,7 +93,7 @@ def execute(run: Run, tamper: Tamper | None = None) -> Result:
         scene.run()
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what was looked for
         failure = error
-    result = Result(run, scene.world.steps, scene.world.now_s, scene.eye.counts, failure)
+    result = Result(run, scene.scheduler.steps, scene.scheduler.now_s, scene.eye.counts, failure)
     scene.close()
     return result
 

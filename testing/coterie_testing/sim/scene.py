@@ -24,7 +24,7 @@ from coterie_testing.sim.deeds import Deeds
 from coterie_testing.sim.faults import PEOPLE, Fault
 from coterie_testing.sim.witness import Violation, WatchfulEye
 from coterie_testing.sim.worker import METADATA_MAX_AGE_S, Worker, WorkerOptions
-from coterie_testing.virtual import Disk, Network, NetworkOptions, Process, World
+from coterie_testing.virtual import Disk, Network, NetworkOptions, Process, Scheduler
 
 __all__ = ["ASSIGNORS", "Scene", "SceneOptions"]
 
@@ -83,16 +83,16 @@ class Scene:
         tamper: Callable[[Scene], None] | None = None,
     ) -> None:
         self.options = options = options or SceneOptions()
-        self.world = World(seed)
-        self.network = Network(self.world, NetworkOptions())
-        self.disk = Disk(self.world)
-        self.eye = WatchfulEye(self.world)
+        self.scheduler = Scheduler(seed)
+        self.network = Network(self.scheduler, NetworkOptions())
+        self.disk = Disk(self.scheduler)
+        self.eye = WatchfulEye(self.scheduler)
         self.eye.is_calm = all(fault.kind in PEOPLE for fault in faults)
         if options.assignor == "broken":
             self.eye.expect_conflicts()
         values = {"group_initial_rebalance_delay_ms": 0} | dict(options.settings)
         self.coordinator = Coordinator(
-            self.world,
+            self.scheduler,
             self.network,
             Settings(**values),  # type: ignore[arg-type]  # settings check themselves
             dict(options.topics),
@@ -100,7 +100,7 @@ class Scene:
         )
         self.coordinator.on_event = self._journalled
         self.coordinator.on_start = self.eye.node_time.started
-        self.network.on_unread = self._unread
+        self.network.conditions.on_unread = self._unread
         self.workers: list[Worker] = []
         self._faults = faults
         self._names = 0
@@ -119,7 +119,7 @@ class Scene:
         for number in range(options.workers):
             self.add_worker(static=number < options.static)
         for fault in self._faults:
-            self.world.after(fault.at_s, self._befall, fault)
+            self.scheduler.after(fault.at_s, self._befall, fault)
         self._advance(options.trouble_s)
         self._make_whole()
         self._wait_until_settled()
@@ -128,16 +128,16 @@ class Scene:
 
     def close(self) -> None:
         """Take the world apart."""
-        self.world.end()
+        self.scheduler.close()
 
     def _advance(self, seconds: float) -> None:
-        self.world.run(seconds)
+        self.scheduler.run(seconds)
         self._check_errors()
 
     def _check_errors(self) -> None:
         if self.eye.violation is not None:
             raise self.eye.violation
-        for process in self.world.processes:
+        for process in self.scheduler.processes:
             for context in process.errors:
                 error = context.get("exception")
                 if isinstance(error, Violation):
@@ -153,21 +153,21 @@ class Scene:
 
     def _wait_until_settled(self) -> None:
         """Wait until the group is well and stays well."""
-        until_s = self.world.now_s + self.options.patience_s
+        until_s = self.scheduler.now_s + self.options.patience_s
         most = self.eye.counts["rebalances completed"] + _STORM
         well_since_s: float | None = None
-        while well_since_s is None or self.world.now_s < well_since_s + _CALM_S:
+        while well_since_s is None or self.scheduler.now_s < well_since_s + _CALM_S:
             if self.eye.counts["rebalances completed"] > most:
                 raise Violation(f"rebalances do not end: {self.describe()}")
             if not self.running and not self._deeds.unfinished:
                 self.add_worker()
-            if self.world.now_s >= until_s:
+            if self.scheduler.now_s >= until_s:
                 raise Violation(f"the group is not well again: {self.describe()}")
             self._advance(0.25)
             if not self._is_settled():
                 well_since_s = None
             elif well_since_s is None:
-                well_since_s = self.world.now_s
+                well_since_s = self.scheduler.now_s
 
     def _is_settled(self) -> bool:
         if self._deeds.unfinished or not self.coordinator.is_up or self.coordinator.node is None:
@@ -186,7 +186,7 @@ class Scene:
 
     def _may_have_missed_growth(self) -> bool:
         is_told = self.coordinator.settings.group_topic_change_rebalance
-        return not is_told and self.world.now_s < self.options.trouble_s + _NOTICED_S
+        return not is_told and self.scheduler.now_s < self.options.trouble_s + _NOTICED_S
 
     def _ownerless(self) -> bool:
         owned = {each.key for worker in self.running for each in worker.group.owned}
@@ -216,9 +216,9 @@ class Scene:
         """Everybody leaves, and nothing is left behind."""
         for worker in self.running:
             worker.stop()
-        until_s = self.world.now_s + self.options.patience_s
+        until_s = self.scheduler.now_s + self.options.patience_s
         while self.running:
-            if self.world.now_s >= until_s:
+            if self.scheduler.now_s >= until_s:
                 raise Violation(f"workers do not end: {self.describe()}")
             self._advance(0.25)
 
@@ -254,7 +254,7 @@ class Scene:
             sessions_s = self.options.sessions_s
             options = replace(options, session_timeout=sessions_s[self._names % len(sessions_s)])
         assignors = ASSIGNORS[assignor or self.options.assignor]()
-        worker = Worker(self.world, self.network, self.eye, name, GROUP, options, assignors)
+        worker = Worker(self.scheduler, self.network, self.eye, name, GROUP, options, assignors)
         self.workers.append(worker)
         self.eye.excuses.started(worker)
         worker.on_event = partial(self._happened, worker)

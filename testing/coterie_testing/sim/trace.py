@@ -21,7 +21,7 @@ def follow(run: Run) -> Iterator[str]:
         def note(who: str, event: ClientEvent | Event | str) -> None:
             what = told(event)
             if what is not None:
-                lines.append(line(scene.world.now_s, who, what))
+                lines.append(line(scene.scheduler.now_s, who, what))
 
         scene.on_event = note
 

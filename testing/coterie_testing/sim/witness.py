@@ -23,7 +23,7 @@ from coterie_testing.sim.offsets import Offsets
 from coterie_testing.sim.story import Story
 from coterie_testing.sim.wire import Wire
 from coterie_testing.sim.worker import Worker
-from coterie_testing.virtual import World
+from coterie_testing.virtual import Scheduler
 
 __all__ = ["Violation", "WatchfulEye"]
 
@@ -56,17 +56,17 @@ class WatchfulEye:
     fencing tokens are for.  Such acts are counted as `fenced`.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._world = scheduler
         self._seen: dict[TopicPartition, _Seen] = {}
         self._story = Story()
         self._expects_conflicts = False
         #: Who can't know better.
-        self.excuses = Excuses(world)
+        self.excuses = Excuses(scheduler)
         #: What was committed.
         self.offsets = Offsets()
         #: What the coordinator makes of its time.
-        self.node_time = NodeTime(world)
+        self.node_time = NodeTime(scheduler)
         #: The first thing that must not have happened.
         self.violation: Violation | None = None
         #: What happened, by name.

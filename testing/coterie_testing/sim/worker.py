@@ -1,4 +1,4 @@
-"""A worker in a virtual world: the real client, with work that can be checked."""
+"""A worker in a virtual scheduler: the real client, with work that can be checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coterie_client.membership import Sources
 from coterie_client.membership.events import Event
 from coterie_protocol.exceptions import CoterieError
 from coterie_testing.sim.coordinator import ADDRESS
-from coterie_testing.virtual import Network, Process, World
+from coterie_testing.virtual import Network, Process, Scheduler
 
 __all__ = ["METADATA_MAX_AGE_S", "Witness", "Worker", "WorkerOptions"]
 
@@ -69,7 +69,7 @@ class WorkerOptions:
 class Worker:
     """One process that takes part in a group."""
 
-    world: World
+    scheduler: Scheduler
     network: Network
     witness: Witness
     name: str
@@ -87,7 +87,7 @@ class Worker:
 
     def start(self) -> None:
         """Join."""
-        self.process = process = Process(self.world, self.name)
+        self.process = process = Process(self.scheduler, self.name)
         options = self.options
         self.group = Group(
             str(ADDRESS),
@@ -104,7 +104,7 @@ class Worker:
             close_timeout=options.close_timeout,
             on_event=self._note,
             dial=self.network.dialler(process),
-            sources=Sources(self.world.random.random, process.wall_ms),
+            sources=Sources(self.scheduler.random.random, process.wall_ms),
         )
         self.life = process.create_task(self._live())
 
@@ -144,7 +144,7 @@ class Worker:
             if partition.key in self.options.cannot:
                 raise RuntimeError(f"no way to work on {partition}")
             while True:
-                await asyncio.sleep(self.world.random.uniform(*self.options.work_s))
+                await asyncio.sleep(self.scheduler.random.uniform(*self.options.work_s))
                 offset += 1
                 self.witness.touched(self, partition, offset)
                 await self._commit(partition, offset)
@@ -166,7 +166,7 @@ class Worker:
     async def _finish(self, partition: Partition) -> None:
         try:
             if partition.is_owned:
-                await asyncio.sleep(self.world.random.uniform(*self.options.finish_s))
+                await asyncio.sleep(self.scheduler.random.uniform(*self.options.finish_s))
         finally:
             self.witness.ended(self, partition)
 

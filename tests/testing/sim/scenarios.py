@@ -40,13 +40,13 @@ def _kill_the_leader(scene: Scene) -> None:
     def look(who: str, event: object) -> None:
         if pass_on is not None:
             pass_on(who, event)  # type: ignore[arg-type]
-        if isinstance(event, GroupJoined) and event.is_leader and scene.world.now_s > 5.0:
+        if isinstance(event, GroupJoined) and event.is_leader and scene.scheduler.now_s > 5.0:
             worker = next(each for each in scene.running if each.name == who)
             scene.on_event = pass_on
-            scene.world.after(0.0, _kill, scene, worker.name)
+            scene.scheduler.after(0.0, _kill, scene, worker.name)
 
     scene.on_event = look
-    scene.world.after(5.0, scene.add_worker)
+    scene.scheduler.after(5.0, scene.add_worker)
 
 
 def _kill(scene: Scene, name: str) -> None:
@@ -61,15 +61,15 @@ def _upgrade(scene: Scene) -> None:
     """Replace workers that know both protocols by ones that know the cooperative one only."""
     first, second = (scene.add_worker(assignor="upgrade") for _ in range(2))
     for at_s, worker in ((5.0, first), (10.0, second)):
-        scene.world.after(at_s, worker.stop)
-        scene.world.after(at_s, lambda: scene.add_worker(assignor="cooperative-sticky"))
+        scene.scheduler.after(at_s, worker.stop)
+        scene.scheduler.after(at_s, lambda: scene.add_worker(assignor="cooperative-sticky"))
 
 
 def _give_up(scene: Scene) -> None:
     """Have one worker that can't work on a partition, and one that can."""
     options = WorkerOptions(topics=tuple(_SMALL), cannot={("jobs", 0)})
     scene.add_worker(like=options)
-    scene.world.after(0.1, scene.add_worker)
+    scene.scheduler.after(0.1, scene.add_worker)
 
 
 def _at(kind: str, target: int = 0, seconds: float = 0.0, amount: int = 0) -> tuple[Fault, ...]:
@@ -108,7 +108,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
 def trace(scenario: Scenario) -> list[str]:
     """Let it happen, and tell it; whatever the simulator checks holds in it."""
     scene = Scene(1, scenario.options, scenario.faults)
-    recorder = Recorder(lambda: scene.world.now_s, scenario.since_s, scenario.until_s)
+    recorder = Recorder(lambda: scene.scheduler.now_s, scenario.since_s, scenario.until_s)
     scene.on_event = recorder.note
     scenario.script(scene)
     try:

@@ -29,8 +29,8 @@ class Told:
         #: What is seen just after it was done, and when it is over.
         self.during: Any = None
         self.after: Any = None
-        scene.world.after(AT_S + 0.05, lambda: setattr(self, "during", look(scene)))
-        scene.world.after(AT_S + 5.0, lambda: setattr(self, "after", look(scene)))
+        scene.scheduler.after(AT_S + 0.05, lambda: setattr(self, "during", look(scene)))
+        scene.scheduler.after(AT_S + 5.0, lambda: setattr(self, "after", look(scene)))
         scene.run()
         scene.close()
 
@@ -162,7 +162,8 @@ def test_cut_worker() -> None:
 def test_part_worker() -> None:
     """One can't reach the coordinator for a while; others can."""
     told = befall(
-        "part_worker", lambda s: [s.network.is_parted(w, ADDRESS.host) for w in ("w1", "w2")]
+        "part_worker",
+        lambda s: [s.network.conditions.are_isolated(w, ADDRESS.host) for w in ("w1", "w2")],
     )
     assert told.during == [True, False]
     assert told.after == [False, False]
@@ -171,7 +172,8 @@ def test_part_worker() -> None:
 def test_part_coordinator() -> None:
     """Nobody can reach the coordinator for a while."""
     told = befall(
-        "part_coordinator", lambda s: [s.network.is_parted(w, ADDRESS.host) for w in ("w1", "w2")]
+        "part_coordinator",
+        lambda s: [s.network.conditions.are_isolated(w, ADDRESS.host) for w in ("w1", "w2")],
     )
     assert told.during == [True, True]
     assert told.after == [False, False]
@@ -179,7 +181,7 @@ def test_part_coordinator() -> None:
 
 def test_slow_network() -> None:
     """Everything travels longer for a while."""
-    told = befall("slow_network", lambda s: s.network.options)
+    told = befall("slow_network", lambda s: s.network.conditions.options)
     assert told.during.latency_s[0] > NetworkOptions().latency_s[1]
     assert told.after == NetworkOptions()
 

@@ -8,7 +8,7 @@ from coterie_protocol import encode_request
 from coterie_protocol.journal import Event, GroupEmptied, MemberGone
 from coterie_protocol.messages import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
 from coterie_testing.sim.node_time import NodeTime
-from coterie_testing.virtual import World
+from coterie_testing.virtual import Scheduler
 
 EMPTIED = GroupEmptied(group="g", generation=1)
 
@@ -17,13 +17,13 @@ class Scene:
     """A coordinator's time, and the world's."""
 
     def __init__(self) -> None:
-        self.world = World()
-        self.time = NodeTime(self.world)
+        self.scheduler = Scheduler()
+        self.time = NodeTime(self.scheduler)
         self.time.started()
 
     def hear(self, event: Event, *, off_ms: int = 0, clock_ms: int = 0) -> list[str]:
         """Have a line journalled; answer what is wrong with it."""
-        now_ms = self.world.now_ms
+        now_ms = self.scheduler.now_ms
         return list(self.time.hear(now_ms + off_ms, event, now_ms + clock_ms))
 
     def pause(self, *arrived: bytes) -> None:
@@ -31,7 +31,7 @@ class Scene:
         self.time.paused()
         for data in arrived:
             self.time.arrived(data)
-        self.world.run(12.0)
+        self.scheduler.run(12.0)
         self.time.went_on()
 
 
@@ -83,7 +83,7 @@ def test_dropped_without_a_sign_of_life(scene: Scene) -> None:
 def test_dropped_later(scene: Scene) -> None:
     """After a while it may have fallen silent anew."""
     scene.pause(heartbeat())
-    scene.world.run(2.0)
+    scene.scheduler.run(2.0)
     assert scene.hear(gone()) == []
 
 
@@ -113,5 +113,5 @@ def test_journal_stays_behind(scene: Scene) -> None:
     """A moment after the system's clock was set forward, it has to follow."""
     scene.time.clock_set(20.0)
     assert scene.hear(EMPTIED, clock_ms=20_000) == []
-    scene.world.run(2.0)
+    scene.scheduler.run(2.0)
     assert "behind" in "".join(scene.hear(EMPTIED, clock_ms=20_000))

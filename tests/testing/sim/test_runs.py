@@ -127,7 +127,7 @@ def test_shrinking_keeps_what_is_the_least() -> None:
     """A run that fails without any faults and workers to leave out stays as it is."""
 
     def at_once(scene: Scene) -> None:
-        scene.world.after(1.0, setattr, scene.eye, "violation", Violation("planted"))
+        scene.scheduler.after(1.0, setattr, scene.eye, "violation", Violation("planted"))
 
     bare = replace(_LONG, faults=(), options=replace(_LONG.options, workers=1))
     least = shrink(execute(bare, at_once), at_once)

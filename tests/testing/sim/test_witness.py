@@ -20,7 +20,7 @@ from coterie_protocol.journal import (
 from coterie_testing.sim.wire import Wire
 from coterie_testing.sim.witness import WatchfulEye
 from coterie_testing.sim.worker import Worker
-from coterie_testing.virtual import World
+from coterie_testing.virtual import Scheduler
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Scene:
     """A witness, and somebody to look at."""
 
     def __init__(self) -> None:
-        self.world = World()
-        self.eye = WatchfulEye(self.world)
+        self.scheduler = Scheduler()
+        self.eye = WatchfulEye(self.scheduler)
         self.ann, self.bob = Somebody("ann"), Somebody("bob")
         #: The members, by the journal.
         self.members = {"ann", "bob"}
@@ -83,7 +83,7 @@ class Scene:
 
     def journal(self, event: Event) -> None:
         """Have the journal tell something."""
-        self.eye.journalled(self.world.now_ms, event, Wire())
+        self.eye.journalled(self.scheduler.now_ms, event, Wire())
 
     @property
     def blame(self) -> str:
@@ -137,7 +137,7 @@ def test_paused_owner_is_excused_until_it_goes_on(scene: Scene) -> None:
     scene.do("started", scene.ann, Share(1))
     scene.eye.excuses.paused(cast(Worker, scene.ann))
     scene.do("started", scene.bob, Share(2))
-    scene.world.run(20.0)
+    scene.scheduler.run(20.0)
     scene.eye.excuses.went_on(cast(Worker, scene.ann))
     scene.do("touched", scene.ann, Share(1), 1)
     assert scene.blame == ""
@@ -150,7 +150,7 @@ def test_a_moment_does_not_last(scene: Scene) -> None:
     scene.eye.excuses.paused(cast(Worker, scene.ann))
     scene.do("started", scene.bob, Share(2))
     scene.eye.excuses.went_on(cast(Worker, scene.ann))
-    scene.world.run(0.001)
+    scene.scheduler.run(0.001)
     scene.do("touched", scene.ann, Share(1), 1)
     assert "ann works on it with an old token" in scene.blame
 
@@ -180,7 +180,7 @@ def overlap(scene: Scene, *events: Event, after_s: float = 0.0) -> str:
     scene.eye.__dict__["_story"].hear = lambda *_: ()
     for event in events:
         scene.journal(event)
-    scene.world.run(after_s)
+    scene.scheduler.run(after_s)
     scene.do("started", scene.bob, Share(2))
     return scene.blame
 
@@ -218,9 +218,9 @@ def test_excuse_is_not_made_longer_by_what_is_told_again(scene: Scene) -> None:
     scene.eye.excuses.removal_asked("ann")
     scene.joined(scene.ann)
     scene.eye.excuses.hear(gone("ann", "left"))
-    scene.world.run(5.0)
+    scene.scheduler.run(5.0)
     scene.eye.excuses.hear(recovered())
-    scene.world.run(4.001)
+    scene.scheduler.run(4.001)
     assert not scene.eye.excuses.cover(cast(Worker, scene.ann))
 
 
@@ -232,7 +232,7 @@ def test_member_that_was_dropped_while_it_was_paused(
     ann = cast(Worker, scene.ann)
     scene.joined(scene.ann)
     scene.eye.excuses.paused(ann)
-    scene.world.run(paused_s)
+    scene.scheduler.run(paused_s)
     scene.eye.excuses.hear(gone("ann", "rebalance_expired"))
     scene.eye.excuses.went_on(ann)
     assert scene.eye.excuses.is_unaware(ann) == is_excused
@@ -246,7 +246,7 @@ def test_pause_does_not_end_another_excuse(scene: Scene) -> None:
     scene.eye.excuses.hear(gone("ann", "left"))
     scene.eye.excuses.paused(ann)
     scene.eye.excuses.went_on(ann)
-    scene.world.run(1.0)
+    scene.scheduler.run(1.0)
     assert scene.eye.excuses.cover(ann)
 
 

@@ -19,12 +19,12 @@ def place() -> Place:
 
 def test_bytes_arrive_in_order(place: Place) -> None:
     """Whatever each piece takes to travel, they arrive in the order in which they were sent."""
-    place.network.options = NetworkOptions(straggler_chance=0.3, straggler_s=1.0)
+    place.network.conditions.options = NetworkOptions(straggler_chance=0.3, straggler_s=1.0)
     near, far = place.connect()
     sent = [bytes([number]) * 3 for number in range(100)]
     for number, data in enumerate(sent):
-        place.world.after(number * 0.01, near.transport.write, data)
-    place.world.run(10.0)
+        place.scheduler.after(number * 0.01, near.transport.write, data)
+    place.scheduler.run(10.0)
     assert far.received == b"".join(sent)
 
 
@@ -33,7 +33,7 @@ def test_both_directions_are_independent(place: Place) -> None:
     near, far = place.connect()
     near.transport.write(b"to the server")
     far.transport.writelines([b"to ", b"the ", b"client"])
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert far.received == b"to the server"
     assert near.received == b"to the client"
 
@@ -42,9 +42,9 @@ def test_bytes_take_the_networks_time() -> None:
     """Nothing arrives sooner than the latency, nor later without a reason."""
     place = Place(NetworkOptions(latency_s=(0.25, 0.5)))
     near, far = place.connect()
-    began_s = place.world.now_s
+    began_s = place.scheduler.now_s
     near.transport.write(b"x")
-    place.world.run(5.0)
+    place.scheduler.run(5.0)
     assert 0.25 <= far.times_s[-1] - began_s <= 0.5
 
 
@@ -54,7 +54,7 @@ def test_buffers_can_be_reused(place: Place) -> None:
     buffer = bytearray(b"before")
     near.transport.write(buffer)
     buffer[:] = b"after!"
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert far.received == b"before"
 
 
@@ -62,7 +62,7 @@ def test_writing_nothing_sends_nothing(place: Place) -> None:
     """No bytes are not the end."""
     near, far = place.connect()
     near.transport.write(b"")
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert far.told == ["made"]
 
 
@@ -72,12 +72,12 @@ def test_writing_nothing_sends_nothing(place: Place) -> None:
 def test_bytes_arrive_when_a_rift_heals(place: Place) -> None:
     """What is sent into a rift is sent again until it gets through."""
     near, far = place.connect()
-    heal = place.network.part("client", "server")
+    heal = place.network.conditions.isolate("client", "server")
     near.transport.write(b"held up")
-    place.world.run(5.0)
+    place.scheduler.run(5.0)
     assert far.received == b""
     heal()
-    place.world.run(2.0)
+    place.scheduler.run(2.0)
     assert far.received == b"held up"
 
 
@@ -85,14 +85,14 @@ def test_rift_does_not_mix_up_bytes() -> None:
     """What was held up first arrives first, whenever the rift heals."""
     place = Place(NetworkOptions(latency_s=(0.1, 0.1)))
     near, far = place.connect()
-    place.world.after(0.0, near.transport.write, b"a")
-    place.world.after(0.05, near.transport.write, b"b")
-    place.world.run(0.07)
-    heal = place.network.part("client", "server")
+    place.scheduler.after(0.0, near.transport.write, b"a")
+    place.scheduler.after(0.05, near.transport.write, b"b")
+    place.scheduler.run(0.07)
+    heal = place.network.conditions.isolate("client", "server")
     # Between the moments at which either is tried again.
-    place.world.after(1.0 + 0.055, heal)
-    place.world.after(1.0 + 0.06, near.transport.write, b"c")
-    place.world.run(5.0)
+    place.scheduler.after(1.0 + 0.055, heal)
+    place.scheduler.after(1.0 + 0.06, near.transport.write, b"c")
+    place.scheduler.run(5.0)
     assert far.received == b"abc"
 
 
@@ -100,11 +100,11 @@ def test_unacknowledged_bytes_end_a_connection() -> None:
     """An endpoint gives up what is not acknowledged for too long; the other one knows nothing."""
     place = Place(NetworkOptions(give_up_s=20.0))
     near, far = place.connect()
-    place.network.part("client", "server")
+    place.network.conditions.isolate("client", "server")
     near.transport.write(b"lost")
-    place.world.run(19.0)
+    place.scheduler.run(19.0)
     assert near.is_connected
-    place.world.run(3.0)
+    place.scheduler.run(3.0)
     assert isinstance(near.error, TimeoutError)
     assert far.is_connected
 
@@ -113,23 +113,23 @@ def test_nothing_arrives_of_what_was_given_up() -> None:
     """When a rift heals after the patience is over, no part of what was sent turns up."""
     place = Place(NetworkOptions(latency_s=(0.1, 0.1), give_up_s=5.0))
     near, far = place.connect()
-    heal = place.network.part("client", "server")
+    heal = place.network.conditions.isolate("client", "server")
     near.transport.write(b"first")
-    place.world.after(4.95, near.transport.write, b"second")
-    place.world.run_until(lambda: not near.is_connected)
+    place.scheduler.after(4.95, near.transport.write, b"second")
+    place.scheduler.run_until(lambda: not near.is_connected)
     heal()
-    place.world.run(10.0)
+    place.scheduler.run(10.0)
     assert far.received == b""
 
 
 def test_idle_connection_outlives_a_rift(place: Place) -> None:
     """A connection on which nothing is sent does not notice a rift, however long it is."""
     near, far = place.connect()
-    heal = place.network.part("client", "server")
-    place.world.run(3600.0)
+    heal = place.network.conditions.isolate("client", "server")
+    place.scheduler.run(3600.0)
     heal()
     near.transport.write(b"still here")
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert far.received == b"still here"
 
 
@@ -143,7 +143,7 @@ def test_close_sends_what_was_written(place: Place) -> None:
     near.transport.close()
     assert near.transport.is_closing()
     assert near.told == ["made"]
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert near.told == ["made", "lost"]
     assert far.received == b"last words"
     assert far.told == ["made", "data", "eof", "lost"]
@@ -158,7 +158,7 @@ def test_closed_transport_takes_nothing(place: Place) -> None:
     near.transport.close()
     near.transport.write(b"too late")
     near.transport.close()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert far.received == b""
     assert near.received == b""
     assert near.told == ["made", "lost"]
@@ -168,7 +168,7 @@ def test_abort_ends_at_once(place: Place) -> None:
     """Aborting ends both sides, telling each once."""
     near, far = place.connect()
     near.transport.abort()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert near.told == ["made", "lost"]
     assert far.told == ["made", "eof", "lost"]
 
@@ -177,7 +177,7 @@ def test_end_of_the_other_side_closes_this_one(place: Place) -> None:
     """After the other side's end, a protocol that does not object is closed."""
     near, far = place.connect()
     far.transport.close()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert near.told == ["made", "eof", "lost"]
     assert near.error is None
 
@@ -187,10 +187,10 @@ def test_protocol_may_stay_open_after_an_end(place: Place) -> None:
     near, far = place.connect()
     near.stays_open = True
     far.transport.close()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert near.told == ["made", "eof"]
     near.transport.close()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert near.told == ["made", "eof", "lost"]
 
 
@@ -199,7 +199,7 @@ def test_both_may_close_at_once(place: Place) -> None:
     near, far = place.connect()
     near.transport.close()
     far.transport.close()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert near.told == far.told == ["made", "lost"]
 
 
@@ -224,7 +224,7 @@ def test_writer_goes_on_when_read(place: Place) -> None:
     assert near.transport.get_write_buffer_limits() == (25, 100)
     for _ in range(3):
         near.transport.write(bytes(50))
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert near.told == ["made", "pause", "resume"]
     assert len(far.received) == 150
     assert near.transport.get_write_buffer_size() == 0
@@ -243,12 +243,12 @@ def test_slow_reader_makes_the_writer_wait(place: Place) -> None:
     far.transport.pause_reading()
     assert not far.transport.is_reading()
     near.transport.write(bytes(70_000))
-    place.world.run(10.0)
+    place.scheduler.run(10.0)
     assert far.received == b""
     assert near.told == ["made", "pause"]
     far.transport.resume_reading()
     assert far.transport.is_reading()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert len(far.received) == 70_000
     assert near.told == ["made", "pause", "resume"]
 
@@ -260,12 +260,12 @@ def test_reading_can_be_paused_while_it_is_received(place: Place) -> None:
     place.server.pause()
     near.transport.write(b"one")
     near.transport.write(b"two")
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     place.server.resume()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert far.received == b"one"
     far.transport.resume_reading()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert far.received == b"onetwo"
 
 
@@ -275,10 +275,10 @@ def test_end_waits_behind_unread_bytes(place: Place) -> None:
     far.transport.pause_reading()
     near.transport.write(b"x")
     near.transport.close()
-    place.world.run(5.0)
+    place.scheduler.run(5.0)
     assert far.told == ["made"]
     far.transport.resume_reading()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert far.told == ["made", "data", "eof", "lost"]
 
 
@@ -287,8 +287,8 @@ def test_paused_process_reads_nothing(place: Place) -> None:
     near, far = place.connect()
     place.server.pause()
     near.transport.write(b"x")
-    place.world.run(5.0)
+    place.scheduler.run(5.0)
     assert far.told == ["made"]
     place.server.resume()
-    place.world.run(1.0)
+    place.scheduler.run(1.0)
     assert far.received == b"x"
