@@ -17,21 +17,35 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from coterie_cli.doing.quiet import quiet
-from coterie_testing.sim.campaign import Campaign, Totals
 from coterie_testing.sim.faults import PROFILES
-from coterie_testing.sim.runs import SWARMS, Result, Run, execute, run_of, shrink
-from coterie_testing.sim.trace import follow
+from coterie_testing.sim.runs import (
+    SWARMS,
+    Result,
+    Run,
+    Sweep,
+    Totals,
+    execute,
+    run_from_seed,
+    shrink,
+)
+from coterie_testing.sim.trace import trace
 
 __all__ = ["Wishes", "fresh_seed", "run"]
 
 _FAILED: Final = 1
 
-#: How much of a failed run's end is shown; all of it can be seen again.
+#: How many lines of a failed run's trace are shown; the printed command shows all of them.
 _TRACE_LINES: Final = 30
 _MISUSED: Final = 2
 
-#: Counts that say most about what was tried.
-_SHOWN: Final = ("partitions taken", "commits", "acts", "fenced acts", "rebalances completed")
+#: The counts that say most about what was tried.
+_SHOWN: Final = (
+    "partitions taken",
+    "commits",
+    "side effects",
+    "fenced side effects",
+    "rebalances completed",
+)
 
 #: Fresh seeds are below, so that they are easy to copy, and above those that tests have fixed.
 _SEEDS: Final = range(10_000_000, 10_000_000_000)
@@ -53,12 +67,12 @@ class Wishes:
     json: bool
 
     @property
-    def campaign(self) -> Campaign:
+    def sweep(self) -> Sweep:
         """The runs to do."""
         jobs = self.jobs or os.cpu_count() or 1
         if self.runs is not None:
             jobs = min(jobs, self.runs)
-        return Campaign(self.seed, self.profile, self.runs, self.steps, jobs)
+        return Sweep(self.seed, self.profile, self.runs, self.steps, jobs)
 
 
 def fresh_seed() -> int:
@@ -77,9 +91,9 @@ def _run(wishes: Wishes) -> int:
     if wishes.profile not in profiles:
         _err.print(f"There is no profile {wishes.profile!r}; choose from {', '.join(profiles)}.")
         return _MISUSED
-    _complain(f"The first seed: --seed {wishes.seed} --profile {wishes.profile}")
+    _complain(f"First seed: --seed {wishes.seed} --profile {wishes.profile}")
     if wishes.trace:
-        return _trace(run_of(wishes.seed, wishes.profile))
+        return _trace(run_from_seed(wishes.seed, wishes.profile))
     began_s = time.monotonic()
     totals, failed = _run_all(wishes)
     took_s = time.monotonic() - began_s
@@ -94,7 +108,7 @@ def _run(wishes: Wishes) -> int:
 
 
 def _run_all(wishes: Wishes) -> tuple[Totals, Result | None]:
-    """Run until enough is done, or one fails."""
+    """Execute runs until there are enough, or one fails."""
     totals = Totals()
     columns = (
         TextColumn("{task.description}"),
@@ -106,7 +120,7 @@ def _run_all(wishes: Wishes) -> tuple[Totals, Result | None]:
     total, unit = (wishes.runs, "runs") if wishes.runs else (wishes.steps, "steps")
     with Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal) as progress:
         task = progress.add_task(f"simulating, {wishes.profile}", total=total, unit=unit)
-        for result in wishes.campaign.results():
+        for result in wishes.sweep.results():
             totals.add(result)
             progress.advance(task, 1 if wishes.runs else result.steps)
             if result.failure is not None:
@@ -146,20 +160,21 @@ def _as_json(seed: int, totals: Totals, failed: Result | None, took_s: float) ->
 
 
 def _explain(failed: Result) -> None:
-    """Say what went wrong, the least that makes it go wrong, and how to see it again."""
+    """Print what went wrong, the smallest run that shows it, and how to repeat it."""
     _complain(f"\n[bold red]Seed {failed.run.seed} fails:[/] {_plain(failed)}")
-    _complain("Looking for the least that makes it fail ...")
+    _complain("Shrinking the run ...")
     least = shrink(failed)
     options = least.run.options
-    _complain(f"\n{options.workers} workers, {options.static} of them static, {options.assignor}:")
+    workers = f"{options.workers} worker{'' if options.workers == 1 else 's'}"
+    _complain(f"\n{workers} ({options.static} static), {options.assignor}, faults:")
     for fault in least.run.faults:
         _complain(f"  {fault}")
     if not least.run.faults:
-        _complain("  nothing has to go wrong")
-    _complain("\nHow it came to that:")
-    for line in deque(follow(least.run), _TRACE_LINES):
+        _complain("  none: it fails without any")
+    _complain("\nThe end of its trace:")
+    for line in deque(trace(least.run), _TRACE_LINES):
         _err.print(line, markup=False, soft_wrap=True)
-    _complain(f"\nSee all of it again:  {failed.run.command} --trace")
+    _complain(f"\nTo see all of it:  {failed.run.command} --trace")
 
 
 def _complain(text: str) -> None:
@@ -168,15 +183,15 @@ def _complain(text: str) -> None:
 
 
 def _plain(result: Result) -> str:
-    """What went wrong, in whose text brackets are brackets."""
+    """The violation, with its brackets escaped."""
     return escape(str(result.failure))
 
 
 def _trace(wanted: Run) -> int:
-    """Print what happens in a run; if it fails, in the least one that does."""
+    """Print what happens in a run; if it fails, in the smallest one that does."""
     result = execute(wanted)
     shown = wanted if result.failure is None else shrink(result).run
-    for line in follow(shown):
+    for line in trace(shown):
         _out.print(line, markup=False, soft_wrap=True)
     if result.failure is None:
         return 0

@@ -14,7 +14,7 @@ from coterie_client.wire import default_dial
 from coterie_protocol.journal import Event, Line
 from coterie_server.config.settings import Settings
 from coterie_testing.kit.faults import Faults
-from coterie_testing.sim.coordinator import ADDRESS, Coordinator
+from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
 from coterie_testing.virtual import Disk, Network, Process, Scheduler
 
 __all__ = ["Cluster", "Program"]
@@ -103,7 +103,7 @@ class Cluster:
         #: What befalls requests.
         self.faults = Faults(lambda: self.scheduler.now_s, self._hand_on)
         values: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0} | dict(settings or {})
-        self._coordinator = Coordinator(
+        self._coordinator = SimulatedCoordinator(
             self.scheduler,
             self.network,
             Settings(**values),

@@ -72,7 +72,7 @@ class WorkBook:
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """It goes on from an offset."""
 
-    def touched(self, worker: Worker, partition: Partition, offset: int) -> None:
+    def acted(self, worker: Worker, partition: Partition, offset: int) -> None:
         """Something was done."""
 
     def committed(self, worker: Worker, partition: Partition, offset: int) -> None:

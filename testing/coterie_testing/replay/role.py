@@ -15,7 +15,7 @@ from coterie_testing.replay.changes import ASSIGNORS, Changes
 from coterie_testing.replay.completing import HEARTBEAT_MS
 from coterie_testing.replay.places import places
 from coterie_testing.replay.play import Life, Play, Stall
-from coterie_testing.sim.coordinator import Coordinator
+from coterie_testing.sim.coordinator import SimulatedCoordinator
 from coterie_testing.sim.worker import Worker, WorkerOptions
 from coterie_testing.virtual import Network, Scheduler
 
@@ -42,7 +42,7 @@ class Setting:
     at: Callable[[float, Callable[[], object]], None]
     play: Play
     changes: Changes
-    coordinator: Coordinator
+    coordinator: SimulatedCoordinator
     #: The requests that are kept back, by the client that is too busy to send them.
     _kept: dict[str, list[Exchange]] = field(default_factory=dict)
 

@@ -17,7 +17,7 @@ from coterie_testing.replay.outcome import Outcome
 from coterie_testing.replay.play import Play
 from coterie_testing.replay.role import Role, Setting
 from coterie_testing.replay.told import told_of
-from coterie_testing.sim.coordinator import ADDRESS, Coordinator
+from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
 from coterie_testing.virtual import Disk, Network, Process, Scheduler
 
 __all__ = ["STEPS_MAX", "TooLongError", "replay"]
@@ -89,7 +89,7 @@ class _Stage:
         values = {**play.settings, **changes.coordinator}
         # Members are allowed whatever sessions they ask for: theirs are what is being tried.
         values |= {"group_min_session_timeout_ms": 1, "group_max_session_timeout_ms": 86_400_000}
-        self._coordinator = Coordinator(
+        self._coordinator = SimulatedCoordinator(
             self.scheduler, network, Settings(**values), dict(play.topics), Disk(self.scheduler)
         )
         self._dial = network.dialler

@@ -74,7 +74,6 @@ class Machine:
 
 
 def test_writes_take_time() -> None:
-    """An append returns when it is durable, which takes as long as the options say."""
     machine = Machine(options=DiskOptions(write_s=(0.5, 1.0)))
     lease = machine.claim()
     began_s = machine.scheduler.now_s
@@ -82,8 +81,7 @@ def test_writes_take_time() -> None:
     assert 0.5 <= machine.scheduler.now_s - began_s <= 1.0
 
 
-def test_write_is_not_there_before_its_time() -> None:
-    """Nobody finds what is not durable yet."""
+def test_write_can_not_be_read_before_it_is_durable() -> None:
     machine = Machine(options=SLOW)
     lease = machine.claim()
     machine.append(lease, "a")
@@ -93,8 +91,7 @@ def test_write_is_not_there_before_its_time() -> None:
     assert machine.kept_now() == [(b"a", b"")]
 
 
-def test_writes_are_kept_one_after_the_other() -> None:
-    """However long each takes, writes are kept in their order."""
+def test_writes_become_durable_in_order() -> None:
     machine = Machine(options=DiskOptions(write_s=(0.01, 5.0)))
     lease = machine.claim()
     tasks = machine.append(lease, *"abcdef")
@@ -107,8 +104,7 @@ def test_writes_are_kept_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_crash_keeps_a_prefix(seed: int) -> None:
-    """Of what was being written when its process died, the first so many are kept, in order."""
+def test_crash_keeps_a_prefix_of_the_writes(seed: int) -> None:
     machine = Machine(seed, SLOW)
     lease = machine.claim()
     machine.append(lease, *"abcdef")
@@ -119,8 +115,7 @@ def test_crash_keeps_a_prefix(seed: int) -> None:
     assert machine.kept().startswith("ab")
 
 
-def test_every_prefix_is_possible() -> None:
-    """A crash may lose all that was not durable, or none of it, or anything between."""
+def test_crash_may_keep_any_prefix() -> None:
     lengths = set()
     for seed in range(60):
         machine = Machine(seed, SLOW)
@@ -134,7 +129,6 @@ def test_every_prefix_is_possible() -> None:
 
 
 def test_acknowledged_write_outlives_a_crash() -> None:
-    """What an append returned for is there, whenever its process dies."""
     machine = Machine(options=SLOW)
     lease = machine.claim()
     machine.run(machine.store.append(0, lease.epoch, [(b"a", b"")]))
@@ -143,8 +137,7 @@ def test_acknowledged_write_outlives_a_crash() -> None:
     assert machine.kept() == "a"
 
 
-def test_dead_process_is_told_nothing() -> None:
-    """A write may be kept although nobody was told."""
+def test_write_may_be_kept_without_an_acknowledgement() -> None:
     machine = Machine(options=SLOW)
     (task,) = machine.append(machine.claim(), "a")
     machine.scheduler.run(0.5)
@@ -153,8 +146,7 @@ def test_dead_process_is_told_nothing() -> None:
     assert not task.done()
 
 
-def test_crash_spares_the_writes_of_others() -> None:
-    """What another process is writing goes on."""
+def test_crash_spares_the_writes_of_other_processes() -> None:
     machine = Machine(options=SLOW)
     ann = machine.claim(0)
     machine.append(ann, *"abc")
@@ -168,8 +160,7 @@ def test_crash_spares_the_writes_of_others() -> None:
     assert machine.kept(1) == "x"
 
 
-def test_crash_with_a_refused_write_harms_nothing() -> None:
-    """A write that would have failed is not kept, and takes nothing with it, not even the crash."""
+def test_crash_does_not_keep_a_write_that_would_have_failed() -> None:
     for seed in range(20):
         machine = Machine(seed, SLOW)
         lease = machine.claim()
@@ -185,8 +176,7 @@ def test_crash_with_a_refused_write_harms_nothing() -> None:
 # -- failures --------------------------------------------------------------------------------------
 
 
-def test_failed_write_keeps_nothing() -> None:
-    """A write that fails says so, and nobody finds anything of it."""
+def test_failed_write_raises_and_keeps_nothing() -> None:
     machine = Machine()
     lease = machine.claim()
     machine.disk.options = DiskOptions(error_chance=1.0)
@@ -202,8 +192,7 @@ def _fail_the_first(machine: Machine) -> None:
     machine.scheduler.after(1.5, setattr, machine.disk, "options", SLOW)
 
 
-def test_no_write_leaps_over_a_failed_one() -> None:
-    """What was called behind a failed append fails as well, until the shard is read again."""
+def test_append_behind_a_failed_one_fails_until_the_shard_is_read_again() -> None:
     machine = Machine(options=SLOW)
     lease = machine.claim()
     tasks = machine.append(lease, *"abc")
@@ -217,8 +206,7 @@ def test_no_write_leaps_over_a_failed_one() -> None:
     assert machine.kept() == "e"
 
 
-def test_no_write_leaps_while_its_process_is_paused() -> None:
-    """A failure holds back what is behind it even if its process can't hear of it yet."""
+def test_append_behind_a_failed_one_fails_in_a_paused_process() -> None:
     machine = Machine(options=SLOW)
     machine.append(machine.claim(), *"abc")
     _fail_the_first(machine)
@@ -229,8 +217,7 @@ def test_no_write_leaps_while_its_process_is_paused() -> None:
     assert machine.kept() == ""
 
 
-def test_no_write_leaps_over_a_failed_one_in_a_crash() -> None:
-    """A crash does not keep what was called behind a failed append either."""
+def test_append_behind_a_failed_one_is_not_kept_in_a_crash() -> None:
     for seed in range(20):
         machine = Machine(seed, SLOW)
         machine.append(machine.claim(), *"abc")
@@ -241,8 +228,7 @@ def test_no_write_leaps_over_a_failed_one_in_a_crash() -> None:
         assert machine.kept() == ""
 
 
-def test_failure_concerns_its_shard_only() -> None:
-    """Other shards can be written to after a failure."""
+def test_failed_append_concerns_only_its_shard() -> None:
     machine = Machine(options=SLOW)
     one, other = machine.claim(0), machine.claim(1)
     (failing,) = machine.append(one, "a")

@@ -29,14 +29,12 @@ def _clauses() -> list[object]:
     return clauses
 
 
-def test_the_contract_was_found() -> None:
-    """Nearly all of the contract is held against the virtual disk."""
+def test_contract_was_found() -> None:
     assert len(_clauses()) >= 35
 
 
 @pytest.mark.parametrize(("clause", "count"), _clauses())
 def test_disk_store_keeps_the_contract(clause: Clause, count: int | None) -> None:
-    """The store promises what the others do, though each of its writes takes its time."""
     scheduler = Scheduler()
     disk, process = Disk(scheduler), Process(scheduler, "p")
 

@@ -19,7 +19,6 @@ def place() -> Place:
 
 
 def test_both_ends_are_told_of_a_connection(place: Place) -> None:
-    """A connection is made at both ends, which know each other's addresses."""
     near, far = place.connect()
     assert near.told == far.told == ["made"]
     assert near.transport.get_extra_info("peername") == (ADDRESS.host, ADDRESS.port)
@@ -27,22 +26,19 @@ def test_both_ends_are_told_of_a_connection(place: Place) -> None:
 
 
 def test_connecting_takes_a_round_trip() -> None:
-    """A handshake goes there and back, each at the network's pace."""
     place = Place(NetworkOptions(latency_s=(0.5, 0.5)))
     near, far = place.connect()
     assert far.times_s == [0.5]
     assert near.times_s == [1.0]
 
 
-def test_nobody_listening_refuses(place: Place) -> None:
-    """Dialling an address where nobody listens fails at once."""
+def test_connecting_to_a_closed_port_is_refused(place: Place) -> None:
     _, task = place.begin_to_dial(NodeAddress("server", 1))
     place.scheduler.run(1.0)
     assert isinstance(task.exception(), ConnectionRefusedError)
 
 
-def test_dead_listener_refuses(place: Place) -> None:
-    """A process that died does not listen any more."""
+def test_connecting_to_a_dead_process_is_refused(place: Place) -> None:
     place.server.kill()
     _, task = place.begin_to_dial()
     place.scheduler.run(1.0)
@@ -50,7 +46,6 @@ def test_dead_listener_refuses(place: Place) -> None:
 
 
 def test_successor_listens_at_the_same_address(place: Place) -> None:
-    """A process that takes over an address is who answers there, once the former one is dead."""
     place.server.kill()
     successor = Process(place.scheduler, "server/2", "server")
     place.network.listen(successor, ADDRESS, place.accept)
@@ -58,8 +53,7 @@ def test_successor_listens_at_the_same_address(place: Place) -> None:
     assert far.transport.process is successor
 
 
-def test_paused_listener_accepts_all_the_same(place: Place) -> None:
-    """A machine shakes hands while its process is stopped; that one hears of it later."""
+def test_paused_listener_accepts_connections(place: Place) -> None:
     place.server.pause()
     near, task = place.begin_to_dial()
     place.scheduler.run(1.0)
@@ -71,8 +65,7 @@ def test_paused_listener_accepts_all_the_same(place: Place) -> None:
     assert place.accepted[0].is_connected
 
 
-def test_given_up_dial_leaves_no_connection(place: Place) -> None:
-    """Whoever gives up dialling before the answer comes leaves nothing open behind."""
+def test_connecting_given_up_leaves_no_connection(place: Place) -> None:
     _, task = place.begin_to_dial()
     place.scheduler.run(0.0)
     task.cancel()
@@ -80,8 +73,7 @@ def test_given_up_dial_leaves_no_connection(place: Place) -> None:
     assert place.accepted[0].told == ["made", "eof", "lost"]
 
 
-def test_death_while_dialling_leaves_no_connection(place: Place) -> None:
-    """A process that dies before the answer to its call comes leaves nothing open behind."""
+def test_death_while_connecting_leaves_no_connection(place: Place) -> None:
     place.begin_to_dial()
     place.scheduler.run(0.0)
     place.client.kill()
@@ -89,8 +81,7 @@ def test_death_while_dialling_leaves_no_connection(place: Place) -> None:
     assert not place.accepted[0].is_connected
 
 
-def test_connection_that_breaks_at_once_fails_the_dial() -> None:
-    """When a connection breaks before its caller hears of it, dialling fails."""
+def test_connection_broken_before_it_is_known_fails_to_connect() -> None:
     place = Place(NetworkOptions(latency_s=(0.5, 0.5)))
     near, task = place.begin_to_dial()
     place.scheduler.run(0.7)
@@ -103,8 +94,7 @@ def test_connection_that_breaks_at_once_fails_the_dial() -> None:
 # -- parting ---------------------------------------------------------------------------------------
 
 
-def test_parted_hosts_connect_when_healed(place: Place) -> None:
-    """A call that can't get through is repeated until it does."""
+def test_isolated_hosts_connect_when_healed(place: Place) -> None:
     heal = place.network.conditions.isolate("client", "server")
     near, task = place.begin_to_dial()
     place.scheduler.run(10.0)
@@ -114,8 +104,7 @@ def test_parted_hosts_connect_when_healed(place: Place) -> None:
     assert near.is_connected
 
 
-def test_answer_to_a_call_does_not_cross_a_rift() -> None:
-    """Hosts that are parted during a handshake are not connected before they are together again."""
+def test_handshake_waits_for_isolation_to_heal() -> None:
     place = Place(NetworkOptions(latency_s=(0.5, 0.5)))
     near, _ = place.begin_to_dial()
     place.scheduler.run(0.7)
@@ -127,8 +116,7 @@ def test_answer_to_a_call_does_not_cross_a_rift() -> None:
     assert near.is_connected
 
 
-def test_refusal_does_not_cross_a_rift() -> None:
-    """Who is parted from a host is not told either that nobody listens there."""
+def test_refusal_waits_for_isolation_to_heal() -> None:
     place = Place(NetworkOptions(latency_s=(0.5, 0.5)))
     _, task = place.begin_to_dial(NodeAddress("server", 1))
     place.scheduler.run(0.7)
@@ -140,8 +128,7 @@ def test_refusal_does_not_cross_a_rift() -> None:
     assert isinstance(task.exception(), ConnectionRefusedError)
 
 
-def test_rift_parts_only_whom_it_names(place: Place) -> None:
-    """Two hosts that are parted reach all others, and each other again when healed."""
+def test_isolating_two_hosts_concerns_only_them(place: Place) -> None:
     network = place.network
     heal = network.conditions.isolate("client", "server")
     assert network.conditions.are_isolated("server", "client")
@@ -152,15 +139,13 @@ def test_rift_parts_only_whom_it_names(place: Place) -> None:
 
 
 def test_isolated_host_reaches_only_itself(place: Place) -> None:
-    """A host can be parted from all others."""
     place.network.conditions.isolate("server")
     assert place.network.conditions.are_isolated("server", "client")
     assert not place.network.conditions.are_isolated("server", "server")
     assert not place.network.conditions.are_isolated("client", "other")
 
 
-def test_rifts_add_up(place: Place) -> None:
-    """Healing one of two rifts between the same hosts leaves them parted."""
+def test_isolations_add_up(place: Place) -> None:
     first = place.network.conditions.isolate("client", "server")
     second = place.network.conditions.isolate("server")
     first()
@@ -173,8 +158,7 @@ def test_rifts_add_up(place: Place) -> None:
 # -- ends ------------------------------------------------------------------------------------------
 
 
-def test_death_is_noticed_by_the_peer(place: Place) -> None:
-    """The connections of a process that dies are reset, and it itself hears nothing of that."""
+def test_death_resets_the_connections_of_the_peer(place: Place) -> None:
     near, far = place.connect()
     place.client.kill()
     place.scheduler.run(1.0)
@@ -183,8 +167,7 @@ def test_death_is_noticed_by_the_peer(place: Place) -> None:
     assert near.told == ["made"]
 
 
-def test_death_behind_a_rift_is_noticed_when_healed(place: Place) -> None:
-    """Nobody learns of a death through a network that lets nothing through."""
+def test_death_of_an_isolated_process_is_noticed_when_healed(place: Place) -> None:
     _, far = place.connect()
     heal = place.network.conditions.isolate("client", "server")
     place.client.kill()
@@ -195,8 +178,7 @@ def test_death_behind_a_rift_is_noticed_when_healed(place: Place) -> None:
     assert isinstance(far.error, ConnectionResetError)
 
 
-def test_cut_is_noticed_by_both_ends(place: Place) -> None:
-    """A connection that is cut is lost at both ends, with an error; new ones can be made."""
+def test_cut_connection_is_lost_at_both_ends(place: Place) -> None:
     near, far = place.connect()
     assert place.network.cut(place.client) == 1
     place.scheduler.run(1.0)
@@ -207,8 +189,7 @@ def test_cut_is_noticed_by_both_ends(place: Place) -> None:
     assert again.is_connected
 
 
-def test_cut_spares_others(place: Place) -> None:
-    """Only the connections of the process that is named are cut."""
+def test_cut_spares_other_processes(place: Place) -> None:
     near, _ = place.connect()
     other = Process(place.scheduler, "other")
     assert place.network.cut(other) == 0
@@ -217,7 +198,6 @@ def test_cut_spares_others(place: Place) -> None:
 
 
 def test_stragglers_take_longer() -> None:
-    """With a chance of stragglers, some bytes take much longer than the latency allows."""
     options = NetworkOptions(latency_s=(0.001, 0.001), straggler_chance=0.5, straggler_s=9.0)
     network = Place(options).network
     times_s = [network.conditions.travel_s() for _ in range(100)]

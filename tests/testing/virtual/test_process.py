@@ -26,7 +26,6 @@ def process(scheduler: Scheduler) -> Process:
 
 
 def test_callbacks_run_in_order(scheduler: Scheduler, process: Process) -> None:
-    """Callbacks run in the order in which they were asked for, each once."""
     done: list[int] = []
     for number in range(10):
         process.call_soon(done.append, number)
@@ -34,8 +33,9 @@ def test_callbacks_run_in_order(scheduler: Scheduler, process: Process) -> None:
     assert done == list(range(10))
 
 
-def test_callback_of_a_callback_runs_later(scheduler: Scheduler, process: Process) -> None:
-    """What a callback asks for runs after what was asked for before."""
+def test_callback_of_a_callback_runs_behind_those_that_are_ready(
+    scheduler: Scheduler, process: Process
+) -> None:
     done: list[str] = []
 
     def first() -> None:
@@ -48,15 +48,13 @@ def test_callback_of_a_callback_runs_later(scheduler: Scheduler, process: Proces
     assert done == ["a", "b", "c"]
 
 
-def test_no_callback_runs_at_once(process: Process) -> None:
-    """`call_soon` only takes note, as any loop's does."""
+def test_call_soon_runs_nothing_at_once(process: Process) -> None:
     done: list[str] = []
     process.call_soon(done.append, "a")
     assert done == []
 
 
 def test_cancelled_callback_does_not_run(scheduler: Scheduler, process: Process) -> None:
-    """Neither a callback nor a timer runs once it was cancelled."""
     done: list[str] = []
     process.call_soon(done.append, "soon").cancel()
     timer = process.call_later(1.0, done.append, "later")
@@ -65,8 +63,7 @@ def test_cancelled_callback_does_not_run(scheduler: Scheduler, process: Process)
     assert done == []
 
 
-def test_timers_run_at_their_time(scheduler: Scheduler, process: Process) -> None:
-    """Timers run when the loop's clock shows their time, the earliest first."""
+def test_timers_run_at_their_time_in_order(scheduler: Scheduler, process: Process) -> None:
     done: list[tuple[str, float]] = []
     process.call_at(2.0, lambda: done.append(("at", process.time())))
     process.call_later(1.0, lambda: done.append(("later", process.time())))
@@ -77,7 +74,6 @@ def test_timers_run_at_their_time(scheduler: Scheduler, process: Process) -> Non
 
 
 def test_ready_callbacks_run_before_timers(scheduler: Scheduler, process: Process) -> None:
-    """A callback that is ready does not wait for a timer of the same moment."""
     done: list[str] = []
     process.call_later(0.0, done.append, "timer")
     process.call_soon(done.append, "soon")
@@ -86,8 +82,6 @@ def test_ready_callbacks_run_before_timers(scheduler: Scheduler, process: Proces
 
 
 def test_tasks_see_their_loop_and_themselves(scheduler: Scheduler, process: Process) -> None:
-    """Inside a task, asyncio knows the loop and the task."""
-
     async def look() -> tuple[object, object]:
         await asyncio.sleep(0)
         return asyncio.get_running_loop(), asyncio.current_task()
@@ -98,9 +92,7 @@ def test_tasks_see_their_loop_and_themselves(scheduler: Scheduler, process: Proc
     assert task.get_name() == "looker"
 
 
-def test_sleep_takes_virtual_time(scheduler: Scheduler, process: Process) -> None:
-    """A sleep lasts as long as it says, by the world's clock."""
-
+def test_sleep_takes_virtual_time(process: Process) -> None:
     async def rest() -> float:
         await asyncio.sleep(3600.0)
         return process.time()
@@ -108,9 +100,7 @@ def test_sleep_takes_virtual_time(scheduler: Scheduler, process: Process) -> Non
     assert process.run_until_done(rest(), within_s=4000.0) == 3600.0
 
 
-def test_timeout_cancels_what_takes_too_long(scheduler: Scheduler, process: Process) -> None:
-    """`asyncio.timeout` and `wait_for` end what takes longer than they allow."""
-
+def test_timeouts_are_virtual(process: Process) -> None:
     async def hurry() -> list[float]:
         moments = []
         with pytest.raises(TimeoutError):
@@ -125,8 +115,7 @@ def test_timeout_cancels_what_takes_too_long(scheduler: Scheduler, process: Proc
     assert process.run_until_done(hurry()) == [2.0, 5.0]
 
 
-def test_cancelled_task_runs_its_finally(scheduler: Scheduler, process: Process) -> None:
-    """Cancelling a task, unlike killing its process, lets it clean up, waiting if it wants to."""
+def test_cancelled_task_cleans_up(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
 
     async def work() -> None:
@@ -143,8 +132,7 @@ def test_cancelled_task_runs_its_finally(scheduler: Scheduler, process: Process)
     assert done == ["cleaned up"]
 
 
-def test_events_and_groups_work(scheduler: Scheduler, process: Process) -> None:
-    """Tasks of one process meet by events, and a task group waits for all of its own."""
+def test_events_and_task_groups_work(process: Process) -> None:
     heard: list[float] = []
 
     async def listen(event: asyncio.Event) -> None:
@@ -163,8 +151,7 @@ def test_events_and_groups_work(scheduler: Scheduler, process: Process) -> None:
     assert heard == [4.0, 4.0, 4.0]
 
 
-def test_context_is_the_callers(scheduler: Scheduler, process: Process) -> None:
-    """A callback runs in the context that it was given, or in a copy of its caller's."""
+def test_callback_runs_in_its_context(scheduler: Scheduler, process: Process) -> None:
     variable = contextvars.ContextVar("variable", default="none")
     seen: list[str] = []
     context = contextvars.copy_context()
@@ -175,8 +162,7 @@ def test_context_is_the_callers(scheduler: Scheduler, process: Process) -> None:
     assert seen == ["given", "none"]
 
 
-def test_error_nobody_waits_for_is_kept(scheduler: Scheduler, process: Process) -> None:
-    """What a callback raises ends neither the process nor the scheduler, and is kept for checks."""
+def test_unhandled_error_is_kept_and_ends_nothing(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
     process.call_soon(lambda: 1 / 0)
     process.call_soon(done.append, "after")
@@ -186,9 +172,7 @@ def test_error_nobody_waits_for_is_kept(scheduler: Scheduler, process: Process) 
     assert isinstance(context["exception"], ZeroDivisionError)
 
 
-def test_what_is_not_there_says_so(scheduler: Scheduler, process: Process) -> None:
-    """A loop without sockets and threads refuses them rather than doing nothing."""
-
+def test_missing_features_raise_not_implemented(process: Process) -> None:
     async def thread() -> None:
         await asyncio.to_thread(len, "abc")
 
@@ -199,8 +183,9 @@ def test_what_is_not_there_says_so(scheduler: Scheduler, process: Process) -> No
 # -- pausing ---------------------------------------------------------------------------------------
 
 
-def test_paused_process_does_nothing(scheduler: Scheduler, process: Process) -> None:
-    """While it is paused nothing of a process runs, and others go on."""
+def test_paused_process_runs_nothing_while_others_do(
+    scheduler: Scheduler, process: Process
+) -> None:
     other = Process(scheduler, "other")
     done: list[str] = []
     process.pause()
@@ -211,7 +196,6 @@ def test_paused_process_does_nothing(scheduler: Scheduler, process: Process) -> 
 
 
 def test_resumed_process_catches_up_in_order(scheduler: Scheduler, process: Process) -> None:
-    """What a process missed happens as soon as it goes on, in order, and at the present time."""
     done: list[tuple[str, float]] = []
 
     def note(name: str) -> None:
@@ -227,8 +211,7 @@ def test_resumed_process_catches_up_in_order(scheduler: Scheduler, process: Proc
     assert done == [("first", 5.0), ("second", 5.0), ("not missed", 9.0)]
 
 
-def test_what_was_missed_comes_before_what_is_new(scheduler: Scheduler, process: Process) -> None:
-    """A callback asked for at the moment of going on does not overtake those that were missed."""
+def test_missed_callbacks_run_before_new_ones(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
     process.pause()
     process.call_soon(done.append, "missed")
@@ -240,7 +223,6 @@ def test_what_was_missed_comes_before_what_is_new(scheduler: Scheduler, process:
 
 
 def test_cancelled_while_paused_stays_cancelled(scheduler: Scheduler, process: Process) -> None:
-    """What was missed and then cancelled does not happen after all."""
     done: list[str] = []
     timer = process.call_later(1.0, done.append, "missed")
     process.pause()
@@ -251,9 +233,7 @@ def test_cancelled_while_paused_stays_cancelled(scheduler: Scheduler, process: P
     assert done == []
 
 
-def test_overdue_timeout_strikes_after_a_pause(scheduler: Scheduler, process: Process) -> None:
-    """A process that slept through its timeouts finds them due when it goes on."""
-
+def test_overdue_timeout_fires_after_a_pause(scheduler: Scheduler, process: Process) -> None:
     async def work() -> float:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(2.0):
@@ -273,7 +253,6 @@ def test_overdue_timeout_strikes_after_a_pause(scheduler: Scheduler, process: Pr
 
 
 def test_killed_process_runs_no_finally(scheduler: Scheduler, process: Process) -> None:
-    """`kill -9` gives a process no time to clean up, and its timers never come."""
     done: list[str] = []
 
     async def work() -> None:
@@ -294,8 +273,7 @@ def test_killed_process_runs_no_finally(scheduler: Scheduler, process: Process) 
     assert process.is_closed()
 
 
-def test_death_is_told_once(process: Process) -> None:
-    """Whoever wants to know of a process's death is told, once, however often it is killed."""
+def test_death_is_reported_once(process: Process) -> None:
     told: list[str] = []
     process.on_death.append(lambda: told.append("dead"))
     process.kill()
@@ -303,8 +281,7 @@ def test_death_is_told_once(process: Process) -> None:
     assert told == ["dead"]
 
 
-def test_dead_process_does_not_come_back(scheduler: Scheduler, process: Process) -> None:
-    """A process that was killed while it was paused does not go on when it is resumed."""
+def test_process_killed_in_a_pause_can_not_resume(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
     process.pause()
     process.call_soon(done.append, "missed")
@@ -318,8 +295,7 @@ def test_dead_process_does_not_come_back(scheduler: Scheduler, process: Process)
 # -- clocks ----------------------------------------------------------------------------------------
 
 
-def test_clock_error_moves_the_date_only(scheduler: Scheduler, process: Process) -> None:
-    """A clock that is off shows another date; how long things take stays the same."""
+def test_clock_error_changes_only_the_date(scheduler: Scheduler, process: Process) -> None:
     scheduler.run(10.0)
     right_ms = process.wall_ms()
     process.clock_error_s = -3.5
@@ -329,7 +305,7 @@ def test_clock_error_moves_the_date_only(scheduler: Scheduler, process: Process)
 
 
 def test_timers_come_before_arrivals_after_a_pause(scheduler: Scheduler, process: Process) -> None:
-    """And so does what follows from them at once: that is the order that loops of libuv have."""
+    """Loops of libuv have this order; what follows from timers at once comes first as well."""
     done: list[str] = []
 
     def late(name: str) -> None:

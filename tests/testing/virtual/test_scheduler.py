@@ -9,8 +9,7 @@ import pytest
 from coterie_testing.virtual import IdleError, Process, Scheduler
 
 
-def test_time_jumps_to_what_is_due() -> None:
-    """No time passes but the time until the next thing that is due."""
+def test_time_jumps_to_the_next_call_that_is_due() -> None:
     scheduler = Scheduler()
     moments: list[float] = []
     for delay_s in (3.0, 1.0, 2.0):
@@ -20,8 +19,7 @@ def test_time_jumps_to_what_is_due() -> None:
     assert scheduler.now_s == 10.0
 
 
-def test_one_moment_keeps_the_order_of_asking() -> None:
-    """What is due at the same moment happens in the order in which it was asked for."""
+def test_calls_of_one_moment_run_in_the_order_of_scheduling() -> None:
     scheduler = Scheduler()
     done: list[int] = []
     for number in range(20):
@@ -30,8 +28,7 @@ def test_one_moment_keeps_the_order_of_asking() -> None:
     assert done == list(range(20))
 
 
-def test_what_is_due_later_waits() -> None:
-    """Nothing happens before its time, however often the world is run."""
+def test_call_that_is_due_later_waits() -> None:
     scheduler = Scheduler()
     done: list[str] = []
     scheduler.after(1.0, done.append, "due")
@@ -41,8 +38,7 @@ def test_what_is_due_later_waits() -> None:
     assert done == ["due"]
 
 
-def test_what_was_called_off_does_not_happen() -> None:
-    """A happening that was cancelled is passed over."""
+def test_cancelled_call_does_not_run() -> None:
     scheduler = Scheduler()
     done: list[str] = []
     scheduler.after(1.0, done.append, "cancelled").cancel()
@@ -51,15 +47,13 @@ def test_what_was_called_off_does_not_happen() -> None:
     assert done == ["kept"]
 
 
-def test_waiting_in_vain_is_an_error() -> None:
-    """A world in which nothing is left to do does not wait for ever."""
+def test_run_until_fails_when_nothing_is_left_to_do() -> None:
     scheduler = Scheduler()
     with pytest.raises(IdleError, match="5 s"):
         scheduler.run_until(lambda: False, within_s=5.0)
 
 
-def test_going_round_in_circles_is_an_error() -> None:
-    """A process that is busy for ever without time passing does not hang the scheduler."""
+def test_endless_loop_without_time_passing_is_an_error() -> None:
     scheduler = Scheduler()
     process = Process(scheduler, "p")
 
@@ -71,8 +65,7 @@ def test_going_round_in_circles_is_an_error() -> None:
         scheduler.run(1.0)
 
 
-def test_result_of_work_is_handed_out() -> None:
-    """Work that is run in a process gives its result, and its exception."""
+def test_result_and_exception_of_a_coroutine() -> None:
     scheduler = Scheduler()
     process = Process(scheduler, "p")
 
@@ -85,15 +78,12 @@ def test_result_of_work_is_handed_out() -> None:
         process.run_until_done(divide(0))
 
 
-def test_same_seed_draws_the_same() -> None:
-    """The seed decides all that is drawn."""
+def test_same_seed_draws_the_same_numbers() -> None:
     assert Scheduler(7).random.random() == Scheduler(7).random.random()
     assert Scheduler(7).random.random() != Scheduler(8).random.random()
 
 
-def test_world_within_a_loop_leaves_it_running() -> None:
-    """A world can be run by a coroutine of a real loop, which goes on afterwards."""
-
+def test_scheduler_within_a_real_loop_leaves_that_running() -> None:
     async def outer() -> str:
         scheduler = Scheduler()
         inner = Process(scheduler, "p")
@@ -110,8 +100,7 @@ async def _loop_of_mine() -> asyncio.AbstractEventLoop:
     return asyncio.get_running_loop()
 
 
-def test_ending_a_world_ends_its_processes() -> None:
-    """After its end nothing of a world runs any more, and no task is left to complain."""
+def test_closing_kills_all_processes() -> None:
     scheduler = Scheduler()
     process = Process(scheduler, "p")
     task = process.create_task(asyncio.sleep(100.0))

@@ -18,7 +18,6 @@ def place() -> Place:
 
 
 def test_bytes_arrive_in_order(place: Place) -> None:
-    """Whatever each piece takes to travel, they arrive in the order in which they were sent."""
     place.network.conditions.options = NetworkOptions(straggler_chance=0.3, straggler_s=1.0)
     near, far = place.connect()
     sent = [bytes([number]) * 3 for number in range(100)]
@@ -28,8 +27,7 @@ def test_bytes_arrive_in_order(place: Place) -> None:
     assert far.received == b"".join(sent)
 
 
-def test_both_directions_are_independent(place: Place) -> None:
-    """Each end can write at any time."""
+def test_both_ends_can_write_at_any_time(place: Place) -> None:
     near, far = place.connect()
     near.transport.write(b"to the server")
     far.transport.writelines([b"to ", b"the ", b"client"])
@@ -38,8 +36,7 @@ def test_both_directions_are_independent(place: Place) -> None:
     assert near.received == b"to the client"
 
 
-def test_bytes_take_the_networks_time() -> None:
-    """Nothing arrives sooner than the latency, nor later without a reason."""
+def test_bytes_arrive_within_the_latency() -> None:
     place = Place(NetworkOptions(latency_s=(0.25, 0.5)))
     near, far = place.connect()
     began_s = place.scheduler.now_s
@@ -48,8 +45,7 @@ def test_bytes_take_the_networks_time() -> None:
     assert 0.25 <= far.times_s[-1] - began_s <= 0.5
 
 
-def test_buffers_can_be_reused(place: Place) -> None:
-    """What is written is the bytes of that moment, whatever becomes of the buffer."""
+def test_written_buffers_can_be_reused(place: Place) -> None:
     near, far = place.connect()
     buffer = bytearray(b"before")
     near.transport.write(buffer)
@@ -59,7 +55,6 @@ def test_buffers_can_be_reused(place: Place) -> None:
 
 
 def test_writing_nothing_sends_nothing(place: Place) -> None:
-    """No bytes are not the end."""
     near, far = place.connect()
     near.transport.write(b"")
     place.scheduler.run(1.0)
@@ -69,8 +64,7 @@ def test_writing_nothing_sends_nothing(place: Place) -> None:
 # -- a rift ----------------------------------------------------------------------------------------
 
 
-def test_bytes_arrive_when_a_rift_heals(place: Place) -> None:
-    """What is sent into a rift is sent again until it gets through."""
+def test_bytes_arrive_when_isolation_heals(place: Place) -> None:
     near, far = place.connect()
     heal = place.network.conditions.isolate("client", "server")
     near.transport.write(b"held up")
@@ -81,8 +75,7 @@ def test_bytes_arrive_when_a_rift_heals(place: Place) -> None:
     assert far.received == b"held up"
 
 
-def test_rift_does_not_mix_up_bytes() -> None:
-    """What was held up first arrives first, whenever the rift heals."""
+def test_isolation_keeps_the_order_of_bytes() -> None:
     place = Place(NetworkOptions(latency_s=(0.1, 0.1)))
     near, far = place.connect()
     place.scheduler.after(0.0, near.transport.write, b"a")
@@ -96,8 +89,7 @@ def test_rift_does_not_mix_up_bytes() -> None:
     assert far.received == b"abc"
 
 
-def test_unacknowledged_bytes_end_a_connection() -> None:
-    """An endpoint gives up what is not acknowledged for too long; the other one knows nothing."""
+def test_unacknowledged_bytes_end_the_connection_of_the_writer() -> None:
     place = Place(NetworkOptions(give_up_s=20.0))
     near, far = place.connect()
     place.network.conditions.isolate("client", "server")
@@ -109,8 +101,7 @@ def test_unacknowledged_bytes_end_a_connection() -> None:
     assert far.is_connected
 
 
-def test_nothing_arrives_of_what_was_given_up() -> None:
-    """When a rift heals after the patience is over, no part of what was sent turns up."""
+def test_bytes_of_a_connection_given_up_never_arrive() -> None:
     place = Place(NetworkOptions(latency_s=(0.1, 0.1), give_up_s=5.0))
     near, far = place.connect()
     heal = place.network.conditions.isolate("client", "server")
@@ -122,8 +113,7 @@ def test_nothing_arrives_of_what_was_given_up() -> None:
     assert far.received == b""
 
 
-def test_idle_connection_outlives_a_rift(place: Place) -> None:
-    """A connection on which nothing is sent does not notice a rift, however long it is."""
+def test_idle_connection_outlives_isolation(place: Place) -> None:
     near, far = place.connect()
     heal = place.network.conditions.isolate("client", "server")
     place.scheduler.run(3600.0)
@@ -136,8 +126,7 @@ def test_idle_connection_outlives_a_rift(place: Place) -> None:
 # -- ending ----------------------------------------------------------------------------------------
 
 
-def test_close_sends_what_was_written(place: Place) -> None:
-    """Closing lets everything arrive first, and both ends are told without an error."""
+def test_close_sends_what_was_written_first(place: Place) -> None:
     near, far = place.connect()
     near.transport.write(b"last words")
     near.transport.close()
@@ -151,8 +140,7 @@ def test_close_sends_what_was_written(place: Place) -> None:
     assert far.error is None
 
 
-def test_closed_transport_takes_nothing(place: Place) -> None:
-    """After a close nothing is sent and nothing is received any more."""
+def test_closed_transport_sends_and_receives_nothing(place: Place) -> None:
     near, far = place.connect()
     far.transport.write(b"on its way")
     near.transport.close()
@@ -164,8 +152,7 @@ def test_closed_transport_takes_nothing(place: Place) -> None:
     assert near.told == ["made", "lost"]
 
 
-def test_abort_ends_at_once(place: Place) -> None:
-    """Aborting ends both sides, telling each once."""
+def test_abort_ends_both_sides_at_once(place: Place) -> None:
     near, far = place.connect()
     near.transport.abort()
     place.scheduler.run(1.0)
@@ -173,8 +160,7 @@ def test_abort_ends_at_once(place: Place) -> None:
     assert far.told == ["made", "eof", "lost"]
 
 
-def test_end_of_the_other_side_closes_this_one(place: Place) -> None:
-    """After the other side's end, a protocol that does not object is closed."""
+def test_end_of_stream_closes_this_side(place: Place) -> None:
     near, far = place.connect()
     far.transport.close()
     place.scheduler.run(1.0)
@@ -182,8 +168,7 @@ def test_end_of_the_other_side_closes_this_one(place: Place) -> None:
     assert near.error is None
 
 
-def test_protocol_may_stay_open_after_an_end(place: Place) -> None:
-    """A protocol that says so stays open after the other side's end, until it closes."""
+def test_protocol_may_stay_open_after_the_end_of_stream(place: Place) -> None:
     near, far = place.connect()
     near.stays_open = True
     far.transport.close()
@@ -194,8 +179,7 @@ def test_protocol_may_stay_open_after_an_end(place: Place) -> None:
     assert near.told == ["made", "eof", "lost"]
 
 
-def test_both_may_close_at_once(place: Place) -> None:
-    """Two ends that close at the same moment are each told once, and neither of an end."""
+def test_both_ends_may_close_at_once(place: Place) -> None:
     near, far = place.connect()
     near.transport.close()
     far.transport.close()
@@ -206,8 +190,7 @@ def test_both_may_close_at_once(place: Place) -> None:
 # -- back-pressure ---------------------------------------------------------------------------------
 
 
-def test_writer_is_asked_to_wait(place: Place) -> None:
-    """With too much under way the writer is asked to wait, at once and only once."""
+def test_writer_is_paused_once_when_too_much_is_under_way(place: Place) -> None:
     near, _ = place.connect()
     near.transport.write(bytes(65_536))
     assert near.told == ["made"]
@@ -217,8 +200,7 @@ def test_writer_is_asked_to_wait(place: Place) -> None:
     assert near.transport.get_write_buffer_size() == 65_538
 
 
-def test_writer_goes_on_when_read(place: Place) -> None:
-    """The writer may go on when the other side has read enough."""
+def test_writer_resumes_when_enough_was_read(place: Place) -> None:
     near, far = place.connect()
     near.transport.set_write_buffer_limits(high=100)
     assert near.transport.get_write_buffer_limits() == (25, 100)
@@ -230,15 +212,13 @@ def test_writer_goes_on_when_read(place: Place) -> None:
     assert near.transport.get_write_buffer_size() == 0
 
 
-def test_low_limit_decides_the_high_one(place: Place) -> None:
-    """Of the two limits each has a default that follows from the other, as asyncio's have."""
+def test_buffer_limits_default_as_in_asyncio(place: Place) -> None:
     near, _ = place.connect()
     near.transport.set_write_buffer_limits(low=100)
     assert near.transport.get_write_buffer_limits() == (100, 400)
 
 
-def test_slow_reader_makes_the_writer_wait(place: Place) -> None:
-    """A side that does not read keeps the other waiting, and gets everything when it reads."""
+def test_slow_reader_pauses_the_writer_and_gets_everything(place: Place) -> None:
     near, far = place.connect()
     far.transport.pause_reading()
     assert not far.transport.is_reading()
@@ -254,7 +234,6 @@ def test_slow_reader_makes_the_writer_wait(place: Place) -> None:
 
 
 def test_reading_can_be_paused_while_it_is_received(place: Place) -> None:
-    """A protocol that pauses reading from within `data_received` gets no more until it goes on."""
     near, far = place.connect()
     far.stops_reading = True
     place.server.pause()
@@ -269,8 +248,7 @@ def test_reading_can_be_paused_while_it_is_received(place: Place) -> None:
     assert far.received == b"onetwo"
 
 
-def test_end_waits_behind_unread_bytes(place: Place) -> None:
-    """Who does not read does not learn of the end, as it comes behind the bytes."""
+def test_end_of_stream_waits_behind_unread_bytes(place: Place) -> None:
     near, far = place.connect()
     far.transport.pause_reading()
     near.transport.write(b"x")
@@ -282,8 +260,7 @@ def test_end_waits_behind_unread_bytes(place: Place) -> None:
     assert far.told == ["made", "data", "eof", "lost"]
 
 
-def test_paused_process_reads_nothing(place: Place) -> None:
-    """What comes for a stopped process is there when it goes on."""
+def test_paused_process_reads_when_it_resumes(place: Place) -> None:
     near, far = place.connect()
     place.server.pause()
     near.transport.write(b"x")
