@@ -18,18 +18,32 @@ from rich.table import Table
 
 from coterie_cli.connection import silenced
 from coterie_cli.output import FAILED, MISUSED
-from coterie_testing.sim.campaign import Campaign, Totals
 from coterie_testing.sim.faults import PROFILES
-from coterie_testing.sim.runs import SWARMS, Result, Run, execute, run_of, shrink
-from coterie_testing.sim.trace import follow
+from coterie_testing.sim.runs import (
+    SWARMS,
+    Result,
+    Run,
+    Sweep,
+    Totals,
+    execute,
+    run_from_seed,
+    shrink,
+)
+from coterie_testing.sim.trace import trace
 
 __all__ = ["SimulateOptions", "fresh_seed", "run"]
 
-#: How much of a failed run's end is shown; all of it can be seen again.
+#: How many lines of a failed run's trace are shown; the printed command shows all of them.
 _TRACE_LINES: Final = 30
 
-#: Counts that say most about what was tried.
-_SHOWN: Final = ("partitions taken", "commits", "acts", "fenced acts", "rebalances completed")
+#: The counts that say most about what was tried.
+_SHOWN: Final = (
+    "partitions taken",
+    "commits",
+    "side effects",
+    "fenced side effects",
+    "rebalances completed",
+)
 
 #: Fresh seeds are below, so that they are easy to copy, and above those that tests have fixed.
 _SEEDS: Final = range(10_000_000, 10_000_000_000)
@@ -51,12 +65,12 @@ class SimulateOptions:
     json: bool
 
     @property
-    def campaign(self) -> Campaign:
+    def sweep(self) -> Sweep:
         """The runs to do."""
         jobs = self.jobs or os.cpu_count() or 1
         if self.runs is not None:
             jobs = min(jobs, self.runs)
-        return Campaign(self.seed, self.profile, self.runs, self.steps, jobs)
+        return Sweep(self.seed, self.profile, self.runs, self.steps, jobs)
 
 
 def fresh_seed() -> int:
@@ -75,9 +89,9 @@ def _run(options: SimulateOptions) -> int:
     if options.profile not in profiles:
         _err.print(f"There is no profile {options.profile!r}; choose from {', '.join(profiles)}.")
         return MISUSED
-    _complain(f"The first seed: --seed {options.seed} --profile {options.profile}")
+    _complain(f"First seed: --seed {options.seed} --profile {options.profile}")
     if options.trace:
-        return _trace(run_of(options.seed, options.profile))
+        return _trace(run_from_seed(options.seed, options.profile))
     began_s = time.monotonic()
     totals, failed = _run_all(options)
     took_s = time.monotonic() - began_s
@@ -104,7 +118,7 @@ def _run_all(options: SimulateOptions) -> tuple[Totals, Result | None]:
     total, unit = (options.runs, "runs") if options.runs else (options.steps, "steps")
     with Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal) as progress:
         task = progress.add_task(f"simulating, {options.profile}", total=total, unit=unit)
-        for result in options.campaign.results():
+        for result in options.sweep.results():
             totals.add(result)
             progress.advance(task, 1 if options.runs else result.steps)
             if result.failure is not None:
@@ -146,18 +160,19 @@ def _as_json(seed: int, totals: Totals, failed: Result | None, took_s: float) ->
 def _explain(failed: Result) -> None:
     """Say what failed, with how few faults it fails as well, and how to repeat it."""
     _complain(f"\n[bold red]Seed {failed.run.seed} fails:[/] {_plain(failed)}")
-    _complain("Looking for the least that makes it fail ...")
+    _complain("Shrinking the run ...")
     least = shrink(failed)
     options = least.run.options
-    _complain(f"\n{options.workers} workers, {options.static} of them static, {options.assignor}:")
+    workers = f"{options.workers} worker{'' if options.workers == 1 else 's'}"
+    _complain(f"\n{workers} ({options.static} static), {options.assignor}, faults:")
     for fault in least.run.faults:
         _complain(f"  {fault}")
     if not least.run.faults:
-        _complain("  nothing has to go wrong")
-    _complain("\nHow it came to that:")
-    for line in deque(follow(least.run), _TRACE_LINES):
+        _complain("  none: it fails without any")
+    _complain("\nThe end of its trace:")
+    for line in deque(trace(least.run), _TRACE_LINES):
         _err.print(line, markup=False, soft_wrap=True)
-    _complain(f"\nSee all of it again:  {failed.run.command} --trace")
+    _complain(f"\nTo see all of it:  {failed.run.command} --trace")
 
 
 def _complain(text: str) -> None:
@@ -174,7 +189,7 @@ def _trace(wanted: Run) -> int:
     """Print what happens in a run; if it fails, in the shortest run that fails."""
     result = execute(wanted)
     shown = wanted if result.failure is None else shrink(result).run
-    for line in follow(shown):
+    for line in trace(shown):
         _out.print(line, markup=False, soft_wrap=True)
     if result.failure is None:
         return 0
