@@ -1,4 +1,4 @@
-"""How a membership ends: closed, broken, or fenced."""
+"""How a membership ends: closed, failed, or fenced."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 from coterie_client.membership.actions import Failure, Stop
 from coterie_client.membership.config import REASON_CHARS
+from coterie_client.membership.context import NO_MEMBER_ID, Context, Identity
+from coterie_client.membership.coordinator import CoordinatorLookup
 from coterie_client.membership.events import Fenced, GroupLeft
-from coterie_client.membership.finding import Finder
-from coterie_client.membership.ground import Ground
-from coterie_client.membership.heart import Heart
-from coterie_client.membership.holdings import Holdings
+from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.offsets import Fetches
-from coterie_client.membership.standing import NO_MEMBER_ID, Identity, Phase
+from coterie_client.membership.ownership import Ownership
+from coterie_client.membership.phases import Phase
 from coterie_client.wire.addresses import Lane, NodeAddress
 from coterie_protocol.errors import FencedInstanceIdError
 from coterie_protocol.exceptions import CoterieError
@@ -28,112 +28,112 @@ from coterie_protocol.messages.leave_group import (
     MemberIdentity,
 )
 
-__all__ = ["ClosedError", "Farewell"]
+__all__ = ["ClosedError", "Leaving"]
 
 #: How long the last request of a membership may take: nothing depends on its answer.
-_GOODBYE_MS: Final = 3_000
+_LAST_REQUEST_MS: Final = 3_000
 
 
 class ClosedError(CoterieError):
-    """The group has been left, so nothing more can be asked of it."""
+    """The group has been left."""
 
 
-class Farewell:
-    """Ends the membership in good order, as far as there is time."""
+class Leaving:
+    """Ends the membership in good order, as far as time permits."""
 
     def __init__(
         self,
-        ground: Ground,
+        context: Context,
         *,
-        finder: Finder,
-        heart: Heart,
-        holdings: Holdings,
+        lookup: CoordinatorLookup,
+        heartbeats: Heartbeats,
+        ownership: Ownership,
         fetches: Fetches,
-        hush: Callable[[], None],
+        abort_join: Callable[[], None],
     ) -> None:
-        self._config = ground.config
-        self._own_host = ground.sources.host
-        self._post = ground.post
-        self._standing = ground.standing
-        self._finder = finder
-        self._heart = heart
-        self._holdings = holdings
+        self._config = context.config
+        self._own_host = context.sources.host
+        self._outbox = context.outbox
+        self._state = context.state
+        self._lookup = lookup
+        self._heartbeats = heartbeats
+        self._ownership = ownership
         self._fetches = fetches
-        #: Drops what else is under way.
-        self._hush = hush
+        self._abort_join = abort_join
         self._leaves = False
         #: Whether the last request is under way.
         self._is_asked = False
-        #: Until when to look for a coordinator that was lost, to say goodbye to it.
+        #: Until when to look for a lost coordinator, to send it the last request.
         self._until_ms: int | None = None
         self._reason = ""
         self._error: Exception | None = None
 
     @property
     def deadline_ms(self) -> int | None:
-        """When to end without having said goodbye."""
+        """When to end without having left, because the coordinator was not found."""
         return None if self._is_asked else self._until_ms
 
     def close(self, *, leave: bool, deadline_ms: int, reason: str, now_ms: int) -> None:
         """Let go of everything, then leave if that is wanted."""
-        standing = self._standing
-        if standing.phase in (Phase.LEAVING, Phase.OVER):
+        state = self._state
+        if state.phase in (Phase.LEAVING, Phase.OVER):
             return
-        if not standing.is_closing:
-            standing.is_closing, standing.rejoin = True, None
+        if not state.is_closing:
+            state.is_closing, state.rejoin_reason = True, None
             self._leaves, self._reason = leave, reason
-        self._holdings.revoke(list(standing.owned), "closing", deadline_ms, now_ms)
+        self._ownership.revoke(list(state.owned), "closing", deadline_ms, now_ms)
 
     def fail(self, error: Exception) -> None:
-        """It can't go on: lose everything, and let the others know."""
-        standing = self._standing
-        if standing.phase in (Phase.LEAVING, Phase.OVER):
+        """Lose everything and leave, because of an error that no retry would mend."""
+        state = self._state
+        if state.phase in (Phase.LEAVING, Phase.OVER):
             return
-        self._holdings.lose(str(error) or type(error).__name__)
-        standing.is_closing, standing.rejoin = True, None
+        self._ownership.lose(str(error) or type(error).__name__)
+        state.is_closing, state.rejoin_reason = True, None
         self._leaves = self._config.instance is None
         self._reason = f"failed: {type(error).__name__}"
         self._error = error
 
     def fenced(self) -> None:
-        """Another process joined in our name: find out which, and stop."""
-        standing = self._standing
-        self._holdings.lose("fenced by another process with the same instance id")
-        self._hush()
-        standing.phase, standing.is_closing = Phase.LEAVING, True
+        """Stop, because another process has joined with the same instance id; find out which."""
+        state = self._state
+        self._ownership.lose("fenced by another process with the same instance id")
+        self._abort_join()
+        state.enter(Phase.LEAVING)
+        state.is_closing = True
         self._is_asked = True
-        identity = standing.identity
+        identity = state.identity
         request = DescribeGroupsRequest(groups=(self._config.group,))
 
         def answered(answer: DescribeGroupsResponse | Failure, _now_ms: int) -> None:
-            self._blame(identity, None if isinstance(answer, Failure) else answer)
+            self._end_fenced(identity, None if isinstance(answer, Failure) else answer)
 
-        if self._finder.address is None:
-            self._blame(identity, None)
+        if self._lookup.address is None:
+            self._end_fenced(identity, None)
         else:
-            address = self._finder.address
-            self._post.send(request, address, Lane.KEEPALIVE, _GOODBYE_MS, answered)
+            address = self._lookup.address
+            self._outbox.send(request, address, Lane.KEEPALIVE, _LAST_REQUEST_MS, answered)
 
     def advance(self, now_ms: int) -> None:
-        """Leave, as soon as nothing is owned any more."""
-        standing = self._standing
-        if not standing.is_closing or self._is_asked or standing.phase is Phase.OVER:
+        """Leave, once nothing is owned any more."""
+        state = self._state
+        if not state.is_closing or self._is_asked or state.phase is Phase.OVER:
             return
-        if standing.owned:
+        if state.owned:
             return
-        if standing.phase is not Phase.LEAVING:
-            self._hush()
-            standing.phase = Phase.LEAVING
-            self._until_ms = now_ms + _GOODBYE_MS
-        identity = standing.identity
+        if state.phase is not Phase.LEAVING:
+            self._abort_join()
+            state.enter(Phase.LEAVING)
+            self._until_ms = now_ms + _LAST_REQUEST_MS
+        identity = state.identity
         if not self._leaves or identity.member_id == NO_MEMBER_ID:
             self._end(identity, stays=not self._leaves)
-        elif self._finder.address is not None:
-            self._say_goodbye(identity, self._finder.address)
+        elif self._lookup.address is not None:
+            self._leave(identity, self._lookup.address)
         elif self._until_ms is not None and now_ms >= self._until_ms:
             self._end(identity, stays=False)
 
-    def _say_goodbye(self, identity: Identity, node: NodeAddress) -> None:
+    def _leave(self, identity: Identity, node: NodeAddress) -> None:
         self._is_asked = True
         member = MemberIdentity(
             member_id=identity.member_id,
@@ -146,14 +146,14 @@ class Farewell:
             self._end(identity, stays=False)
 
         # Not behind a join that may be waiting for others.
-        self._post.send(request, node, Lane.KEEPALIVE, _GOODBYE_MS, answered)
+        self._outbox.send(request, node, Lane.KEEPALIVE, _LAST_REQUEST_MS, answered)
 
-    def _blame(self, identity: Identity, answer: DescribeGroupsResponse | None) -> None:
+    def _end_fenced(self, identity: Identity, answer: DescribeGroupsResponse | None) -> None:
         instance = self._config.instance or ""
         successor = _successor(answer, instance, identity.member_id)
         name = successor.member_id if successor else None
         host = successor.client_host.lstrip("/") if successor else None
-        self._post.report(
+        self._outbox.report(
             Fenced(
                 instance_id=instance,
                 member_id=identity.member_id,
@@ -169,14 +169,14 @@ class Farewell:
         self._end(identity, stays=False)
 
     def _end(self, identity: Identity, *, stays: bool) -> None:
-        self._standing.phase = Phase.OVER
-        self._standing.identity = Identity()
-        self._heart.stop()
-        self._post.close()
+        self._state.enter(Phase.OVER)
+        self._state.identity = Identity()
+        self._heartbeats.stop()
+        self._outbox.ignore_all()
         self._fetches.fail(ClosedError("the group has been left"))
         if identity.member_id:
-            self._post.report(GroupLeft(member_id=identity.member_id, stays=stays))
-        self._post.do(Stop(self._error))
+            self._outbox.report(GroupLeft(member_id=identity.member_id, stays=stays))
+        self._outbox.add(Stop(self._error))
 
 
 def _successor(

@@ -1,4 +1,4 @@
-"""What is known of the topics: how many partitions each has, and when that changes."""
+"""Keeps an eye on the topics: how many partitions each has, and when that changes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 from coterie_assignors.base import Cluster
 from coterie_client.membership.actions import Failure, FailureKind
+from coterie_client.membership.context import Context
 from coterie_client.membership.events import RetryPlanned, TopicMissing, TopicsChanged
-from coterie_client.membership.ground import Ground
-from coterie_client.wire.addresses import ANY, Lane
+from coterie_client.wire.addresses import ANY, Lane, TopicPartition
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import error_for
 from coterie_protocol.messages.metadata import (
@@ -20,13 +20,13 @@ from coterie_protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-__all__ = ["TopicWatch"]
+__all__ = ["Topics"]
 
-#: A topic counts as gone, or as having lost partitions, when that many answers in a row say so: a
+#: A topic counts as gone, or as having lost partitions, when this many answers in a row say so: a
 #: broker that has just started knows no topics for a moment, and one may know less than another.
 _ENOUGH_DENIALS: Final = 2
 
-#: After that many answers, a leader decides by what it knows: a topic without a leader may stay so.
+#: After this many answers, a leader decides by what it knows: a topic without a leader may stay so.
 _ENOUGH_ANSWERS: Final = 3
 
 #: How soon to look again for a topic that is subscribed to and does not exist.
@@ -47,33 +47,35 @@ class _Topic:
     is_reported: bool = False
 
     def deny(self) -> bool:
-        """Take an answer that knows less than we do; whether that is enough to believe it."""
+        """Note an answer that knows less than the ones before; whether to believe it now."""
         self.denials += 1
         return self.denials >= _ENOUGH_DENIALS
 
 
 @dataclass(slots=True)
 class _Asked:
-    """A question that is under way."""
+    """A Metadata request that is under way."""
 
     ticket: int
     topics: frozenset[str]
 
 
-class TopicWatch:
-    """Keeps the partition counts of topics, and asks again when they are old."""
+class Topics:
+    """Keeps the partition counts of topics up to date, and tells when they change."""
 
-    def __init__(self, ground: Ground, changed: Callable[[Mapping[str, int | None]], None]) -> None:
-        self._config = ground.config
-        self._post = ground.post
-        self._standing = ground.standing
-        self._fail = ground.fail
-        self._backoff = ground.backoff()
+    def __init__(
+        self, context: Context, changed: Callable[[Mapping[str, int | None]], None]
+    ) -> None:
+        self._config = context.config
+        self._outbox = context.outbox
+        self._state = context.state
+        self._fail = context.fail
+        self._backoff = context.backoff()
         self._changed = changed
         self._topics: dict[str, _Topic] = {}
         self._asked: _Asked | None = None
         self._due_ms: int | None = None
-        #: How many answers there were since what is known was last called into question.
+        #: How many answers there were since the last `refresh`.
         self._answers = 0
         self._is_settled = False
 
@@ -83,7 +85,7 @@ class TopicWatch:
         return self._due_ms if self._asked is None and self._topics else None
 
     def watch(self, topics: frozenset[str], now_ms: int) -> None:
-        """Care for these topics from now on, and for no others."""
+        """Keep an eye on these topics from now on, and on no others."""
         added = topics - self._topics.keys()
         for topic in self._topics.keys() - topics:
             del self._topics[topic]
@@ -91,8 +93,8 @@ class TopicWatch:
         if added:
             self.refresh(now_ms)
 
-    def hear_of(self, partitions: Iterable[tuple[str, int]], now_ms: int) -> None:
-        """The leader says that these exist; if that is news, see whether it is true."""
+    def learn_of(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Note that these exist, as the leader says; if that is news, see whether it is true."""
         is_news = False
         for name, number in partitions:
             topic = self._topics.get(name)
@@ -102,19 +104,19 @@ class TopicWatch:
             self.refresh(now_ms)
 
     def refresh(self, now_ms: int) -> None:
-        """Ask anew: what is known may be out of date."""
+        """Ask anew, because what is known may be out of date."""
         if self._asked is not None:
-            self._post.drop(self._asked.ticket)
+            self._outbox.ignore(self._asked.ticket)
             self._asked = None
         self._answers, self._is_settled = 0, False
         self._due_ms = now_ms
 
     def is_fresh(self) -> bool:
-        """Whether everything watched has been told since it was last called into question."""
+        """Whether there were answers about all topics since the last `refresh`."""
         return self._is_settled or self._answers >= _ENOUGH_ANSWERS or not self._topics
 
     def cluster(self) -> Cluster:
-        """The topics that exist."""
+        """The topics that exist, for an assignor."""
         known = {name: topic for name, topic in self._topics.items() if topic.partitions}
         return Cluster(
             {name: topic.partitions or 0 for name, topic in known.items()},
@@ -122,7 +124,7 @@ class TopicWatch:
         )
 
     def advance(self, now_ms: int) -> None:
-        """Ask, if it is time to."""
+        """Send Metadata, if it is time to."""
         if self._asked is not None or not self._topics:
             return
         if self._due_ms is None or now_ms < self._due_ms:
@@ -132,9 +134,8 @@ class TopicWatch:
             topics=tuple(MetadataRequestTopic(name=name) for name in sorted(names)),
             allow_auto_topic_creation=self._config.allow_auto_create_topics,
         )
-        ticket = self._post.send(
-            request, ANY, Lane.KEEPALIVE, self._config.request_timeout_ms, self._answered
-        )
+        timeout_ms = self._config.request_timeout_ms
+        ticket = self._outbox.send(request, ANY, Lane.KEEPALIVE, timeout_ms, self._answered)
         self._asked = _Asked(ticket, names)
 
     def _answered(self, answer: MetadataResponse | Failure, now_ms: int) -> None:
@@ -152,7 +153,7 @@ class TopicWatch:
         self._answers += 1
         self._plan(settled=settled and asked >= self._topics.keys(), now_ms=now_ms)
         if changes:
-            self._post.report(TopicsChanged(topics=changes))
+            self._outbox.report(TopicsChanged(topics=changes))
             self._changed(changes)
 
     def _failed(self, failure: Failure, now_ms: int) -> None:
@@ -162,13 +163,13 @@ class TopicWatch:
         delay_ms = self._backoff.next_ms()
         self._due_ms = now_ms + delay_ms
         what = "look at the topics"
-        self._post.report(RetryPlanned(what=what, reason=str(failure), delay_ms=delay_ms))
+        self._outbox.report(RetryPlanned(what=what, reason=str(failure), delay_ms=delay_ms))
 
     def _plan(self, *, settled: bool, now_ms: int) -> None:
         if not settled:
             self._due_ms = now_ms + self._backoff.next_ms()
             return
-        self._backoff.reset()
+        self._backoff.succeeded()
         self._is_settled = True
         age_ms = self._config.metadata_max_age_ms
         is_missing = any(topic.partitions is None for topic in self._topics.values())
@@ -180,7 +181,7 @@ class TopicWatch:
         racks: Mapping[int, str | None],
         changes: dict[str, int | None],
     ) -> bool:
-        """Note what an answer says of a topic; whether that settles it."""
+        """Note what an answer says about a topic; whether that settles it."""
         assert answer.name is not None
         topic = self._topics[answer.name]
         code = ErrorCode.of(answer.error_code)
@@ -195,8 +196,8 @@ class TopicWatch:
             topic.racks = _racks(answer, racks)
             return True
         if code in _FINAL:
-            # What only others want is their trouble: one of them must not bring down each leader.
-            if answer.name in self._standing.wanted:
+            # A topic that only other members want is their trouble: it must not end each leader.
+            if answer.name in self._state.subscribed:
                 self._fail(error_for(answer.error_code, f"topic {answer.name}"))
             return True
         if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -211,7 +212,7 @@ class TopicWatch:
             changes[name] = None
         if not topic.is_reported:
             topic.is_reported = True
-            self._post.report(TopicMissing(topic=name))
+            self._outbox.report(TopicMissing(topic=name))
         return True
 
 

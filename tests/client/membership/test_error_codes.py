@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coterie_client.membership import Lose, Phase
-from coterie_client.membership.verdicts import Verdict, verdict_of
+from coterie_client.membership.coordinator import Reaction, reaction_to
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import error_for
 from coterie_protocol.messages import (
@@ -244,14 +244,14 @@ def test_error_code(kind: type[Any], code: ErrorCode, follows: Any) -> None:
 
 def test_unknown_code() -> None:
     """A code of a future version counts as an error over there, as it does for Kafka's clients."""
-    assert verdict_of(31_000) is verdict_of(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert reaction_to(31_000) is reaction_to(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 @pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
 def test_every_code_is_judged(code: ErrorCode) -> None:
     """A code that can be tried again by its own account is not fatal."""
-    verdict = verdict_of(code)
-    assert verdict is not Verdict.FATAL or not error_for(code).retriable
+    reaction = reaction_to(code)
+    assert reaction is not Reaction.FAIL or not error_for(code).retriable
 
 
 def test_same_coordinator_again() -> None:
