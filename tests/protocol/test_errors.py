@@ -65,19 +65,17 @@ def run_python(*arguments: str) -> str:
 
 
 def test_codes_are_gapless() -> None:
-    """Every number from -1 to the newest code has exactly one name."""
     assert [code.value for code in ErrorCode] == list(range(-1, NEWEST_CODE + 1))
     assert len(ErrorCode.__members__) == NEWEST_CODE + 2
 
 
 def test_of_finds_every_code_by_number() -> None:
-    """A known number gives its own member, also when it comes as a plain int."""
     assert [ErrorCode.of(int(code)) for code in ErrorCode] == list(ErrorCode)
 
 
 @unnamed_number
 def test_of_reads_unnamed_numbers_as_unknown_server_error(number: int) -> None:
-    """A number from a newer peer is read as an unknown error instead of failing."""
+    """A newer peer sends codes that are not known here."""
     assert ErrorCode.of(number) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -85,12 +83,10 @@ def test_of_reads_unnamed_numbers_as_unknown_server_error(number: int) -> None:
 
 
 def test_each_code_has_exactly_one_class() -> None:
-    """No code but NONE lacks a class, and no code has two."""
     assert sorted(cls.code for cls in declared_classes()) == CODES_WITH_CLASS
 
 
 def test_class_is_found_by_code_and_by_name() -> None:
-    """The registry and the public module name the same class, called after its code."""
     for code in CODES_WITH_CLASS:
         cls = errors.class_for(code)
         assert cls.code is code
@@ -100,13 +96,11 @@ def test_class_is_found_by_code_and_by_name() -> None:
 
 
 def test_none_has_no_class() -> None:
-    """Success is not an error."""
     with pytest.raises(ValueError, match="NONE means success"):
         errors.class_for(ErrorCode.NONE)
 
 
 def test_messages_are_single_sentences_of_their_own() -> None:
-    """Each class has a one-line message that ends with a full stop and is used only once."""
     messages = [cls.default_message for cls in declared_classes()]
     assert [message for message in messages if "\n" in message or message[-1:] != "."] == []
     assert len(set(messages)) == len(messages)
@@ -116,7 +110,6 @@ def test_messages_are_single_sentences_of_their_own() -> None:
 
 
 def test_second_class_for_a_code_is_refused() -> None:
-    """A duplicate fails at its declaration, naming both classes, and changes nothing."""
     with pytest.raises(TypeError, match=r"^AgainError .* UNKNOWN_MEMBER_ID: UnknownMemberIdError"):
 
         class AgainError(errors.KafkaError, code=ErrorCode.UNKNOWN_MEMBER_ID):
@@ -126,7 +119,6 @@ def test_second_class_for_a_code_is_refused() -> None:
 
 
 def test_class_for_none_is_refused() -> None:
-    """Nobody can declare an error that means success."""
     with pytest.raises(TypeError, match="NoError cannot stand for NONE"):
 
         class NoError(errors.KafkaError, code=ErrorCode.NONE):
@@ -134,8 +126,6 @@ def test_class_for_none_is_refused() -> None:
 
 
 def test_subclass_without_code_shares_its_parents() -> None:
-    """A narrower class keeps code and message, and the registry keeps the parent."""
-
     class LateMemberError(errors.UnknownMemberIdError):
         """Narrower than its parent."""
 
@@ -146,7 +136,7 @@ def test_subclass_without_code_shares_its_parents() -> None:
 
 @pytest.mark.parametrize("cls", ABSTRACT_CLASSES, ids=lambda cls: cls.__name__)
 def test_class_without_code_cannot_be_instantiated(cls: type[errors.KafkaError]) -> None:
-    """A bare KafkaError would carry no code that could be sent or acted upon."""
+    """It would have no code to send or to act upon."""
     with pytest.raises(TypeError, match=f"{cls.__name__} has no error code"):
         cls("detail")
 
@@ -155,19 +145,17 @@ def test_class_without_code_cannot_be_instantiated(cls: type[errors.KafkaError])
 
 
 def test_code_is_retriable_when_its_class_is() -> None:
-    """`ErrorCode.retriable`, the class attribute and the base class say the same."""
     for code in CODES_WITH_CLASS:
         cls = errors.class_for(code)
         assert code.retriable == cls.retriable == issubclass(cls, errors.RetriableKafkaError)
 
 
 def test_none_is_not_retriable() -> None:
-    """What succeeded needs no retry."""
     assert not ErrorCode.NONE.retriable
 
 
 def test_retriable_needs_no_other_import() -> None:
-    """The property works for somebody who never imported the exception classes."""
+    """Even without importing the exceptions."""
     script = (
         "from coterie_protocol.error_codes import ErrorCode;"
         "print(ErrorCode.NOT_COORDINATOR.retriable, ErrorCode.UNKNOWN_MEMBER_ID.retriable)"
@@ -176,7 +164,6 @@ def test_retriable_needs_no_other_import() -> None:
 
 
 def test_codes_that_send_the_client_back_to_find_its_coordinator() -> None:
-    """Losing the coordinator is retried after a fresh lookup; it does not stale the metadata."""
     below_metadata = set(descendants(errors.InvalidMetadataError))
     refreshing = {
         cls for cls in descendants(errors.RefreshRetriableError) if "code" in vars(cls)
@@ -185,7 +172,7 @@ def test_codes_that_send_the_client_back_to_find_its_coordinator() -> None:
 
 
 def test_codes_younger_than_the_oracle() -> None:
-    """Of the codes kafka-python 3.0 does not know yet, only the share session limit passes."""
+    """kafka-python 3.0 does not know these codes yet."""
     young = [code for code in ErrorCode if code > ErrorCode.VOTER_NOT_FOUND]
     assert [code for code in young if code.retriable] == [ErrorCode.SHARE_SESSION_LIMIT_REACHED]
 
@@ -220,24 +207,21 @@ def oracle() -> dict[ErrorCode, Any]:
 
 
 def test_oracle_covers_the_codes_of_kafka_3() -> None:
-    """The comparisons below look at every code up to VOTER_NOT_FOUND, so they cannot be empty."""
+    """So the comparisons below look at every code up to VOTER_NOT_FOUND."""
     assert [code for code in CODES_WITH_CLASS if code not in oracle() and code < 128] == []
 
 
 def test_names_agree_with_kafka_python() -> None:
-    """Numbers carry the same names there and here, apart from the listed ones."""
     differing = {c.value: cls.message for c, cls in oracle().items() if cls.message != c.name}
     assert differing == NAMES_THAT_DIFFER
 
 
 def test_retriable_agrees_with_kafka_python() -> None:
-    """The same codes may be retried there and here, apart from the listed ones."""
     differing = {code.value for code, cls in oracle().items() if cls.retriable != code.retriable}
     assert differing == RETRIABLE_THAT_DIFFER
 
 
 def test_invalid_metadata_agrees_with_kafka_python() -> None:
-    """The same codes make a client refresh its metadata, apart from the listed ones."""
     differing = {
         code.value
         for code, cls in oracle().items()
@@ -250,33 +234,30 @@ def test_invalid_metadata_agrees_with_kafka_python() -> None:
 
 
 def test_str_tells_name_number_and_message() -> None:
-    """Without a detail the text ends with the class's own sentence."""
     assert str(errors.GroupIdNotFoundError()) == (
         "GROUP_ID_NOT_FOUND (69): There is no group with this id."
     )
 
 
 def test_str_appends_the_detail() -> None:
-    """The detail follows the sentence after a colon instead of its full stop."""
     assert str(errors.GroupIdNotFoundError("group g")) == (
         "GROUP_ID_NOT_FOUND (69): There is no group with this id: group g"
     )
 
 
 def test_str_with_an_empty_detail_reads_as_without_one() -> None:
-    """Kafka's optional message fields may be empty, which must not leave a dangling colon."""
+    """Kafka's optional messages may be empty, which must not leave a dangling colon."""
     assert str(errors.GroupIdNotFoundError("")) == str(errors.GroupIdNotFoundError())
 
 
 @pytest.mark.parametrize("text", ["UnknownMemberIdError()", "UnknownMemberIdError('member m')"])
 def test_repr_shows_how_to_make_the_error_again(text: str) -> None:
-    """In a log or a debugger, repr() is the expression that the error was made with."""
     detail = "member m" if "member m" in text else None
     assert repr(errors.UnknownMemberIdError(detail)) == text
 
 
 def test_text_without_docstrings_falls_back_to_the_name() -> None:
-    """`python -OO` strips docstrings; errors then still import and tell their name."""
+    """`python -OO` strips docstrings."""
     script = "from coterie_protocol import errors; print(errors.NotCoordinatorError())"
     assert run_python("-OO", "-c", script) == "NOT_COORDINATOR (16): NOT_COORDINATOR"
 
@@ -297,7 +278,6 @@ ways_to_duplicate = pytest.mark.parametrize("duplicate", [pickled, copy.copy, co
 def test_duplicate_says_what_its_original_says(
     duplicate: Callable[[errors.KafkaError], errors.KafkaError],
 ) -> None:
-    """An error of any class keeps class, detail and text when it is pickled or copied."""
     for code in CODES_WITH_CLASS:
         original = errors.class_for(code)("group g, member m")
         restored = duplicate(original)
@@ -312,7 +292,6 @@ def test_duplicate_says_what_its_original_says(
 def test_duplicate_keeps_the_lack_of_detail(
     detail: str | None, duplicate: Callable[[errors.KafkaError], errors.KafkaError]
 ) -> None:
-    """No detail and an empty one stay what they are."""
     assert duplicate(errors.GroupIdNotFoundError(detail)).detail == detail
 
 
@@ -320,7 +299,6 @@ def test_duplicate_keeps_the_lack_of_detail(
 
 
 def test_error_for_gives_the_codes_class() -> None:
-    """A number as read from the wire becomes its class, with the detail handed on."""
     for code in CODES_WITH_CLASS:
         error = errors.error_for(code.value, "group g")
         assert type(error) is errors.class_for(code)
@@ -329,36 +307,30 @@ def test_error_for_gives_the_codes_class() -> None:
 
 @unnamed_number
 def test_error_for_unnamed_number_tells_it(number: int) -> None:
-    """A code from a newer peer is not lost: the text names the number."""
     error = errors.error_for(number)
     assert type(error) is errors.UnknownServerError
     assert str(error).endswith(f": unknown error code {number}")
 
 
 def test_error_for_unnamed_number_keeps_the_detail() -> None:
-    """The caller's detail stands after the number."""
     assert errors.error_for(9999, "group g").detail == "unknown error code 9999, group g"
 
 
 def test_error_for_none_is_a_mistake_of_the_caller() -> None:
-    """There is no exception to be made of success."""
     with pytest.raises(ValueError, match="NONE means success"):
         errors.error_for(0)
 
 
 def test_raise_for_returns_on_none() -> None:
-    """Success passes silently, whatever the detail."""
     errors.raise_for(0, "group g")
 
 
 def test_raise_for_raises_the_codes_class() -> None:
-    """An `except` clause for one class catches its number from the wire."""
     with pytest.raises(errors.RebalanceInProgressError) as caught:
         errors.raise_for(27, "group g")
     assert caught.value.detail == "group g"
 
 
 def test_raise_for_raises_on_unnamed_numbers() -> None:
-    """A code nobody knows is a failure too."""
     with pytest.raises(errors.UnknownServerError, match="unknown error code 9999"):
         errors.raise_for(9999)

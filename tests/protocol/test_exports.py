@@ -91,14 +91,13 @@ NOT_LISTED = {
 
 @pytest.mark.parametrize("module", list(PUBLIC))
 def test_public_names_are_these(module: str) -> None:
-    """Neither more nor fewer, and each of them is there."""
     found = importlib.import_module(module)
     assert sorted(found.__all__) == PUBLIC[module].split()
     assert [name for name in found.__all__ if not hasattr(found, name)] == []
 
 
 def test_public_modules_are_these() -> None:
-    """A module whose name has no underscore in front is a promise."""
+    """Modules without an underscore in their name are public."""
     found = {
         f"coterie_protocol.{each.name}" for each in pkgutil.iter_modules(coterie_protocol.__path__)
     }
@@ -107,7 +106,6 @@ def test_public_modules_are_these() -> None:
 
 
 def test_errors_are_the_classes_of_all_codes() -> None:
-    """One class for each code, the abstract ones, and the ways from code to class."""
     found = {
         name
         for name, value in vars(errors).items()
@@ -124,13 +122,11 @@ def test_errors_are_the_classes_of_all_codes() -> None:
 
 
 def test_messages_are_exported_from_one_place() -> None:
-    """Every declared message and part of one can be imported from `messages`."""
     declared = {each.cls.__name__ for each in declarations() if ".messages." in each.cls.__module__}
     assert declared == set(messages.__all__)
 
 
 def test_names_at_the_top_are_those_of_the_modules() -> None:
-    """A name means the same thing wherever it is imported from."""
     for module in ("api_keys", "codec", "exceptions", "framing"):
         found = importlib.import_module(f"coterie_protocol.{module}")
         for name in found.__all__:

@@ -42,7 +42,6 @@ def streams(draw: Any) -> tuple[list[bytes], list[bytes]]:
 
 @given(streams())
 def test_frames_come_out_however_they_came_in(stream: tuple[list[bytes], list[bytes]]) -> None:
-    """The same payloads in the same order, and nothing remains."""
     payloads, pieces = stream
     reader = FrameReader()
     assert [payload for piece in pieces for payload in reader.feed(piece)] == payloads
@@ -51,7 +50,6 @@ def test_frames_come_out_however_they_came_in(stream: tuple[list[bytes], list[by
 
 @given(streams())
 def test_frame_comes_out_with_its_last_byte(stream: tuple[list[bytes], list[bytes]]) -> None:
-    """What is buffered at any moment is the beginning of one frame."""
     reader = FrameReader()
     fed = delivered = 0
     for piece in stream[1]:
@@ -62,7 +60,7 @@ def test_frame_comes_out_with_its_last_byte(stream: tuple[list[bytes], list[byte
 
 
 def test_payloads_are_bytes() -> None:
-    """Also those that waited in the buffer: whoever gets them may keep them, and hash them."""
+    """So they can be kept and hashed, also those that waited in the buffer."""
     reader = FrameReader()
     (direct,) = reader.feed(frame(b"direct"))
     reader.feed(frame(b"in two")[:5])
@@ -71,12 +69,10 @@ def test_payloads_are_bytes() -> None:
 
 
 def test_empty_frame_is_a_frame() -> None:
-    """A size of zero is complete at once."""
     assert FrameReader().feed(frame(b"") * 2) == [b"", b""]
 
 
 def test_nothing_fed_gives_nothing() -> None:
-    """An empty read changes nothing, at the start or in the middle of a frame."""
     reader = FrameReader()
     assert reader.feed(b"") == []
     assert reader.feed(frame(b"abc")[:5]) == []
@@ -86,7 +82,6 @@ def test_nothing_fed_gives_nothing() -> None:
 
 @pytest.mark.parametrize("rest", [0, 1])
 def test_frame_may_have_the_limits_size(rest: int) -> None:
-    """The limit is on the payload, and it is allowed itself."""
     payload = bytes(100)
     reader = FrameReader(limit=100)
     pieces = [frame(payload)[: 104 - rest], frame(payload)[104 - rest :]]
@@ -109,7 +104,7 @@ bad_size = pytest.mark.parametrize("size", BAD_SIZES)
 
 @bad_size
 def test_bad_size_is_refused_as_soon_as_it_is_there(size: int) -> None:
-    """With the fourth byte, before any byte of its payload; the error tells size and limit."""
+    """With its fourth byte, before any byte of the payload."""
     reader = FrameReader(limit=100)
     assert reader.feed(size_of(size)[:3]) == []
     with pytest.raises(ProtocolError) as caught:
@@ -121,7 +116,6 @@ def test_bad_size_is_refused_as_soon_as_it_is_there(size: int) -> None:
 
 @bad_size
 def test_nothing_is_buffered_for_a_bad_size(size: int) -> None:
-    """Neither what came along with the size nor what comes after it."""
     reader = FrameReader(limit=100)
     for _ in range(3):
         with pytest.raises(ProtocolError):
@@ -131,7 +125,7 @@ def test_nothing_is_buffered_for_a_bad_size(size: int) -> None:
 
 @bad_size
 def test_stream_stays_refused(size: int) -> None:
-    """Nobody knows where the next frame would start, so even a good one is refused."""
+    """Nothing tells where the next frame would begin."""
     reader = FrameReader(limit=100)
     errors = []
     for data in (size_of(size), frame(b"good"), b""):
@@ -144,7 +138,6 @@ def test_stream_stays_refused(size: int) -> None:
 @bad_size
 @pytest.mark.parametrize("cut", [0, 1, 7, 9, 12])
 def test_good_frames_before_a_bad_size_are_delivered(size: int, cut: int) -> None:
-    """They were sent in good faith; the next call raises."""
     stream = frame(b"abc") + frame(b"de") + size_of(size) + b"rest"
     reader = FrameReader(limit=100)
     delivered = reader.feed(stream[:cut]) + reader.feed(stream[cut:])
@@ -177,7 +170,6 @@ def lines_of(reader: FrameReader, pieces: list[bytes]) -> int:
 
 
 def test_byte_at_a_time_is_linear() -> None:
-    """Each byte costs the same, however much of its frame is there already."""
     stream = frame(bytes(4000))
     pieces = [stream[at : at + 1] for at in range(len(stream))]
     reader = FrameReader()
@@ -205,12 +197,10 @@ def copies_while_waiting() -> int:
 
 
 def test_waiting_bytes_are_not_copied() -> None:
-    """A byte more does not move the million that are there, but when the buffer has to grow."""
     assert run_alone(copies_while_waiting) <= 1
 
 
 def test_many_small_frames_at_once_are_linear() -> None:
-    """Each frame costs the same, however many came with it."""
     few = lines_of(FrameReader(), [frame(b"x") * 100])
     many = lines_of(FrameReader(), [frame(b"x") * 1000])
     assert many <= 10 * few
@@ -229,7 +219,7 @@ def peak_of_the_last_piece(size: int) -> int:
 
 
 def test_a_large_frame_in_pieces_is_copied_once() -> None:
-    """When its last piece comes, there are the buffer and the payload, and no third copy.
+    """There are the buffer and the payload, and no third copy.
 
     The buffer has an eighth to spare, and its last piece may have moved it.
     """
