@@ -40,8 +40,10 @@ def shards(program: Program) -> set[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_takes_over_from_the_other(daemon: Daemon, pairs: dict[str, Pair], kind: str) -> None:
-    """They share the shards; when one stops, the other has all, and goes on where it was."""
+def test_worker_goes_on_where_the_other_one_stopped(
+    daemon: Daemon, pairs: dict[str, Pair], kind: str
+) -> None:
+    # They share the shards; when one stops, the other has all, and goes on where it was.
     first, second = pairs[kind]
     eventually(
         lambda: len(shards(first)) == len(shards(second)) == 3, lambda: f"halves\n{first.log}"

@@ -1,16 +1,16 @@
-"""Stories that call for advice, and stories that only just do not: of members that come and go."""
+"""Scenarios for advice about members that come and go, and scenarios that just miss it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from tests.pipeline.stories.telling import Chapter
+from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.scribe import Scribe
 
-__all__ = ["story"]
+__all__ = ["scenario"]
 
-story: Final = Chapter()
+scenario: Final = ScenarioList()
 
 #: How far apart things are that shall not count as flapping: no three of them fit into an hour.
 _APART_MS: Final = 40 * 60_000
@@ -41,26 +41,26 @@ def _given_up(
     return scribe
 
 
-@story
+@scenario
 def given_up() -> Scribe:
     """Four of five silences are a little shorter than 15 s; the other one ends just in time."""
     silences_ms = (610_000, 12_000, 14_999, 13_000, 14_000)
     return _given_up("given-up", silences_ms, first_stop_ms=503)
 
 
-@story
+@scenario
 def given_up_longer() -> Scribe:
     """One of the four silences is just 15 s, and the other one is just 20 s."""
     return _given_up("given-up-longer", (12_000, 13_000, 14_000, 15_000, 20_000))
 
 
-@story
+@scenario
 def given_up_thrice() -> Scribe:
     """Two of three silences are two thirds of them, which is less than 80 %."""
     return _given_up("given-up-thrice", (12_000, 13_000, 25_000))
 
 
-@story
+@scenario
 def given_up_in_two_steps() -> Scribe:
     """Each time two rebalances follow, and a partition stands still for 1400 ms."""
     scribe = Scribe("given-up-in-two-steps", instances={"w0": "w"})
@@ -78,44 +78,44 @@ def given_up_in_two_steps() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def given_up_for_five_minutes() -> Scribe:
     """The longest timeout that is proposed is just long enough."""
     return _given_up("given-up-for-five-minutes", (299_999, 299_999, 299_999))
 
 
-@story
+@scenario
 def given_up_twice() -> Scribe:
     """That may happen."""
     return _given_up("given-up-twice", (12_000, 13_000))
 
 
-@story
+@scenario
 def given_up_for_good() -> Scribe:
     """The third time it comes back a little more than ten minutes later."""
     return _given_up("given-up-for-good", (12_000, 13_000, 610_001))
 
 
-@story
+@scenario
 def given_up_and_gone() -> Scribe:
     """The fourth time it comes back a little more than ten minutes later."""
     return _given_up("given-up-and-gone", (12_000, 13_000, 14_000, 610_001))
 
 
-@story
+@scenario
 def given_up_after_who_knows_what() -> Scribe:
     """Nobody knows its timeout."""
     silences_ms = (12_000, 13_000, 14_000)
     return _given_up("given-up-after-who-knows-what", silences_ms, limit_ms=0)
 
 
-@story
+@scenario
 def given_up_for_long() -> Scribe:
     """No timeout that is proposed is longer than its silences."""
     return _given_up("given-up-for-long", (300_000, 300_000, 300_000))
 
 
-@story
+@scenario
 def not_in_time() -> Scribe:
     """One member does not join in time twice, and another one does not ask for its assignment."""
     scribe = Scribe("not-in-time", rebalance_timeout_ms=30_000)
@@ -133,7 +133,7 @@ def not_in_time() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def not_in_time_to_begin() -> Scribe:
     """A member is out that had not joined for the first time."""
     scribe = Scribe("not-in-time-to-begin")
@@ -142,7 +142,7 @@ def not_in_time_to_begin() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def not_in_time_together() -> Scribe:
     """Two members do not join in time, and are out in one moment."""
     scribe = Scribe("not-in-time-together", hosts={"b": "/z", "c": "/y"})
@@ -155,7 +155,7 @@ def not_in_time_together() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def not_in_whatever_time() -> Scribe:
     """A member does not join in time that was there before the journal begins."""
     scribe = Scribe("not-in-whatever-time", seq=500, generation=41)
@@ -183,13 +183,13 @@ def _restarted(
     return scribe
 
 
-@story
+@scenario
 def restarted_by_one() -> Scribe:
     """Four times, once for just five minutes."""
     return _restarted("restarted-by-one", (300_000, 1000, 2001, 3000))
 
 
-@story
+@scenario
 def restarted_by_two() -> Scribe:
     """Twice by one process, and once by another one."""
     scribe = _restarted("restarted-by-two", (2000, 1000))
@@ -200,31 +200,31 @@ def restarted_by_two() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def restarted_twice() -> Scribe:
     """That may happen."""
     return _restarted("restarted-twice", (1000, 1000))
 
 
-@story
+@scenario
 def restarted_slowly() -> Scribe:
     """The third time it takes a little more than five minutes."""
     return _restarted("restarted-slowly", (1000, 1000, 300_001))
 
 
-@story
+@scenario
 def restarted_under_its_name() -> Scribe:
     """A static member does."""
     return _restarted("restarted-under-its-name", (1000, 1000, 1000), instance="w")
 
 
-@story
+@scenario
 def restarted_unasked() -> Scribe:
     """Somebody else removed it."""
     return _restarted("restarted-unasked", (1000, 1000, 1000), how="removed")
 
 
-@story
+@scenario
 def restarted_as_if_dead() -> Scribe:
     """It is given up a hundred times and once more, in a group whose rebalances nobody knows."""
     backs_ms = [1000 + number for number in range(101)]
@@ -242,19 +242,19 @@ def _flapping(group: str, endings: Sequence[str]) -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def flapping_on() -> Scribe:
     """It is back for the fifth time."""
     return _flapping("flapping-on", ("left", "left", "left", "left", "removed"))
 
 
-@story
+@scenario
 def flapping_for_once() -> Scribe:
     """It is back for the third time, and has not gone since."""
     return _flapping("flapping-for-once", ("left", "left", "left"))
 
 
-@story
+@scenario
 def flapping_hardly() -> Scribe:
     """It is back for the second time."""
     return _flapping("flapping-hardly", ("left", "left"))
@@ -274,31 +274,31 @@ def _awaited(group: str, waits: Sequence[tuple[str, int]], **instances: str) -> 
     return scribe
 
 
-@story
+@scenario
 def awaited() -> Scribe:
     """For just a second each of three times, which is just half of the time."""
     return _awaited("awaited", (("a", 1000), ("b", 3000), ("a", 1000), ("a", 1000)))
 
 
-@story
+@scenario
 def awaited_less() -> Scribe:
     """For a little less than half of the time."""
     return _awaited("awaited-less", (("a", 1000), ("b", 3001), ("a", 1000), ("a", 1000)))
 
 
-@story
+@scenario
 def awaited_twice() -> Scribe:
     """The third time is a little less than a second."""
     return _awaited("awaited-twice", (("a", 5000), ("a", 5000), ("a", 999)))
 
 
-@story
+@scenario
 def awaited_by_name() -> Scribe:
     """It is a static member."""
     return _awaited("awaited-by-name", [("a", 2000)] * 3, a="i")
 
 
-@story
+@scenario
 def awaited_in_vain() -> Scribe:
     """Nobody claims an id, and so nobody knows where it came from."""
     scribe = Scribe("awaited-in-vain")
@@ -311,7 +311,7 @@ def awaited_in_vain() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def awaited_without_end() -> Scribe:
     """Nobody claims an id, and each time another rebalance begins before all have joined."""
     scribe = Scribe("awaited-without-end")
@@ -322,7 +322,7 @@ def awaited_without_end() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def one_name_for_two() -> Scribe:
     """Two processes of one host have one name."""
     scribe = Scribe("one-name-for-two", instances={"a1": "i"}, hosts={"a1": "/h", "a2": "/h"})
@@ -332,7 +332,7 @@ def one_name_for_two() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def one_name_from_somewhere() -> Scribe:
     """Nobody knows from where one of two processes comes that have one name."""
     scribe = Scribe("one-name-from-somewhere", instances={"a1": "i"}, hosts={"a1": ""})
@@ -342,7 +342,7 @@ def one_name_from_somewhere() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def one_name_from_nowhere() -> Scribe:
     """Nobody knows from where two processes come that have one name."""
     scribe = Scribe("one-name-from-nowhere", instances={"a1": "i"}, hosts={"a1": "", "a2": ""})

@@ -1,21 +1,21 @@
-"""Stories that call for advice, and stories that only just do not: of partitions and journals."""
+"""Scenarios for advice about partitions and journals, and scenarios that just miss it."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from coterie_protocol.journal import GroupEmptied
-from tests.pipeline.stories.telling import Chapter
+from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.scribe import Scribe
 
-__all__ = ["story"]
+__all__ = ["scenario"]
 
-story: Final = Chapter()
+scenario: Final = ScenarioList()
 
 # -- two owners -----------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def owned_twice_over() -> Scribe:
     """Two members own two partitions at once: given to both, claimed, and given to both again."""
     scribe = Scribe("owned-twice-over")
@@ -30,7 +30,7 @@ def owned_twice_over() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def given_away_too_soon() -> Scribe:
     """Partitions are given away twice while their owner may work on them."""
     scribe = Scribe("given-away-too-soon", instances={"a": "i"})
@@ -66,31 +66,31 @@ def _given_back(group: str, back_ms: int, other_ms: int, protocol: str = "range"
     return scribe
 
 
-@story
+@scenario
 def given_back() -> Scribe:
     """Just a second, and just a tenth."""
     return _given_back("given-back", 1000, 9000, "roundrobin")
 
 
-@story
+@scenario
 def given_back_less_than_a_tenth() -> Scribe:
     """A second, but a little less than a tenth."""
     return _given_back("given-back-less-than-a-tenth", 1000, 9001)
 
 
-@story
+@scenario
 def given_back_within_a_second() -> Scribe:
     """All of the time, but a little less than a second."""
     return _given_back("given-back-within-a-second", 999, 0)
 
 
-@story
+@scenario
 def given_back_by_another_protocol() -> Scribe:
     """For as long as one likes: this protocol lets members keep what they have."""
     return _given_back("given-back-by-another-protocol", 5000, 0, "cooperative-sticky")
 
 
-@story
+@scenario
 def given_back_often() -> Scribe:
     """The protocol changes twice, and with the second one two partitions go back."""
     scribe = Scribe("given-back-often")
@@ -106,7 +106,7 @@ def given_back_often() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def given_back_to_one_that_was_gone() -> Scribe:
     """A static member loses its place, comes back, and has again what it had."""
     scribe = Scribe("given-back-to-one-that-was-gone", instances={"a1": "i"})
@@ -119,7 +119,7 @@ def given_back_to_one_that_was_gone() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def given_to_others() -> Scribe:
     """Two partitions stand still and change their owners."""
     scribe = Scribe("given-to-others")
@@ -141,13 +141,13 @@ def _stuck(group: str, until_ms: int) -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def stuck() -> Scribe:
     """For just ten seconds."""
     return _stuck("stuck", 11_000)
 
 
-@story
+@scenario
 def stuck_for_a_moment() -> Scribe:
     """For a little less than ten seconds."""
     return _stuck("stuck-for-a-moment", 10_999)
@@ -156,7 +156,7 @@ def stuck_for_a_moment() -> Scribe:
 # -- too many members -----------------------------------------------------------------------------
 
 
-@story
+@scenario
 def idle() -> Scribe:
     """One of three members has nothing to do; what becomes of it later can't be read."""
     scribe = Scribe("idle")
@@ -167,7 +167,7 @@ def idle() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def idle_once() -> Scribe:
     """One of two members had nothing to do, and has now."""
     scribe = Scribe("idle-once")
@@ -178,7 +178,7 @@ def idle_once() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def nothing_to_do() -> Scribe:
     """There are no partitions at all."""
     scribe = Scribe("nothing-to-do")
@@ -189,7 +189,7 @@ def nothing_to_do() -> Scribe:
 # -- journals -------------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def went_back_once() -> Scribe:
     """An offset goes back by one."""
     scribe = Scribe("went-back-once", generation=1)
@@ -198,7 +198,7 @@ def went_back_once() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def went_back_often() -> Scribe:
     """Offsets of two partitions go back."""
     scribe = Scribe("went-back-often", generation=1)
@@ -208,7 +208,7 @@ def went_back_often() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def with_one_hole() -> Scribe:
     """The node dropped a line."""
     scribe = Scribe("with-one-hole")
@@ -218,7 +218,7 @@ def with_one_hole() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def torn_with_a_hole() -> Scribe:
     """The node was killed once it had written all of a line, and dropped another one later."""
     scribe = Scribe("torn-with-a-hole")
@@ -230,7 +230,7 @@ def torn_with_a_hole() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def set_back_a_little() -> Scribe:
     """A clock is set back by a little more than a tenth of a second."""
     scribe = Scribe("set-back-a-little")
@@ -239,7 +239,7 @@ def set_back_a_little() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def set_back_by_next_to_nothing() -> Scribe:
     """A clock is set back by just a tenth of a second."""
     scribe = Scribe("set-back-by-next-to-nothing")
@@ -248,7 +248,7 @@ def set_back_by_next_to_nothing() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def set_back_and_behind() -> Scribe:
     """A node takes a group over whose clock is behind, and is set back once more."""
     first = Scribe("set-back-and-behind", "set-back-and-behind-1")
@@ -267,19 +267,19 @@ def _behind(group: str, behind_ms: int) -> Scribe:
     return first
 
 
-@story
+@scenario
 def behind_a_little() -> Scribe:
     """By a little more than a tenth of a second."""
     return _behind("behind-a-little", 101)
 
 
-@story
+@scenario
 def behind_by_next_to_nothing() -> Scribe:
     """By just a tenth of a second."""
     return _behind("behind-by-next-to-nothing", 100)
 
 
-@story
+@scenario
 def a_foreign_line() -> Scribe:
     """A line that no node wrote."""
     scribe = Scribe("a-foreign-line")

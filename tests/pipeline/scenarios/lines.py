@@ -1,4 +1,4 @@
-"""Stories about what lines are worth, in which order they go, and what they tell of a group."""
+"""Scenarios about what lines are worth, in which order they go, and what they build of a group."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from typing import Final
 
 from coterie_protocol.journal import GroupEmptied
-from tests.pipeline.stories.telling import Chapter
+from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.scribe import BEGINNING_MS, Scribe
 
-__all__ = ["story"]
+__all__ = ["scenario"]
 
-story: Final = Chapter()
+scenario: Final = ScenarioList()
 
 _HOUR_MS: Final = 3_600_000
 
@@ -19,7 +19,7 @@ _HOUR_MS: Final = 3_600_000
 # -- lines ----------------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def killed() -> Scribe:
     """A node is killed while it writes, starts again, and stops in good order."""
     scribe = Scribe("killed")
@@ -34,7 +34,7 @@ def killed() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def torn_whole() -> Scribe:
     """All of a line was written but its line break, and so its number was used again."""
     scribe = Scribe("torn-whole")
@@ -44,7 +44,7 @@ def torn_whole() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def strange() -> Scribe:
     """Lines of other programs, of other versions, of an unknown kind, and of a wrong type."""
     scribe = Scribe("strange")
@@ -67,7 +67,7 @@ def strange() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def given_twice() -> Scribe:
     """A file is there as it is and packed."""
     scribe = Scribe("given-twice")
@@ -79,7 +79,7 @@ def given_twice() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def with_holes() -> Scribe:
     """The node dropped lines in two places."""
     scribe = Scribe("with-holes")
@@ -91,7 +91,7 @@ def with_holes() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def without_beginning() -> Scribe:
     """The oldest files were deleted: the journal begins in the midst of a rebalance."""
     scribe = Scribe("without-beginning", seq=500, generation=41)
@@ -104,7 +104,7 @@ def without_beginning() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def handed_over() -> Scribe:
     """Another node takes the group over, whose clock is 5 s behind; then the first one again."""
     first = Scribe("handed-over", "handed-over-1")
@@ -121,7 +121,7 @@ def handed_over() -> Scribe:
     return first
 
 
-@story
+@scenario
 def set_back() -> Scribe:
     """A node's clock is set back twice."""
     scribe = Scribe("set-back-twice")
@@ -133,7 +133,7 @@ def set_back() -> Scribe:
 # -- rebalances -----------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def endings() -> Scribe:
     """Rebalances that end in every way."""
     scribe = Scribe("endings")
@@ -154,7 +154,7 @@ def endings() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def waiting() -> Scribe:
     """A rebalance that waits for members in all ways."""
     scribe = Scribe("waiting", instances={"s1": "s"})
@@ -173,7 +173,7 @@ def waiting() -> Scribe:
 # -- members --------------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def flapping() -> Scribe:
     """One process comes and goes, every ten minutes, and once an hour later."""
     scribe = Scribe("flapping", instances={f"f{n}": "f" for n in range(6)})
@@ -184,7 +184,7 @@ def flapping() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def turned_away() -> Scribe:
     """A member is turned away in the moment in which it comes."""
     scribe = Scribe("turned-away")
@@ -196,7 +196,7 @@ def turned_away() -> Scribe:
 # -- commits --------------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def commits() -> Scribe:
     """Two members and a tool commit, back and forth and over an hour's end."""
     scribe = Scribe("commits", generation=1)
@@ -211,7 +211,7 @@ def commits() -> Scribe:
 # -- hours ----------------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def hours() -> Scribe:
     """A partition is owned over an hour's end, then by nobody over the next one's."""
     scribe = Scribe("hours")

@@ -1,21 +1,21 @@
-"""Stories about who owned what, twice or not at all."""
+"""Scenarios about who owned what, twice or not at all."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tests.pipeline.stories.telling import Chapter
+from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.scribe import AWAY, Scribe
 
-__all__ = ["story"]
+__all__ = ["scenario"]
 
-story: Final = Chapter()
+scenario: Final = ScenarioList()
 
 
 # -- two owners -----------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def assigned_twice() -> Scribe:
     """The leader gives a partition to two members."""
     scribe = Scribe("assigned-twice")
@@ -27,7 +27,7 @@ def assigned_twice() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def three_owners() -> Scribe:
     """The leader gives a partition to three members."""
     scribe = Scribe("three-owners")
@@ -36,7 +36,7 @@ def three_owners() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def taken_while_held() -> Scribe:
     """A cooperative leader gives a partition away at once, while its owner still works on it."""
     scribe = Scribe("taken-while-held")
@@ -51,7 +51,7 @@ def taken_while_held() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def held_on() -> Scribe:
     """An owner says again and again that it has what was given to another one."""
     scribe = Scribe("held-on")
@@ -68,7 +68,7 @@ def held_on() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def removed_alive() -> Scribe:
     """An administrator removes a static member that had been heard of 200 ms ago."""
     scribe = Scribe("removed-alive", instances={"a": "i"})
@@ -81,7 +81,7 @@ def removed_alive() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def claimed() -> Scribe:
     """A member says as it joins that it owns what nobody gave it, and what another one owns."""
     scribe = Scribe("claimed")
@@ -95,7 +95,7 @@ def claimed() -> Scribe:
 # -- static members -------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def replaced() -> Scribe:
     """A static member comes back twice, and its first process learns late that it is out."""
     scribe = Scribe("replaced", instances={"a1": "i"})
@@ -110,7 +110,7 @@ def replaced() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def away() -> Scribe:
     """A static member does not come to a rebalance and keeps what it has."""
     scribe = Scribe("away", instances={"a": "i"})
@@ -124,7 +124,7 @@ def away() -> Scribe:
 # -- none -----------------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def eager() -> Scribe:
     """Two members of an eager assignor rebalance."""
     scribe = Scribe("eager")
@@ -135,7 +135,7 @@ def eager() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def dead() -> Scribe:
     """A member dies, and the other one gets its partition."""
     scribe = Scribe("dead")
@@ -147,7 +147,7 @@ def dead() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def unended() -> Scribe:
     """The journal ends in a rebalance."""
     scribe = Scribe("unended")
@@ -158,7 +158,7 @@ def unended() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def nobodys() -> Scribe:
     """What was let go of is given to nobody, and that is how it is meant."""
     scribe = Scribe("nobodys")
@@ -172,7 +172,7 @@ def nobodys() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def two_steps() -> Scribe:
     """A cooperative assignor takes a partition, and gives it away in a second rebalance."""
     scribe = Scribe("two-steps")
@@ -187,7 +187,7 @@ def two_steps() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def topic_deleted() -> Scribe:
     """A topic is deleted while nobody owns its partitions."""
     scribe = Scribe("topic-deleted")
@@ -200,7 +200,7 @@ def topic_deleted() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def topic_deleted_first() -> Scribe:
     """A topic is deleted, and then the group lets go of it."""
     scribe = Scribe("topic-deleted-first")
@@ -212,7 +212,7 @@ def topic_deleted_first() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def topic_made_anew() -> Scribe:
     """A topic is deleted and made anew, and the group takes its time."""
     scribe = Scribe("topic-made-anew")
@@ -225,7 +225,7 @@ def topic_made_anew() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def topic_made_anew_and_kept() -> Scribe:
     """A topic is made anew, its owner goes on with it, and later lets go of it."""
     scribe = Scribe("topic-made-anew-and-kept")
@@ -244,7 +244,7 @@ def topic_made_anew_and_kept() -> Scribe:
 # -- nodes and time -------------------------------------------------------------------------------
 
 
-@story
+@scenario
 def restarted() -> Scribe:
     """The node restarts; of two members only one is read back with what it had."""
     scribe = Scribe("restarted")
@@ -257,7 +257,7 @@ def restarted() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def lost_generations() -> Scribe:
     """A killed node had not written down its last generations."""
     scribe = Scribe("lost-generations")
@@ -270,7 +270,7 @@ def lost_generations() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def restarted_in_a_phase() -> Scribe:
     """The node restarts while members are awaited, and waits for them anew."""
     scribe = Scribe("restarted-in-a-phase")
@@ -284,7 +284,7 @@ def restarted_in_a_phase() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def set_back() -> Scribe:
     """The node's clock is set back by a minute in the midst of it."""
     scribe = Scribe("set-back")
@@ -299,7 +299,7 @@ def set_back() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def ties() -> Scribe:
     """Everything happens within one millisecond."""
     scribe = Scribe("ties")
@@ -311,7 +311,7 @@ def ties() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def restarted_and_superseded() -> Scribe:
     """The node restarts in a second phase, and a rebalance begins in the same millisecond."""
     scribe = Scribe("restarted-and-superseded")
@@ -330,7 +330,7 @@ def restarted_and_superseded() -> Scribe:
 # -- what can't be known --------------------------------------------------------------------------
 
 
-@story
+@scenario
 def unreadable() -> Scribe:
     """One assignment can't be read, as after a change to a type of group nobody knows."""
     scribe = Scribe("unreadable")
@@ -347,7 +347,7 @@ def unreadable() -> Scribe:
     return scribe
 
 
-@story
+@scenario
 def deleted() -> Scribe:
     """A group is emptied and deleted, and comes again."""
     scribe = Scribe("deleted")

@@ -20,14 +20,14 @@ from coterie_protocol.journal import (
 )
 from coterie_protocol.journal_text import segment_name
 
-__all__ = ["Story", "bronze_of"]
+__all__ = ["Scenario", "bronze_of"]
 
 #: Partitions of the topic `t` by member.
 Owned = Mapping[str, tuple[int, ...]]
 
 
 @dataclass
-class Story:
+class Scenario:
     """What happens to a group, told step by step; each line comes a second after the one before."""
 
     group: str = "g"
@@ -36,7 +36,7 @@ class Story:
     lines: list[Line] = field(default_factory=list)
     generation: int = 0
 
-    def tell(self, event: Event) -> None:
+    def write(self, event: Event) -> None:
         """One more line."""
         self.now_ms += 1_000
         self.lines.append(Line(self.now_ms, self.node, len(self.lines) + 1, event))
@@ -55,7 +55,7 @@ class Story:
             )
             for member in assigned
         )
-        self.tell(
+        self.write(
             PhaseJoined(
                 group=self.group,
                 generation=self.generation,
@@ -69,7 +69,7 @@ class Story:
                 took_ms=1_000,
             )
         )
-        self.tell(
+        self.write(
             RebalanceCompleted(
                 group=self.group,
                 generation=self.generation,
@@ -85,7 +85,7 @@ class Story:
 
     def start(self, cause: str = "member_joined") -> None:
         """The beginning of one."""
-        self.tell(
+        self.write(
             RebalanceStarted(
                 group=self.group,
                 generation=self.generation,
@@ -99,7 +99,7 @@ class Story:
 
     def lose(self, member: str, how: str, *, silent_ms: int, session_timeout_ms: int) -> None:
         """A member is put out of the group."""
-        self.tell(
+        self.write(
             MemberGone(
                 group=self.group,
                 member=member,
