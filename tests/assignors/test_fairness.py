@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_assignors import (
@@ -35,6 +35,7 @@ from tests.assignors.world import (
     moved,
     rounds_until_settled,
 )
+from tests.support.profiles import examples
 
 TOPICS = ["t0", "t1", "t2", "t3"]
 
@@ -73,7 +74,7 @@ def test_fair(group: Group) -> None:
 
 
 @given(group=groups())
-@settings(max_examples=60)
+@examples(30)
 def test_as_even_as_can_be(group: Group) -> None:
     """The loads are those of the most even assignment there is, found in another way."""
     topics, members = group
@@ -193,7 +194,7 @@ def cost(
 
 
 @given(drawn=pools())
-@settings(max_examples=60)
+@examples(30)
 def test_moves_with_differing_subscriptions(drawn: tuple[list[Pool], int]) -> None:
     """Against all ways there are: the loads are the best, and for those the moves the fewest."""
     found, members = drawn

@@ -24,6 +24,8 @@ from bench.support.wire_libraries import BY_HAND, COTERIE, contenders
 from coterie_protocol import encode_request, encode_response
 from tests.support.strategies import messages
 
+pytestmark = pytest.mark.slow
+
 CASES = cases()
 
 

@@ -157,6 +157,7 @@ def test_tables_that_are_not_there_are_told(place: Place) -> None:
         Warehouse(place.spark, place.out).tables()
 
 
+@pytest.mark.slow
 def test_tables_are_shown_when_all_of_them_are_made(place: Place) -> None:
     """What is killed leaves those that were there; two moments are kept for who reads them."""
     warehouse = Warehouse(place.spark, place.out)

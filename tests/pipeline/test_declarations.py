@@ -53,6 +53,7 @@ def test_every_kind_of_line_has_its_columns() -> None:
         assert set(required()[kind]) <= names
 
 
+@pytest.mark.slow
 def test_steps_make_what_is_declared_even_of_nothing(spark: SparkSession) -> None:
     """Without a single line, every table is there with its columns and types."""
     raw = spark.createDataFrame([], "segment STRING, value STRING")

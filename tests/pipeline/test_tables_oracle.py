@@ -34,7 +34,13 @@ def test_a_written_journal_is_whole(tmp_path: Path) -> None:
     assert report.lines == len(simulated(3, "hostile"))
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    "profile",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] if each in ("hostile", "swarm") else [])
+        for each in PROFILES
+    ],
+)
 def test_the_oracle_and_the_history_agree(profile: str, tmp_path: Path) -> None:
     """What the server keeps of its last rebalances is what its journal tells."""
     lines = [line for seed in range(12) for line in simulated(seed, profile)]
@@ -64,6 +70,7 @@ def _of_history(rebalance: Rebalance) -> tuple[Any, ...]:
     return (*times, rebalance.outcome.value, rebalance.cause, *counts)
 
 
+@pytest.mark.slow
 def test_the_oracle_and_the_history_agree_on_costs(tmp_path: Path) -> None:
     """To the millisecond."""
     runs = [simulated(seed, PROFILES[seed % 4]) for seed in range(60)]

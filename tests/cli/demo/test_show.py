@@ -26,7 +26,7 @@ _TERMINAL: Final = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
 _SIDES: Final = ("cooperative", "eager")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[pytest.param("told", marks=pytest.mark.slow)])
 def show() -> subprocess.CompletedProcess[str]:
     """All of it, told to a program."""
     command = [*_COMMAND, "--json"]
@@ -157,6 +157,7 @@ def _is_running(pid: int) -> bool:
     return status.rsplit(") ", 1)[1][0] != "Z"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_with_the_summary_so_far(spectator: Spectator) -> None:
     """In good order, and with all its workers."""
     eventually(lambda: "2 of 6" in spectator.seen, "the second chapter")
@@ -185,6 +186,7 @@ def test_small_terminal_is_told_in_lines() -> None:
         assert "\x1b[?1049h" not in spectator.seen
 
 
+@pytest.mark.slow
 def test_workers_do_not_outlive_it(spectator: Spectator) -> None:
     """Even if it is killed, and so can't end them."""
     eventually(lambda: "(1)" in spectator.seen, "a group")

@@ -286,6 +286,7 @@ async def test_group_that_goes_while_its_page_is_made(
     assert [page async for page in walk(browser, 3)] == [["a", "b"], ["c"]]
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_page_of_long_names_is_shorter(browser: Browser, world: WatchedWorld) -> None:
     """What a page takes is bounded, whatever groups are called."""
