@@ -15,6 +15,13 @@ FUZZ_SECONDS ?= 60
 MAKEOVERRIDES :=
 unexport MAKEFLAGS MFLAGS PYTHON WORKERS ARGS UPGRADE KILL9_ROUNDS SIM_RUNS FUZZ_SECONDS
 
+# Without bytecode, each of the processes that tests start compiles all that it imports, which
+# takes longer than most tests.  Who wants none in the tree gets it in .venv.
+ifdef PYTHONDONTWRITEBYTECODE
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
+endif
+
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
