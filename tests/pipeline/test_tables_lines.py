@@ -45,14 +45,14 @@ def test_lines_that_cannot_be_read_say_why(told: Told) -> None:
         if "/journal-str" in row["segment"]
     )
     assert [why for why, _ in whys] == [
-        *("foreign", "foreign", "misfit", "misfit", "newer", "unknown_kind"),
+        *("foreign", "foreign", "misfit", "misfit", "misfit", "newer", "unknown_kind"),
     ]
     assert [seq for why, seq in whys if why in ("newer", "unknown_kind")] == [5, 6]
 
 
 def test_lines_that_cannot_be_read_are_not_missing(told: Told) -> None:
     """Those that have a number at all, and none of them tells anything of the group."""
-    assert told.row("nodes", "strange", "first_seq", "last_seq", "missing") == (1, 9, 0)
+    assert told.row("nodes", "strange", "first_seq", "last_seq", "missing") == (1, 10, 0)
     assert told.rows("member_sessions", "strange", "member", "ended") == [
         ("a", "open"),
         ("b", "open"),

@@ -6,7 +6,6 @@ import copy
 import pickle
 import subprocess
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,21 +51,6 @@ def class_name_for(code_name: str) -> str:
     """Return what a code's class is to be called."""
     stem = code_name.removesuffix("_ERROR").removesuffix("_EXCEPTION")
     return "".join(word.capitalize() for word in stem.split("_")) + "Error"
-
-
-def drawn_parents() -> dict[str, str | None]:
-    """Return each class in the tree atop `errors`, with the class it is drawn under."""
-    parents: dict[str, str | None] = {}
-    path: list[str] = []
-    for line in (errors.__doc__ or "").splitlines():
-        name = line.strip()
-        if not line.startswith("    ") or not name.isidentifier():
-            continue
-        depth = (len(line) - len(name)) // 4 - 1
-        path[depth:] = [name]
-        assert name not in parents, f"{name} is drawn twice"
-        parents[name] = path[depth - 1] if depth else None
-    return parents
 
 
 def run_python(*arguments: str) -> str:
@@ -119,13 +103,6 @@ def test_none_has_no_class() -> None:
     """Success is not an error."""
     with pytest.raises(ValueError, match="NONE means success"):
         errors.class_for(ErrorCode.NONE)
-
-
-def test_tree_is_drawn_as_it_is() -> None:
-    """The tree in the docstring shows every class under its real parent, and nothing else."""
-    classes = [*ABSTRACT_CLASSES[1:], *declared_classes()]
-    actual = {cls.__name__: cls.__mro__[1].__name__ for cls in classes}
-    assert drawn_parents() == {"KafkaError": None, **actual}
 
 
 def test_messages_are_single_sentences_of_their_own() -> None:
@@ -296,12 +273,6 @@ def test_repr_shows_how_to_make_the_error_again(text: str) -> None:
     """In a log or a debugger, repr() is the expression that the error was made with."""
     detail = "member m" if "member m" in text else None
     assert repr(errors.UnknownMemberIdError(detail)) == text
-
-
-def test_traceback_names_the_public_module() -> None:
-    """An operator reads the module that the class is imported from, not a private one."""
-    lines = traceback.format_exception_only(errors.UnknownMemberIdError("member m"))
-    assert lines[0].startswith("coterie_protocol.errors.UnknownMemberIdError: UNKNOWN_MEMBER_ID ")
 
 
 def test_text_without_docstrings_falls_back_to_the_name() -> None:

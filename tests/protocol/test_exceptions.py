@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from coterie_protocol import CoterieError, EncodeError, ProtocolError, UnsupportedRequest
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import format_of
 from coterie_protocol.messages import HeartbeatRequest
 
 ERRORS = [

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_protocol import EncodeError, ProtocolError, decode, encode
-from coterie_protocol._compile import codec_of
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import codec_of, format_of
 from coterie_protocol._format import Malformed
 from coterie_protocol.messages import HeartbeatRequest
 from coterie_protocol.schema import Array, Primitive, WireType, declaration_of

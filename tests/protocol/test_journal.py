@@ -120,10 +120,10 @@ def test_field_missing_in_an_older_line_has_its_default() -> None:
     assert event == dataclasses.replace(recovered, assigned=None)
 
 
-def test_number_of_a_newer_line_is_known() -> None:
-    """A line of a newer version is refused, but says which one it is."""
-    with pytest.raises(JournalError, match="version 2 is newer than 1") as caught:
-        read_line(changed(line(7), v=SCHEMA_VERSION + 1))
+@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1, -1, None, "1"])
+def test_line_of_another_version_is_refused_and_told_by_its_number(version: object) -> None:
+    with pytest.raises(JournalError, match=f"version is {version!r}; .* reads version 1") as caught:
+        read_line(changed(line(7), v=version))
     assert (caught.value.node, caught.value.seq) == ("n", 7)
 
 
@@ -142,10 +142,10 @@ def test_number_of_an_unknown_kind_is_known() -> None:
         ("[" * 100_000, "not JSON"),
         ("[1]", "not a JSON object"),
         ('"v"', "not a JSON object"),
-        ("{}", "no ts, node and seq"),
-        (changed(line(7), ts="noon"), "no ts, node and seq"),
-        (changed(line(7), node=3), "no ts, node and seq"),
-        (changed(line(7), "v"), "version None"),
+        ("{}", "lacks ts, node or seq"),
+        (changed(line(7), ts="noon"), "lacks ts, node or seq"),
+        (changed(line(7), node=3), "lacks ts, node or seq"),
+        (changed(line(7), "v"), "version is None"),
         (changed(line(7), kind=["node_started"]), "unknown kind"),
         (changed(line(7), "generation"), "not a group_emptied: .*generation"),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import format_of
 from coterie_protocol.api_keys import ApiKey
 from coterie_protocol.schema import (
     INT16,

@@ -25,20 +25,18 @@ from coterie_client.membership import (
     FailureKind,
     Fetched,
     Hangup,
-    Lane,
     Lose,
     Membership,
     MembershipConfig,
-    NodeAddress,
     Position,
     Report,
     Revoke,
     Send,
     Sources,
     Stop,
-    TopicPartition,
 )
 from coterie_client.membership.events import Event
+from coterie_client.wire.addresses import Lane, NodeAddress, TopicPartition
 from coterie_protocol import encode
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import EncodeError

@@ -23,7 +23,6 @@ from coterie_client.membership import (
     Lose,
     Membership,
     MembershipConfig,
-    NodeAddress,
     Phase,
     Position,
     Report,
@@ -31,9 +30,9 @@ from coterie_client.membership import (
     Send,
     Sources,
     Stop,
-    TopicPartition,
 )
 from coterie_client.membership.events import Event
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
     Assignment,

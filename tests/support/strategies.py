@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from coterie_protocol._memo import remember
+from coterie_protocol._twin import remember
 from coterie_protocol.schema import (
     Array,
     Declaration,

@@ -4,70 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
-from typing import Any, Final, TypeAlias
+from enum import Enum, auto
+from typing import Any, TypeAlias
 
 from coterie_client.membership.events import Event
+from coterie_client.wire.addresses import Anybody, Lane, NodeAddress, TopicPartition
 
 __all__ = [
-    "ANY",
     "Abandon",
     "Action",
-    "Anybody",
     "Assign",
     "Committed",
     "Failure",
     "FailureKind",
     "Fetched",
     "Hangup",
-    "Lane",
     "Lose",
-    "NodeAddress",
     "Position",
     "Report",
     "Revoke",
     "Send",
     "Stop",
-    "TopicPartition",
 ]
-
-TopicPartition: TypeAlias = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAddress:
-    """Where a node is reached."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-
-class Anybody(Enum):
-    """The type of `ANY`."""
-
-    ANY = auto()
-
-    def __str__(self) -> str:
-        return "any node"
-
-
-#: Whichever node can be reached.
-ANY: Final = Anybody.ANY
-
-
-class Lane(StrEnum):
-    """Which of the connections to a node a request takes.
-
-    A node answers a connection's requests in their order, and an answer to JoinGroup may take
-    minutes: what keeps the membership alive meanwhile has to travel beside it.
-    """
-
-    GROUP = "group"
-    LIFE = "life"
 
 
 class FailureKind(Enum):

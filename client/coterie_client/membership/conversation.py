@@ -6,14 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeGuard, TypeVar
 
 from coterie_assignors import Assignor, Claim, MemberInfo, RebalanceProtocol
-from coterie_client.membership.actions import (
-    Failure,
-    FailureKind,
-    Hangup,
-    Lane,
-    NodeAddress,
-    TopicPartition,
-)
+from coterie_client.membership.actions import Failure, FailureKind, Hangup
 from coterie_client.membership.config import REASON_CHARS
 from coterie_client.membership.events import (
     GroupJoined,
@@ -32,6 +25,7 @@ from coterie_client.membership.subscribing import common_protocol, offers
 from coterie_client.membership.taking_over import Takeover
 from coterie_client.membership.topic_watch import TopicWatch
 from coterie_client.membership.verdicts import Verdict, verdict_of
+from coterie_client.wire.addresses import Lane, NodeAddress, TopicPartition
 from coterie_protocol.consumer import Assignment, decode_assignment, group_by_topic
 from coterie_protocol.errors import InconsistentGroupProtocolError, error_for
 from coterie_protocol.exceptions import ProtocolError

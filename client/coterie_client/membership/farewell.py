@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from coterie_client.membership.actions import Failure, Lane, NodeAddress, Stop
+from coterie_client.membership.actions import Failure, Stop
 from coterie_client.membership.config import REASON_CHARS
 from coterie_client.membership.events import Fenced, GroupLeft
 from coterie_client.membership.finding import Finder
@@ -14,6 +14,7 @@ from coterie_client.membership.heart import Heart
 from coterie_client.membership.holdings import Holdings
 from coterie_client.membership.offsets import Fetches
 from coterie_client.membership.standing import NO_MEMBER_ID, Identity, Phase
+from coterie_client.wire.addresses import Lane, NodeAddress
 from coterie_protocol.errors import FencedInstanceIdError
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.messages.describe_groups import (
@@ -111,7 +112,7 @@ class Farewell:
             self._blame(identity, None)
         else:
             address = self._finder.address
-            self._post.send(request, address, Lane.LIFE, _GOODBYE_MS, answered)
+            self._post.send(request, address, Lane.KEEPALIVE, _GOODBYE_MS, answered)
 
     def advance(self, now_ms: int) -> None:
         """Leave, as soon as nothing is owned any more."""
@@ -145,7 +146,7 @@ class Farewell:
             self._end(identity, stays=False)
 
         # Not behind a join that may be waiting for others.
-        self._post.send(request, node, Lane.LIFE, _GOODBYE_MS, answered)
+        self._post.send(request, node, Lane.KEEPALIVE, _GOODBYE_MS, answered)
 
     def _blame(self, identity: Identity, answer: DescribeGroupsResponse | None) -> None:
         instance = self._config.instance or ""

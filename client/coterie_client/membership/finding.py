@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from coterie_client.membership.actions import ANY, Failure, FailureKind, Lane, NodeAddress
+from coterie_client.membership.actions import Failure, FailureKind
 from coterie_client.membership.events import CoordinatorFound, CoordinatorLost, RetryPlanned
 from coterie_client.membership.ground import Ground
 from coterie_client.membership.verdicts import Verdict, verdict_of
+from coterie_client.wire.addresses import ANY, Lane, NodeAddress
 from coterie_protocol.errors import error_for
 from coterie_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -60,7 +61,7 @@ class Finder:
         # By one key and not by a list of them: a version that every broker knows.
         message = FindCoordinatorRequest(key=self._config.group)
         self._ticket = self._post.send(
-            message, ANY, Lane.LIFE, self._config.request_timeout_ms, self._answered
+            message, ANY, Lane.KEEPALIVE, self._config.request_timeout_ms, self._answered
         )
 
     def _answered(self, answer: FindCoordinatorResponse | Failure, now_ms: int) -> None:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from coterie_client.membership.actions import (
-    Failure,
-    FailureKind,
-    Hangup,
-    Lane,
-    NodeAddress,
-)
+from coterie_client.membership.actions import Failure, FailureKind, Hangup
 from coterie_client.membership.finding import Finder
 from coterie_client.membership.ground import Ground
 from coterie_client.membership.standing import Identity, Phase
 from coterie_client.membership.verdicts import Verdict, verdict_of
+from coterie_client.wire.addresses import Lane, NodeAddress
 from coterie_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 __all__ = ["Heart"]
@@ -108,7 +103,7 @@ class Heart:
 
         self._due_ms = now_ms + self._config.heartbeat_interval_ms
         self._ticket = self._post.send(
-            request, address, Lane.LIFE, self._config.heartbeat_timeout_ms, answered
+            request, address, Lane.KEEPALIVE, self._config.heartbeat_timeout_ms, answered
         )
 
     def _may_send(self) -> bool:

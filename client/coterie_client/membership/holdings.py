@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from coterie_client.membership.actions import Abandon, Assign, Lose, Revoke, TopicPartition
+from coterie_client.membership.actions import Abandon, Assign, Lose, Revoke
 from coterie_client.membership.events import (
     Assigned,
     PartitionsLost,
@@ -15,6 +15,7 @@ from coterie_client.membership.events import (
 )
 from coterie_client.membership.ground import Ground
 from coterie_client.membership.offsets import Commits
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["Holdings", "token_of"]
 

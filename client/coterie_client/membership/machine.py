@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from coterie_assignors import Assignor
-from coterie_client.membership.actions import (
-    Action,
-    Failure,
-    NodeAddress,
-    Position,
-    TopicPartition,
-)
+from coterie_client.membership.actions import Action, Failure, Position
 from coterie_client.membership.config import MembershipConfig, Sources
 from coterie_client.membership.conversation import Conversation
 from coterie_client.membership.farewell import Farewell
@@ -28,6 +22,7 @@ from coterie_client.membership.offsets import Commits, Fetches
 from coterie_client.membership.standing import CONVERSING, Identity, Phase
 from coterie_client.membership.topic_watch import TopicWatch
 from coterie_client.membership.verdicts import Verdict, verdict_of
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.errors import error_for
 
 __all__ = ["Membership"]

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from coterie_client.membership.actions import (
-    Committed,
-    Failure,
-    FailureKind,
-    Fetched,
-    Lane,
-    NodeAddress,
-    Position,
-    TopicPartition,
-)
+from coterie_client.membership.actions import Committed, Failure, FailureKind, Fetched, Position
 from coterie_client.membership.finding import Finder
 from coterie_client.membership.ground import Ground
 from coterie_client.membership.standing import Identity, Phase
 from coterie_client.membership.verdicts import Verdict, verdict_of
+from coterie_client.wire.addresses import Lane, NodeAddress, TopicPartition
 from coterie_protocol.consumer import group_by_topic
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import RebalanceInProgressError, error_for
@@ -128,7 +120,7 @@ class Commits:
         self._is_sent = True
         request = self._request(identity, {tp: wish.position for tp, wish in self._sent.items()})
         self._post.send(
-            request, self._finder.address, Lane.LIFE, self._config.request_timeout_ms, answered
+            request, self._finder.address, Lane.KEEPALIVE, self._config.request_timeout_ms, answered
         )
 
     def _may_send(self) -> bool:
@@ -258,7 +250,7 @@ class Fetches:
         self._post.send(
             request,
             self._finder.address,
-            Lane.LIFE,
+            Lane.KEEPALIVE,
             self._config.request_timeout_ms,
             self._answered,
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from coterie_client.membership.actions import Action, Anybody, Lane, NodeAddress, Report, Send
+from coterie_client.membership.actions import Action, Report, Send
 from coterie_client.membership.events import Event
+from coterie_client.wire.addresses import Anybody, Lane, NodeAddress
 
 __all__ = ["Handler", "Post"]
 

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Final
 
 from coterie_assignors.base import NO_GENERATION
-from coterie_client.membership.actions import TopicPartition
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["CONVERSING", "NO_MEMBER_ID", "Identity", "Phase", "Standing"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from coterie_assignors import Assignor
-from coterie_client.membership.actions import TopicPartition
 from coterie_client.membership.events import AssignmentReceived
 from coterie_client.membership.ground import Ground
 from coterie_client.membership.holdings import Holdings
 from coterie_client.membership.patience import Patience
 from coterie_client.membership.standing import Phase
 from coterie_client.membership.topic_watch import TopicWatch
+from coterie_client.wire.addresses import TopicPartition
 from coterie_protocol.consumer import NEEDS_REJOIN, Assignment, flatten
 
 __all__ = ["Takeover"]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from coterie_assignors.base import Cluster
-from coterie_client.membership.actions import ANY, Failure, FailureKind, Lane
+from coterie_client.membership.actions import Failure, FailureKind
 from coterie_client.membership.events import RetryPlanned, TopicMissing, TopicsChanged
 from coterie_client.membership.ground import Ground
+from coterie_client.wire.addresses import ANY, Lane
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import error_for
 from coterie_protocol.messages.metadata import (
@@ -132,7 +133,7 @@ class TopicWatch:
             allow_auto_topic_creation=self._config.allow_auto_create_topics,
         )
         ticket = self._post.send(
-            request, ANY, Lane.LIFE, self._config.request_timeout_ms, self._answered
+            request, ANY, Lane.KEEPALIVE, self._config.request_timeout_ms, self._answered
         )
         self._asked = _Asked(ticket, names)
 

@@ -73,9 +73,7 @@ def _with_divided_fields(lines: DataFrame) -> DataFrame:
 def _why() -> Column:
     """What is wrong with a line; the first branch spares good ones all other looks."""
     has_envelope = F.col("ts").isNotNull() & F.col("node").isNotNull() & F.col("seq").isNotNull()
-    is_known = F.col("v").between(0, SCHEMA_VERSION) & F.coalesce(
-        F.col("kind").isin(*KINDS), F.lit(False)
-    )
+    is_known = (F.col("v") == SCHEMA_VERSION) & F.coalesce(F.col("kind").isin(*KINDS), F.lit(False))
     fits = F.col(CORRUPT).isNull() & ~_lacks()
     return (
         F.when(has_envelope & is_known & fits, None)

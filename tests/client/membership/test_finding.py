@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_client.membership import FailureKind, MembershipConfig, NodeAddress, Phase
+from coterie_client.membership import FailureKind, MembershipConfig, Phase
 from coterie_client.membership.backoff import Backoff
 from coterie_client.membership.events import CoordinatorFound, CoordinatorLost, RetryPlanned
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     FindCoordinatorRequest,

@@ -46,7 +46,7 @@ def torn_whole() -> Scribe:
 
 @story
 def strange() -> Scribe:
-    """Lines of other programs, of a newer version, of an unknown kind, and of a wrong type."""
+    """Lines of other programs, of other versions, of an unknown kind, and of a wrong type."""
     scribe = Scribe("strange")
     scribe.founded(0, a=[0])
     envelope = {"v": 1, "ts": BEGINNING_MS + 50, "node": "strange", "group": "strange"}
@@ -58,10 +58,11 @@ def strange() -> Scribe:
         json.dumps({**envelope, "seq": 6, "kind": "group_blessed"}),
         json.dumps({**envelope, "seq": 7, "kind": "group_emptied", "generation": "nine"}),
         json.dumps({**envelope, "seq": 8, "kind": "member_gone", **gone}),
+        json.dumps({**envelope, "v": 0, "seq": 9, "kind": "group_emptied", "generation": 9}),
     )
     for line in lines:
         scribe.text(line)
-    scribe.seq = 8
+    scribe.seq = 9
     scribe.joined(100, "b")
     return scribe
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
-from coterie_assignors import Claim, cooperative
+from coterie_assignors import Claim, leader
 from coterie_client.desk import Desk
 from coterie_client.membership import conversation, holdings
 from coterie_client.membership.actions import Committed
@@ -334,11 +334,11 @@ def date_goes_back(_: Any, clock: Clock, date_ms: int, wall_ms: int) -> None:
 # -- the client ------------------------------------------------------------------------------------
 
 
-@_mutant(cooperative, "adjust")
+@_mutant(leader, "adjust")
 def leader_withholds_nothing(_: Any, claims: Any, target: Any, subscriptions: Any) -> Any:
     """The leader gives partitions to new owners while their old ones are still at work."""
     del claims, subscriptions
-    return cooperative.Adjustment(dict(target))
+    return leader.Adjustment(dict(target))
 
 
 @_mutant(conversation, "offers")
