@@ -8,12 +8,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from coterie_assignors import Cluster as Topics
 from coterie_assignors import MemberInfo, lead
 from coterie_client import Group
 from coterie_protocol.consumer import flatten
 from coterie_testing.kit import Cluster
 from examples.custom_assignors import CanaryAssignor, LeastLagAssignor
+
+pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_assignors.py"
 

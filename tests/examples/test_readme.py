@@ -6,6 +6,8 @@ import pytest
 
 from tests.examples.program import EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_every_example_has_its_command_in_one_line(example: str) -> None:

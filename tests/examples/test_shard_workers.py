@@ -19,6 +19,8 @@ from examples.shard_workers import SHARDS, FormerOwnerError, Jobs
 from tests.examples.program import EXAMPLES, Program
 from tests.live.daemon import Daemon, environment, eventually
 
+pytestmark = pytest.mark.slow
+
 JOBS = 2_400
 
 

@@ -14,6 +14,8 @@ from coterie_cli.main import app
 from tests.examples.program import Program
 from tests.live.daemon import Daemon, eventually
 
+pytestmark = pytest.mark.slow
+
 KINDS: Final = {"kafka_python": "kafka-python", "aiokafka": "aiokafka", "confluent": "confluent"}
 SHARDS: Final = set(range(6))
 

@@ -14,6 +14,8 @@ from tests.examples.program import Program
 from tests.interop.kafka_broker import free_port
 from tests.live.daemon import Daemon, eventually
 
+pytestmark = pytest.mark.slow
+
 ENDPOINTS = 6
 
 

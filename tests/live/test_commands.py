@@ -81,6 +81,7 @@ def test_misuse_is_told_from_refusal(desk: Desk, words: tuple[str, ...]) -> None
     assert desk.refused(*words, code=2)
 
 
+@pytest.mark.slow
 def test_nobody_there_is_told_from_refusal(desk: Desk) -> None:
     """By another exit code still."""
     nowhere = f"127.0.0.1:{free_port()}"

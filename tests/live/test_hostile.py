@@ -31,7 +31,7 @@ from tests.live.raw import Pair, join_request
 from tests.live.wire import Wire, run
 from tests.live.witness import Witness
 
-pytestmark = pytest.mark.usefixtures("unharmed")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unharmed")]
 
 PENDING_MAX: Final = 2000
 CONNECTIONS: Final = 5000

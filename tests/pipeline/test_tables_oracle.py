@@ -33,7 +33,13 @@ def test_a_written_journal_is_whole(tmp_path: Path) -> None:
     assert report.lines == len(simulated(3, "hostile"))
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    "profile",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] if each in ("hostile", "swarm") else [])
+        for each in PROFILES
+    ],
+)
 def test_the_oracle_and_the_history_agree(profile: str, tmp_path: Path) -> None:
     lines = [line for seed in range(12) for line in simulated(seed, profile)]
     write_journal(lines, tmp_path)
