@@ -181,7 +181,7 @@ def test_no_session_timeout_is_proposed_for_nothing(tables: TableRows, group: st
 
 
 def test_members_that_are_not_in_time_cost_their_place(tables: TableRows) -> None:
-    # In the first phase or in the second one; the longest of their limits is tables.
+    # In the first phase or in the second one; the longest of their limits is told.
     evidence = _evidence(times=3, members=2, limit_ms=60_000)
     row = _of_group(tables, "not-in-time")
     assert row == ("rebalance_timeout", "costly", "c@/b", None, 30_000, 101_500, evidence)

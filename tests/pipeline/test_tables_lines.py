@@ -215,7 +215,7 @@ def test_commits_are_counted_by_hour(tables: TableRows) -> None:
 
 
 def test_offsets_that_go_back_are_noticed(tables: TableRows) -> None:
-    # Over the hour's end, too; steps up and steps down are tables apart.
+    # Over the hour's end, too; steps up and steps down are told apart.
     columns = ("first_offset", "last_offset", "advanced", "regressions", "deepest_regression")
     assert tables.rows("commits", "commits", *columns, partition=0) == [
         (10, 20, 20, 1, 10),

@@ -21,7 +21,7 @@ from coterie_client.membership.actions import Committed
 from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.offsets import Commits
 from coterie_client.membership.ownership import Ownership
-from coterie_client.work.crew import Crew
+from coterie_client.work.supervisor import TaskSupervisor
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import (
     checks,
@@ -367,10 +367,10 @@ def lets_go_before_work_ends(revoke: Any, desk: Desk, partitions: Any) -> None:
     desk._driver.released(list(partitions))
 
 
-@_mutant(Crew, "lost", "rifts")
-def lost_work_goes_on(_: Any, crew: Crew, partitions: Any, reason: str) -> None:
+@_mutant(TaskSupervisor, "lost", "rifts")
+def lost_work_goes_on(_: Any, supervisor: TaskSupervisor, partitions: Any, reason: str) -> None:
     """Work on partitions that were lost is not ended."""
-    del crew, partitions, reason
+    del supervisor, partitions, reason
 
 
 @_mutant(Heartbeats, "has_run_out", "rifts")

@@ -1,4 +1,4 @@
-"""The crew: one task for each partition, started, ended and restarted in order; in virtual time."""
+"""The supervisor: one task per partition, started, cancelled and restarted; in virtual time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from coterie_client.events import (
 )
 from coterie_client.membership import PartitionLostError
 from coterie_client.work import WorkStalledError
-from coterie_client.work.crew import Crew, CrewOptions, Work
+from coterie_client.work.supervisor import SupervisorOptions, TaskSupervisor, Work
 from tests.client.group.doubles import FakeKeeper
 from tests.client.group.virtual import run_virtually, settle
 
@@ -31,9 +31,9 @@ RESTART = Restart(first=1.0, limit=60.0)
 
 
 class Yard:
-    """A crew with nothing around it, and what it did."""
+    """A supervisor with nothing around it, and what it did."""
 
-    def __init__(self, work: Work, options: CrewOptions) -> None:
+    def __init__(self, work: Work, options: SupervisorOptions) -> None:
         self.keeper = FakeKeeper()
         self.released: list[str] = []
         self.given_up: list[str] = []
@@ -42,14 +42,14 @@ class Yard:
         self.faults: list[Exception] = []
         self.on_event: Callable[[Event], None] = self.events.append
         self._tokens = 0
-        self.crew = Crew(
+        self.supervisor = TaskSupervisor(
             work,
             options,
             released=lambda partitions: self.released.extend(map(str, partitions)),
             give_up=lambda partition: self.given_up.append(str(partition)),
             failed=self._failed,
             crash=self.faults.append,
-            report=self._tell,
+            emit=self._tell,
             random=lambda: 0.5,  # no jitter
         )
 
@@ -63,13 +63,13 @@ class Yard:
         """Have partitions assigned."""
         self._tokens += 1
         partitions = [Partition(self.keeper, ("orders", n), self._tokens, 1) for n in numbers]
-        self.crew.assigned(partitions)
+        self.supervisor.assigned(partitions)
         return partitions
 
     def lose(self, *partitions: Partition) -> None:
         """Have partitions lost, as the machine does it."""
         self.keeper.lost |= {each.token for each in partitions}
-        self.crew.lost(partitions, "fenced")
+        self.supervisor.lost(partitions, "fenced")
 
     def events_of_failed_work(self) -> list[WorkFailed]:
         """What was told of it."""
@@ -88,17 +88,17 @@ async def yard(
     progress_deadline: float | None = None,
     on_stall: str = "report",
 ) -> AsyncIterator[Yard]:
-    """Give a crew, and take care that no task is left."""
-    options = CrewOptions(
+    """Give a supervisor, and check that no task is left."""
+    options = SupervisorOptions(
         on_error=on_error,
         progress_deadline=progress_deadline,
         on_stall=on_stall,  # type: ignore[arg-type]
     )
     here = Yard(work, options)
     yield here
-    here.crew.revoked([each.partition for each in list(here.crew._workers.values())])  # noqa: SLF001
+    here.supervisor.revoked([each.partition for each in list(here.supervisor._active.values())])  # noqa: SLF001
     await settle()
-    assert here.crew.tasks == {}
+    assert here.supervisor.tasks == {}
     assert here.faults == []
 
 
@@ -172,7 +172,7 @@ def test_revoked_partition_is_released_when_its_task_has_ended() -> None:
         async with yard(work) as here:
             partitions = here.assign(0)
             await settle()
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             await asyncio.sleep(2.9)
             assert here.released == []
             await asyncio.sleep(0.2)
@@ -194,7 +194,7 @@ def test_partitions_are_released_one_by_one() -> None:
         async with yard(work) as here:
             partitions = here.assign(5, 1, 3)
             await settle()
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             released = []
             for _ in range(6):
                 released.append(list(here.released))
@@ -213,10 +213,10 @@ def test_other_partitions_go_on() -> None:
         async with yard(diary.work) as here:
             first, _ = here.assign(0, 1)
             await settle()
-            here.crew.revoked([first])
+            here.supervisor.revoked([first])
             await settle()
             assert diary.entries[2:] == ["end orders[0]"]
-            assert list(here.crew.tasks) == [("orders", 1)]
+            assert list(here.supervisor.tasks) == [("orders", 1)]
 
     run_virtually(main())
 
@@ -227,7 +227,7 @@ def test_task_that_never_ran_is_released() -> None:
     async def main() -> None:
         diary = Diary()
         async with yard(diary.work) as here:
-            here.crew.revoked(here.assign(0))
+            here.supervisor.revoked(here.assign(0))
             await settle()
             assert (diary.entries, here.released) == ([], ["orders[0]"])
 
@@ -242,7 +242,7 @@ def test_clean_up_is_not_interrupted() -> None:
         async with yard(work) as here:
             partitions = here.assign(0)
             await settle()
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             await settle()
             here.lose(*partitions)
             await asyncio.sleep(4)
@@ -272,7 +272,7 @@ def test_work_in_a_timeout_of_its_own_is_ended() -> None:
         async with yard(work) as here:
             partitions = here.assign(0)
             await asyncio.sleep(1.5)
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             await settle()
             assert (here.released, outcome) == (["orders[0]"], [])
 
@@ -292,7 +292,7 @@ def test_work_that_swallows_its_cancellation_and_returns_has_ended() -> None:
         async with yard(work) as here:
             partitions = here.assign(0)
             await settle()
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             await settle()
             assert here.released == ["orders[0]"]
             assert [type(event) for event in here.events] == [WorkStarted]
@@ -315,7 +315,7 @@ def test_error_while_ending_is_told(how: str, released: list[str]) -> None:
             partitions = here.assign(0)
             await settle()
             if how == "revoked":
-                here.crew.revoked(partitions)
+                here.supervisor.revoked(partitions)
             else:
                 here.lose(*partitions)
             await settle()
@@ -389,8 +389,8 @@ def test_new_task_waits_for_the_former(how: str) -> None:
             if how == "lost":
                 here.lose(*partitions)
             else:
-                here.crew.revoked(partitions)
-                here.crew.abandoned(partitions)
+                here.supervisor.revoked(partitions)
+                here.supervisor.abandoned(partitions)
             here.assign(0)
             await asyncio.sleep(2)
             assert entries == ["begin 1"]
@@ -398,7 +398,7 @@ def test_new_task_waits_for_the_former(how: str) -> None:
             await asyncio.sleep(2)
             assert entries == ["begin 1", "end 1", "begin 2"]
             assert here.released == []
-            here.crew.revoked([here.crew._workers["orders", 0].partition])  # noqa: SLF001
+            here.supervisor.revoked([here.supervisor._active["orders", 0].partition])  # noqa: SLF001
             await asyncio.sleep(4)
 
     run_virtually(main())
@@ -413,7 +413,7 @@ def test_waiting_work_can_be_revoked() -> None:
             partitions = here.assign(0)
             await settle()
             here.lose(*partitions)
-            here.crew.revoked(here.assign(0))
+            here.supervisor.revoked(here.assign(0))
             assert here.released == ["orders[0]"]
             await asyncio.sleep(4)
             assert entries == ["begin 1", "end 1"]
@@ -431,12 +431,12 @@ def test_waiting_work_can_be_lost_and_come_back_again() -> None:
             await settle()
             here.assign(0)
             await settle()
-            here.lose(here.crew._workers["orders", 0].partition)  # noqa: SLF001
+            here.lose(here.supervisor._active["orders", 0].partition)  # noqa: SLF001
             here.lose(*here.assign(0))
             here.assign(0)
             await asyncio.sleep(4)
             assert entries == ["begin 2", "end 2", "begin 4"]
-            here.crew.revoked([here.crew._workers["orders", 0].partition])  # noqa: SLF001
+            here.supervisor.revoked([here.supervisor._active["orders", 0].partition])  # noqa: SLF001
             await asyncio.sleep(4)
 
     run_virtually(main())
@@ -450,7 +450,7 @@ def test_partition_that_was_released_and_comes_back_can_be_lost() -> None:
         async with yard(diary.work) as here:
             partitions = here.assign(0)
             await settle()
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             await settle()
             partitions = here.assign(0)
             await settle()
@@ -500,7 +500,7 @@ def test_pause_outlives_the_ownership() -> None:
         async with yard(work, Restart(first=10, limit=10)) as here:
             partitions = here.assign(0)
             await settle()
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             assert here.released == ["orders[0]"]
             here.assign(0)
             await asyncio.sleep(9)
@@ -519,7 +519,7 @@ def test_resting_work_is_not_started_after_a_revocation() -> None:
         async with yard(work) as here:
             partitions = here.assign(0)
             await settle()
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             await asyncio.sleep(100)
             assert (begun, here.released) == ([0], ["orders[0]"])
 
@@ -579,8 +579,8 @@ def test_stop_keeps_the_first_error() -> None:
         async with yard(work, Stop()) as here:
             here.assign(2, 1)
             await asyncio.sleep(10)
-            assert here.crew.failure is first
-            assert first.__notes__ == ["It was raised by the work on orders[1]."]
+            assert here.supervisor.failure is first
+            assert first.__notes__ == ["Raised by the work on orders[1]."]
             assert (here.failures, sorted(calls)) == (1, [1, 2])
             assert len(here.of(WorkFailed)) == 2
 
@@ -588,14 +588,14 @@ def test_stop_keeps_the_first_error() -> None:
 
 
 def test_cancellation_of_its_own_is_an_error() -> None:
-    """A CancelledError that the crew did not cause is treated like any other error."""
+    """A CancelledError that the supervisor did not cause is treated like any other error."""
 
     async def main() -> None:
         work, begun = failing(asyncio.CancelledError())
         async with yard(work, Stop()) as here:
             here.assign(0)
             await settle()
-            assert isinstance(here.crew.failure, WorkCancelledError)
+            assert isinstance(here.supervisor.failure, WorkCancelledError)
             assert begun == [0]
 
     run_virtually(main())
@@ -615,7 +615,7 @@ def test_work_that_returns_rests() -> None:
             await asyncio.sleep(100)
             assert begun == [1]
             assert len(here.of(WorkFinished)) == 1
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             assert here.released == ["orders[0]"]
             here.assign(0)
             await settle()
@@ -635,7 +635,7 @@ def test_only_the_error_that_is_raised_is_called_raised() -> None:
             here.assign(0, 1)
             await settle()
             failures = {str(each.exception): each for each in here.events_of_failed_work()}
-            assert here.crew.failure is failures["orders[0]"].exception
+            assert here.supervisor.failure is failures["orders[0]"].exception
             assert {text: each.is_raised for text, each in failures.items()} == {
                 "orders[0]": True,
                 "orders[1]": False,
@@ -662,12 +662,12 @@ def test_work_that_can_not_be_awaited_is_not_tried_again(
             await asyncio.sleep(1_000)
             assert (here.failures, sorted(calls)) == (1, [0, 1, 2])
             assert [each.policy for each in here.events_of_failed_work()] == ["stop"]
-            assert isinstance(here.crew.failure, ConfigurationError)
-            assert str(here.crew.failure) == (
-                "work must be an async function, and this one returned a value of type int, which"
+            assert isinstance(here.supervisor.failure, ConfigurationError)
+            assert str(here.supervisor.failure) == (
+                "work must be an async function, but this one returned a value of type int, which"
                 " can't be awaited"
             )
-            assert here.crew.failure.__notes__ == ["It was raised by the work on orders[0]."]
+            assert here.supervisor.failure.__notes__ == ["Raised by the work on orders[0]."]
 
     run_virtually(main())
 
@@ -681,7 +681,7 @@ def test_configuration_errors_of_the_work_itself_follow_the_policy() -> None:
             here.assign(0)
             await asyncio.sleep(0.5)
             await asyncio.sleep(1)
-            assert here.crew.failure is None
+            assert here.supervisor.failure is None
             assert len(begun) == 2
 
     run_virtually(main())
@@ -714,7 +714,7 @@ def test_stall_is_reported_with_its_position() -> None:
             assert (stalled.position.offset, stalled.action) == (17, "report")
             assert isinstance(recovered, WorkRecovered)
             assert recovered.stalled_s == pytest.approx(30)
-            assert len(here.crew.tasks) == 1
+            assert len(here.supervisor.tasks) == 1
 
     run_virtually(main())
 
@@ -737,7 +737,7 @@ def test_stalled_work_is_restarted(policy: Restart | Release | Stop) -> None:
             (failed,) = here.of(WorkFailed)
             assert isinstance(failed, WorkFailed)
             assert isinstance(failed.exception, WorkStalledError)
-            assert (here.crew.failure, here.given_up) == (None, [])
+            assert (here.supervisor.failure, here.given_up) == (None, [])
 
     run_virtually(main())
 
@@ -808,7 +808,7 @@ def test_stalled_work_that_is_revoked_meanwhile_is_released() -> None:
         async with yard(work, progress_deadline=10, on_stall="restart") as here:
             partitions = here.assign(0)
             await asyncio.sleep(11)
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             await asyncio.sleep(20)
             assert here.released == ["orders[0]"]
             assert len(here.of(WorkStarted)) == 1
@@ -837,7 +837,7 @@ def test_ending_work_is_not_watched() -> None:
         async with yard(work, progress_deadline=10) as here:
             partitions = here.assign(0)
             await settle()
-            here.crew.revoked(partitions)
+            here.supervisor.revoked(partitions)
             await asyncio.sleep(40)
             assert here.of(WorkStalled) == []
 
@@ -857,8 +857,8 @@ def test_hook_may_have_everything_revoked_at_the_first_start() -> None:
 
             def hook(event: Event) -> None:
                 if isinstance(event, WorkStarted) and not here.released:
-                    workers = list(here.crew._workers.values())  # noqa: SLF001
-                    here.crew.revoked([worker.partition for worker in workers])
+                    workers = list(here.supervisor._active.values())  # noqa: SLF001
+                    here.supervisor.revoked([worker.partition for worker in workers])
 
             here.on_event = hook
             partitions += here.assign(0, 1, 2)
@@ -880,7 +880,7 @@ def test_hook_may_have_failed_work_revoked(policy: Restart | Release) -> None:
 
             def hook(event: Event) -> None:
                 if isinstance(event, WorkFailed):
-                    here.crew.revoked(partitions)
+                    here.supervisor.revoked(partitions)
 
             here.on_event = hook
             partitions += here.assign(0)

@@ -31,9 +31,9 @@ def test_addresses_are_read(written: Any, read: list[tuple[str, int]]) -> None:
 @pytest.mark.parametrize(
     ("written", "complaint"),
     [
-        ("", "one address at least"),
-        ([], "one address at least"),
-        (" , ", "one address at least"),
+        ("", "at least one address"),
+        ([], "at least one address"),
+        (" , ", "at least one address"),
         ("host", "bootstrap must be HOST:PORT"),
         (":9092", "bootstrap must be HOST:PORT"),
         ("host:", "bootstrap must be HOST:PORT"),
