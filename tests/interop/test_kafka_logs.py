@@ -13,7 +13,7 @@ from coterie_protocol.journal import (
     RebalanceStarted,
 )
 from coterie_protocol.journal_text import Audit, read_lines
-from coterie_testing.replay import play_of
+from coterie_testing.replay import read_recording
 from tests.interop.kafka_tale import (
     CHAPTERS,
     CLIENTS,
@@ -112,9 +112,9 @@ def test_commits_are_there(tale: Tale, group: str) -> None:
 
 def test_group_can_be_played_again(tale: Tale, group: str) -> None:
     """With the topic, and its members' topics and timeouts."""
-    play = play_of(tale.lines, group)
-    assert play.topics == {TOPIC: len(PARTITIONS)}
-    assert {life.session_ms for life in play.lives} == {SESSION_MS}
+    recording = read_recording(tale.lines, group)
+    assert recording.topics == {TOPIC: len(PARTITIONS)}
+    assert {member.session_ms for member in recording.members} == {SESSION_MS}
 
 
 def test_every_line_of_the_coordinator_is_understood(tale: Tale, group: str) -> None:

@@ -63,7 +63,7 @@ class _Telling:
         self._at_s = at_s
         if who == _COORDINATOR:
             self._coordinator(what)
-        elif who == "fate":
+        elif who == "injector":
             named = _WORKER.search(what)
             self._note(named[0] if named else _COORDINATOR, what)
         else:

@@ -10,7 +10,15 @@ from zlib import crc32
 from coterie_pipeline.whatif.lines import in_order
 from coterie_pipeline.whatif.table import AS_TOLD, RUNS
 from coterie_protocol.journal import Line
-from coterie_testing.replay import Changes, Outcome, Play, TooLongError, outcome_of, play_of, replay
+from coterie_testing.replay import (
+    Changes,
+    Cost,
+    Recording,
+    TooLongError,
+    cost_of,
+    read_recording,
+    replay,
+)
 
 __all__ = ["Task", "played"]
 
@@ -59,39 +67,39 @@ def _outcome(task: Task) -> dict[str, Any]:
     span = {"from_ms": about[0].ts, "to_ms": about[-1].ts, "lines": len(about)}
     if task.place == AS_TOLD:
         return span | _told(lines, task.group)
-    play, changes = play_of(lines, task.group), Changes.parse(task.wishes)
-    if len(play.lives) > _LIVES_MAX:
+    recording, changes = read_recording(lines, task.group), Changes.parse(task.wishes)
+    if len(recording.members) > _LIVES_MAX:
         raise ValueError(
-            f"{len(play.lives):,} processes took part and a replay takes {_LIVES_MAX:,} at most: "
-            "choose a shorter time"
+            f"{len(recording.members):,} processes took part and a replay takes {_LIVES_MAX:,} "
+            "at most: choose a shorter time"
         )
     # The same seeds for all settings: what differs between them is not what chance does.
     seed = crc32(f"{task.group}/{task.seed}".encode())
-    outcome = replay(play, changes, seed=seed, steps_max=task.steps_max)
-    return span | _row(outcome) | _background(play, changes)
+    cost = replay(recording, changes, seed=seed, steps_max=task.steps_max)
+    return span | _row(cost) | _background(recording, changes)
 
 
 def _told(lines: Sequence[Line], group: str) -> dict[str, Any]:
     """What the journal itself tells, which needs no replay."""
-    row = _row(outcome_of(lines, group))
+    row = _row(cost_of(lines, group))
     try:
-        return row | _background(play_of(lines, group), Changes())
+        return row | _background(read_recording(lines, group), Changes())
     except ValueError:
         return row  # nobody was ever there
 
 
-def _row(outcome: Outcome) -> dict[str, Any]:
+def _row(cost: Cost) -> dict[str, Any]:
     return {
-        "by_cause": dict(outcome.rebalances),
-        "stopped_s": outcome.stopped_s,
-        "moved": outcome.moved,
-        "takeover_s": outcome.takeover_s,
-        "slowest_takeover_s": outcome.slowest_takeover_s,
-        "overlap_s": outcome.overlap_s,
-        "steps": outcome.steps,
+        "by_cause": dict(cost.rebalances),
+        "stopped_s": cost.stopped_s,
+        "moved": cost.moved,
+        "takeover_s": cost.takeover_s,
+        "slowest_takeover_s": cost.slowest_takeover_s,
+        "overlap_s": cost.overlap_s,
+        "steps": cost.steps,
     }
 
 
-def _background(play: Play, changes: Changes) -> dict[str, Any]:
-    sessions_ms = (changes.session_timeout_ms or life.session_ms for life in play.lives)
-    return {"assumed": list(play.assumed), "session_timeout_ms": max(sessions_ms)}
+def _background(recording: Recording, changes: Changes) -> dict[str, Any]:
+    sessions_ms = (changes.session_timeout_ms or member.session_ms for member in recording.members)
+    return {"assumed": list(recording.assumptions), "session_timeout_ms": max(sessions_ms)}
