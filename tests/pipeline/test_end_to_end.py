@@ -19,8 +19,8 @@ from coterie_pipeline.report import write_report
 from coterie_pipeline.warehouse import Warehouse
 from tests.live.conftest import SETTINGS
 from tests.live.daemon import Daemon
-from tests.live.judge import Run
-from tests.live.team import Team
+from tests.live.ownership import TaskRun
+from tests.live.portable_group import PortableGroup
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ class Evidence:
     """What the workers saw, and what the tables say."""
 
     #: By the workers' names, in the order of their beginnings, with times since 1970.
-    runs: Mapping[str, list[Run]]
+    runs: Mapping[str, list[TaskRun]]
     since_1970_s: float
     committed: Mapping[int, int]
     tables: Mapping[str, list[dict[str, Any]]]
@@ -49,29 +49,38 @@ class Evidence:
         return (at_s + self.since_1970_s) * 1000
 
 
-def _live(folder: Path, daemon: Daemon) -> tuple[dict[str, list[Run]], dict[int, int]]:
+def _live(folder: Path, daemon: Daemon) -> tuple[dict[str, list[TaskRun]], dict[int, int]]:
     """One after the other: alone, three, one dies, the daemon dies, two leave."""
-    with Team(daemon.address, GROUP, folder, PARTITIONS) as team:
-        first = team.work("first")
-        team.settle(first)
-        second, victim = team.work("second"), team.work("victim", session_ms=_SESSION_MS)
-        team.settle(first, second, victim)
+    with PortableGroup(daemon.address, GROUP, folder, PARTITIONS) as portable_group:
+        first = portable_group.work("first")
+        portable_group.settle(first)
+        second, victim = (
+            portable_group.work("second"),
+            portable_group.work("victim", session_ms=_SESSION_MS),
+        )
+        portable_group.settle(first, second, victim)
         victim.die()
-        generation = team.calm(first, second).generation
+        generation = portable_group.calm(first, second).generation
         # What was not written yet would be lost with the daemon.
         completed = f'"kind":"rebalance_completed","generation":{generation},'
-        team.wait_for(lambda: completed in _written(daemon), "the last rebalance is written down")
+        portable_group.wait_for(
+            lambda: completed in _written(daemon), "the last rebalance is written down"
+        )
         daemon.restart(signal.SIGKILL)
         back_s = time.monotonic()
         everything = set(range(PARTITIONS))
-        team.wait_for(lambda: team.acked_since(back_s) == everything, "commits after the crash")
+        portable_group.wait_for(
+            lambda: portable_group.acked_since(back_s) == everything, "commits after the crash"
+        )
         second.stop()
         second.wait()
         # What it would have had no time to work on would be an interval without a task.
-        team.settle(first)
+        portable_group.settle(first)
         first.stop()
         first.wait()
-        return {worker.name: worker.runs for worker in (first, second, victim)}, team.committed()
+        return {
+            worker.name: worker.runs for worker in (first, second, victim)
+        }, portable_group.committed()
 
 
 def _written(daemon: Daemon) -> str:

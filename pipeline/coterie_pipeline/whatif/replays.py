@@ -12,7 +12,15 @@ from zlib import crc32
 
 from coterie_pipeline.whatif.table import AS_RECORDED, RUNS, WHAT_IF
 from coterie_protocol.journal import GroupRecovered, JournalError, Line, read_line
-from coterie_testing.replay import Changes, Outcome, Play, TooLongError, outcome_of, play_of, replay
+from coterie_testing.replay import (
+    Changes,
+    Cost,
+    Recording,
+    TooLongError,
+    cost_of,
+    read_recording,
+    replay,
+)
 
 __all__ = ["Task", "in_order", "replay_task", "summarize"]
 
@@ -90,7 +98,7 @@ def _forwards(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 #: With more processes, a replay takes too long.
-_LIVES_MAX: Final = 1_000
+_PROCESSES_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +117,7 @@ class Task:
 
 
 def replay_task(task: Task) -> dict[str, Any]:
-    """Replay a history; return a row of `RUNS`, which says why if there is no outcome."""
+    """Replay a history; return a row of `RUNS`, which says why if it could not be done."""
     row: dict[str, Any] = dict.fromkeys(RUNS.names) | {
         "group": task.group,
         "place": task.place,
@@ -119,14 +127,14 @@ def replay_task(task: Task) -> dict[str, Any]:
         "left_out": task.left_out,
     }
     try:
-        return row | _outcome(task)
+        return row | _cost(task)
     except (TooLongError, ValueError) as error:
         return row | {"why": str(error)}
     except Exception as error:  # noqa: BLE001  # one group must not make the others fail
         return row | {"why": f"the replay failed: {type(error).__name__}: {error}"}
 
 
-def _outcome(task: Task) -> dict[str, Any]:
+def _cost(task: Task) -> dict[str, Any]:
     lines = in_order(task.lines, task.node_lines)
     about = [line for line in lines if line.event.group]
     if not about:
@@ -134,42 +142,43 @@ def _outcome(task: Task) -> dict[str, Any]:
     span = {"from_ms": about[0].ts, "to_ms": about[-1].ts, "lines": len(about)}
     if task.place == AS_RECORDED:
         return span | _recorded(lines, task.group)
-    play, changes = play_of(lines, task.group), Changes.parse(task.overrides)
-    if len(play.lives) > _LIVES_MAX:
+    recording, changes = read_recording(lines, task.group), Changes.parse(task.overrides)
+    processes = len(recording.members)
+    if processes > _PROCESSES_MAX:
         raise ValueError(
-            f"{len(play.lives):,} processes took part and a replay takes {_LIVES_MAX:,} at most: "
+            f"{processes:,} processes took part and a replay takes {_PROCESSES_MAX:,} at most: "
             "choose a shorter time"
         )
     # The same seeds for all settings, so that differences between settings are not chance.
     seed = crc32(f"{task.group}/{task.seed}".encode())
-    outcome = replay(play, changes, seed=seed, steps_max=task.steps_max)
-    return span | _row(outcome) | _background(play, changes)
+    cost = replay(recording, changes, seed=seed, steps_max=task.steps_max)
+    return span | _row(cost) | _background(recording, changes)
 
 
 def _recorded(lines: Sequence[Line], group: str) -> dict[str, Any]:
-    """The outcome that the journal itself records."""
-    row = _row(outcome_of(lines, group))
+    """What it did cost, which the journal itself records."""
+    row = _row(cost_of(lines, group))
     try:
-        return row | _background(play_of(lines, group), Changes())
+        return row | _background(read_recording(lines, group), Changes())
     except ValueError:
         return row  # the group never had members
 
 
-def _row(outcome: Outcome) -> dict[str, Any]:
+def _row(cost: Cost) -> dict[str, Any]:
     return {
-        "by_cause": dict(outcome.rebalances),
-        "stopped_s": outcome.stopped_s,
-        "moved": outcome.moved,
-        "takeover_s": outcome.takeover_s,
-        "slowest_takeover_s": outcome.slowest_takeover_s,
-        "overlap_s": outcome.overlap_s,
-        "steps": outcome.steps,
+        "by_cause": dict(cost.rebalances),
+        "stopped_s": cost.stopped_s,
+        "moved": cost.moved,
+        "takeover_s": cost.takeover_s,
+        "slowest_takeover_s": cost.slowest_takeover_s,
+        "overlap_s": cost.overlap_s,
+        "steps": cost.steps,
     }
 
 
-def _background(play: Play, changes: Changes) -> dict[str, Any]:
-    sessions_ms = (changes.session_timeout_ms or life.session_ms for life in play.lives)
-    return {"assumed": list(play.assumed), "session_timeout_ms": max(sessions_ms)}
+def _background(recording: Recording, changes: Changes) -> dict[str, Any]:
+    sessions_ms = (changes.session_timeout_ms or member.session_ms for member in recording.members)
+    return {"assumed": list(recording.assumptions), "session_timeout_ms": max(sessions_ms)}
 
 
 # -- the replays of one setting --------------------------------------------------------------------

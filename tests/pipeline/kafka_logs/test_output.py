@@ -9,7 +9,7 @@ import pytest
 
 from coterie_pipeline.kafka_logs import KafkaLogsError, import_logs, importing
 from coterie_protocol.journal_text import Audit, read_lines
-from coterie_testing.replay import play_of
+from coterie_testing.replay import read_recording
 from tests.pipeline.kafka_logs.broker_logs import (
     OldLog,
     Segment,
@@ -120,7 +120,7 @@ def test_imported_group_can_be_replayed(tmp_path: Path) -> None:
     log = OldLog()
     first_generation(log, A, B)
     run(tmp_path, log, stored=stored)
-    play = play_of(journal(tmp_path / "out"), "g")
-    assert [life.session_ms for life in play.lives] == [10_000, 10_000]
-    assert [set(life.topics) for life in play.lives] == [{"t"}, {"t"}]
-    assert play.topics == {"t": 3}
+    recording = read_recording(journal(tmp_path / "out"), "g")
+    assert [member.session_ms for member in recording.members] == [10_000, 10_000]
+    assert [set(member.topics) for member in recording.members] == [{"t"}, {"t"}]
+    assert recording.topics == {"t": 3}

@@ -50,13 +50,13 @@ def test_nothing_to_try_is_a_plan() -> None:
             [],
             ["assignor=range,fair"],
             {},
-            f"assignor: there is no assignor 'fair'; choose from {', '.join(ASSIGNORS)}",
+            f"assignor must be one of {', '.join(ASSIGNORS)}, got 'fair'",
         ),
         (
             [],
             ["session.timeout.ms=1000,soon"],
             {},
-            "session.timeout.ms: 'soon' is no number of milliseconds",
+            "session.timeout.ms must be a positive number of milliseconds, got 'soon'",
         ),
         (
             [],

@@ -1,4 +1,4 @@
-"""The members of one group, started by a test."""
+"""A group on a daemon of the tests: its members, and how the daemon shows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.live.daemon import Daemon
 from tests.live.member import Client, MemberProcess
 from tests.live.programs.lines import Options
 
-__all__ = ["ALL", "TOPIC", "Crew"]
+__all__ = ["ALL", "TOPIC", "LiveGroup"]
 
 TOPIC: Final = "work"
 #: The partitions of the topic.
@@ -22,8 +22,8 @@ _POLL_S: Final = 0.1
 _CALM_S: Final = 1.0
 
 
-class Crew:
-    """Starts members of a group, and as a context manager sees that none outlives it."""
+class LiveGroup:
+    """Starts members of a group; as a context manager, it kills them at the end."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Crew:
         return member
 
     def settle(self, *members: MemberProcess, timeout_s: float = _SETTLE_S) -> dict[str, Any]:
-        """Wait until these are the group and share all partitions; return the group."""
+        """Wait until these members are the group and share all partitions; return the group."""
         deadline = time.monotonic() + timeout_s
         while not self._is_settled(*members):
             ended = [member for member in members if not member.is_running]
@@ -65,7 +65,7 @@ class Crew:
         return self.look()
 
     def calm(self, *members: MemberProcess) -> dict[str, Any]:
-        """As `settle`, and then wait until nobody stirs any more.
+        """As `settle`, and then wait until no more rebalances follow.
 
         kafka-python's leader may join again a moment after it has led, when it has looked at the
         topics once more.

@@ -1,4 +1,4 @@
-"""Playing scenarios with a Kafka broker and with a Coterie daemon, side by side."""
+"""Runs scenarios against a Kafka broker and a Coterie daemon, side by side."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from tests.interop.differential.coterie_daemon import CoterieDaemon
-from tests.interop.differential.scenario import Scenario, Stage
+from tests.interop.differential.differences import Difference
+from tests.interop.differential.scenario import SCENARIOS, Scenario, Setup
 from tests.interop.differential.script import Address, Script
 from tests.interop.differential.transcript import Transcript
 from tests.interop.kafka_broker import KafkaBroker
 
-__all__ = ["SHARED_TOPIC", "Outcome", "Pair"]
+__all__ = ["SHARED_TOPIC", "BrokerPair", "ScenarioRunner", "Transcripts"]
 
 SHARED_TOPIC: Final = "shared"
 _SHARED_PARTITIONS: Final = 3
@@ -43,25 +44,25 @@ _NARROW: Final[_Settings] = {
     "group.min.session.timeout.ms": 100,
     "num.partitions": 2,
 }
-_SETTINGS: Final[Mapping[Stage, _Settings]] = {
-    Stage.USUAL: _USUAL,
-    Stage.NARROW: _NARROW,
-    Stage.RESTART: _USUAL,
-    Stage.SWEPT: {**_USUAL, "offsets.retention.check.interval.ms": 300},
+_SETTINGS: Final[Mapping[Setup, _Settings]] = {
+    Setup.USUAL: _USUAL,
+    Setup.NARROW: _NARROW,
+    Setup.RESTART: _USUAL,
+    Setup.SWEPT: {**_USUAL, "offsets.retention.check.interval.ms": 300},
 }
 #: What is set anew when brokers are restarted.
 _AFTER_RESTART: Final[_Settings] = {**_USUAL, "group.max.size": 2}
 
 
 @dataclass(slots=True)
-class Outcome:
+class Transcripts:
     """The two transcripts of a scenario."""
 
     kafka: Transcript
     coterie: Transcript
 
 
-class Pair:
+class BrokerPair:
     """A Kafka broker and a Coterie daemon with equal settings."""
 
     def __init__(self, folder: Path) -> None:
@@ -73,14 +74,14 @@ class Pair:
 
     @property
     def addresses(self) -> tuple[Address, Address]:
-        """Where Kafka and Coterie are, in this order."""
+        """The addresses of Kafka and Coterie, in this order."""
         return (_HOST, self._kafka.port), (_HOST, self._coterie.port)
 
-    def open(self, stage: Stage) -> None:
-        """Start both with the settings of a stage, with what they stored under earlier ones."""
+    def open(self, setup: Setup) -> None:
+        """Start both with the settings of a setup, with what they stored under earlier ones."""
         self.close()
-        self._set_kafka(_SETTINGS[stage])
-        self._coterie.settings = dict(_SETTINGS[stage])
+        self._set_kafka(_SETTINGS[setup])
+        self._coterie.settings = dict(_SETTINGS[setup])
         asyncio.run(self._start())
 
     def _set_kafka(self, settings: _Settings) -> None:
@@ -105,17 +106,17 @@ class Pair:
         finally:
             self._coterie.stop()
 
-    def play(self, scenarios: Sequence[Scenario]) -> dict[str, Outcome]:
-        """Play scenarios with both, all at the same time."""
+    def play(self, scenarios: Sequence[Scenario]) -> dict[str, Transcripts]:
+        """Run scenarios against both, all at the same time."""
         return asyncio.run(self._play(scenarios))
 
-    async def _play(self, scenarios: Sequence[Scenario]) -> dict[str, Outcome]:
+    async def _play(self, scenarios: Sequence[Scenario]) -> dict[str, Transcripts]:
         kafka, coterie = self.addresses
         theirs, ours = await asyncio.gather(
-            _Troupe(kafka, self._restart_kafka).play(scenarios),
-            _Troupe(coterie, self._restart_coterie).play(scenarios),
+            _Batch(kafka, self._restart_kafka).play(scenarios),
+            _Batch(coterie, self._restart_coterie).play(scenarios),
         )
-        return {each.name: Outcome(theirs[each.name], ours[each.name]) for each in scenarios}
+        return {each.name: Transcripts(theirs[each.name], ours[each.name]) for each in scenarios}
 
     def _restart_kafka(self) -> None:
         self._kafka.stop()
@@ -129,8 +130,8 @@ class Pair:
 
 
 @dataclass
-class _Troupe:
-    """All the scenarios that are played with one broker."""
+class _Batch:
+    """The scenarios that are run against one broker."""
 
     address: Address
     restart: Callable[[], None]
@@ -140,7 +141,7 @@ class _Troupe:
 
     async def play(self, scenarios: Sequence[Scenario]) -> dict[str, Transcript]:
         at_once = asyncio.Semaphore(_AT_ONCE)
-        restarting = [each for each in scenarios if each.stage is Stage.RESTART]
+        restarting = [each for each in scenarios if each.setup is Setup.RESTART]
         assert len(restarting) <= _AT_ONCE
         self._playing = len(restarting)
 
@@ -161,7 +162,7 @@ class _Troupe:
             script.transcript.failure = traceback.format_exc(limit=-4)
         finally:
             await script.close()
-            if scenario.stage is Stage.RESTART:
+            if scenario.setup is Setup.RESTART:
                 self._playing -= 1
                 await self._restart_if_all_wait()
         return script.transcript
@@ -178,7 +179,7 @@ class _Troupe:
 
 
 async def _started(start: Callable[[], None], address: Address) -> None:
-    """Start a broker and wait until it coordinates groups and has the shared topic."""
+    """Start a broker, and wait until it coordinates groups and has the shared topic."""
     await asyncio.to_thread(start)
     script = Script("probe", address, shared_topic=SHARED_TOPIC)
     try:
@@ -215,3 +216,44 @@ async def _create_shared_topic(script: Script) -> None:
     )
     await script.learn(m.CreateTopicsRequest(topics=(topic,)), 5)
     await script.until_partitions(SHARED_TOPIC, _SHARED_PARTITIONS)
+
+
+class ScenarioRunner:
+    """Runs each setup once, with all of its scenarios at the same time."""
+
+    def __init__(self, pair: BrokerPair, scenarios: Sequence[Scenario]) -> None:
+        """Run `scenarios` with a pair that is not open yet."""
+        self._pair = pair
+        self._scenarios = scenarios
+        self._played: set[Setup] = set()
+        self._outcomes: dict[str, Transcripts] = {}
+        self._declared: set[Difference] = set()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all scenarios have run, or could not."""
+        return len(self._scenarios) == len(SCENARIOS) and self._played == set(Setup)
+
+    @property
+    def declared(self) -> set[Difference]:
+        """The deliberate differences that were met so far."""
+        return self._declared
+
+    def outcome(self, scenario: Scenario) -> Transcripts | None:
+        """The transcripts of a scenario; None if this Kafka lacks what it needs."""
+        if scenario.setup not in self._played:
+            self._play(scenario.setup)
+        return self._outcomes.get(scenario.name)
+
+    def _play(self, setup: Setup) -> None:
+        self._played.add(setup)
+        self._pair.open(setup)
+        scenarios = [
+            each
+            for each in self._scenarios
+            if each.setup is setup and (each.needs is None or self._pair.kafka_speaks(*each.needs))
+        ]
+        transcripts = self._pair.play(scenarios)
+        self._outcomes |= transcripts
+        for outcome in transcripts.values():
+            self._declared.update(outcome.coterie.declared())

@@ -1,4 +1,4 @@
-"""A group that behaves well while others do not, and notices if it is disturbed."""
+"""A well-behaved group that notices if others disturb it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from tests.live.wire import Wire, run
 
-__all__ = ["Account", "Witness"]
+__all__ = ["Account", "SteadyGroup"]
 
 _MEMBERS: Final = 3
 _SESSION_MS: Final = 10_000
@@ -35,7 +35,7 @@ class Account:
     complaints: tuple[str, ...]
 
 
-class Witness:
+class SteadyGroup:
     """Three members with a heartbeat a second each, in a thread of their own.
 
     As a context manager it has formed its group when the block begins.

@@ -1,4 +1,4 @@
-"""Many members below any client library, who remember all that they were promised.
+"""Groups of raw members that commit all the time, and record what was acknowledged.
 
 Every member commits to a partition of its own, higher offsets each time, so that what may be
 stored is known exactly: at least what was acknowledged last, at most what was sent last.
@@ -17,7 +17,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from tests.live.wire import Wire
 
-__all__ = ["TOPIC", "Crowd", "GroupRecord", "RawMember", "offset_fetch"]
+__all__ = ["TOPIC", "CommittingGroups", "GroupRecord", "RawMember", "offset_fetch"]
 
 TOPIC: Final = "crowd"
 _SESSION_MS: Final = 60_000
@@ -38,14 +38,14 @@ _RETRY: Final = (
 
 @dataclass(slots=True)
 class GroupRecord:
-    """What a group has promised to its members."""
+    """What was promised to the members of a group."""
 
     name: str
     port: int
     #: By partition: the last offset that was sent, and the last that was acknowledged.
     sent: dict[int, int] = field(default_factory=dict)
     acknowledged: dict[int, int] = field(default_factory=dict)
-    #: Who leads each generation that a member was told of.
+    #: The leader of each generation that a member was told of.
     leaders: dict[int, str] = field(default_factory=dict)
     joins: int = 0
     #: Members that had been in a generation and were not known any more.
@@ -54,11 +54,11 @@ class GroupRecord:
 
     @property
     def generation(self) -> int:
-        """The highest that a member was told of."""
+        """The highest generation that a member was told of."""
         return max(self.leaders, default=0)
 
     def note_generation(self, generation: int, leader: str, known_before: int) -> None:
-        """Note a generation, and that it goes back or is told twice if so."""
+        """Note a generation, and whether it went back or exists twice."""
         if generation < known_before:
             self.broken.append(f"generation {generation} after {known_before}")
         if self.leaders.setdefault(generation, leader) != leader:
@@ -81,7 +81,7 @@ class RawMember:
         self._is_leaving = False
 
     async def run(self) -> None:
-        """Take part for ever."""
+        """Take part until cancelled."""
         while True:
             wire = await self._connect()
             with contextlib.closing(wire), contextlib.suppress(ConnectionError):
@@ -91,7 +91,7 @@ class RawMember:
     async def leave(self) -> None:
         """Leave, on another connection: on its own it may be waiting for an answer.
 
-        Somebody who does not know its id yet could not, and the group would wait for it.
+        A member that does not know its id yet could not leave, and the group would wait for it.
         """
         self._is_leaving = True
         while True:
@@ -179,7 +179,7 @@ class RawMember:
             await asyncio.sleep(_RECONNECT_S)
 
     async def _heed(self, error: int) -> None:
-        """Do what a client does that is told of an error."""
+        """React to an error as a client does."""
         if error == _E.NONE:
             return
         if error in _REJOIN:
@@ -205,11 +205,11 @@ class RawMember:
         )
 
 
-class Crowd:
-    """The members of several groups, and who comes and goes in some of them."""
+class CommittingGroups:
+    """The members of several groups, some of which come and go."""
 
     def __init__(self, port: int, *, steady: int, restless: int, size: int) -> None:
-        """Plan so many groups of a size; nobody has joined yet."""
+        """Make the groups; no member has joined yet."""
         self.steady = [GroupRecord(f"steady-{number}", port) for number in range(steady)]
         self.restless = [GroupRecord(f"restless-{number}", port) for number in range(restless)]
         self.members: dict[RawMember, asyncio.Task[None]] = {}
@@ -225,7 +225,7 @@ class Crowd:
         return [member for member in self.members if member.group is group]
 
     def come(self) -> None:
-        """Let everybody join."""
+        """Let all members join."""
         for group in self.groups:
             for partition in range(self._size):
                 self._add(group, partition)
@@ -235,7 +235,7 @@ class Crowd:
         self.members[member] = asyncio.get_running_loop().create_task(member.run())
 
     async def until_all_beat(self, groups: list[GroupRecord], times: int = 1) -> None:
-        """Wait until everybody who stays in these groups has had heartbeats answered anew."""
+        """Wait until all members that stay in these groups have had heartbeats answered again."""
         before = {member: member.beats for member in self.members}
         while any(
             member.beats < before.get(member, 0) + times
@@ -255,7 +255,7 @@ class Crowd:
             self._add(member.group, member.partition)
 
     def check(self) -> None:
-        """Raise if a member came to an end that it should not have come to."""
+        """Raise the error of a member that failed."""
         for task in self.members.values():
             if task.done():
                 task.result()

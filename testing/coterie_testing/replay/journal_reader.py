@@ -1,14 +1,14 @@
-"""From a journal to what can be played again: who came and went, and who was silent when.
+"""Reads a recording out of a journal: when members came, went, and were silent or busy.
 
-A journal says what the coordinator saw, and not why.  This is read into it:
+A journal says what the coordinator saw, and not why. These are the conclusions:
 
-- A member that was dropped because it was silent, and whose process joins again soon after, was
-  silent all the time between: it was paused, or busy, or cut off.  If it does not come back, it
-  was dead from when it was last heard of.
-- A member that did not join in time though it lived, or left because its work took too long, was
-  busy until it came back.
-- A member that nobody saw joining was there when the journal begins.
-- A coordinator that did not say that it stops was away for a few seconds at most.
+- A member that was dropped as silent, and whose process joins again soon after, was silent all the
+  time between: paused, busy, or cut off. If it does not come back, it was dead from when it was
+  last heard of.
+- A member that did not join in time although it was alive, or left because its work took too long,
+  was busy until it came back.
+- A member whose joining is not in the journal was there when the journal begins.
+- A coordinator that did not say that it stops was down for a few seconds at most.
 """
 
 from __future__ import annotations
@@ -35,35 +35,41 @@ from coterie_protocol.journal import (
     TopicChanged,
 )
 from coterie_server.config.settings import SETTINGS, Settings
-from coterie_testing.replay.completing import SESSION_MS, complete
-from coterie_testing.replay.play import Life, Play, Silence, Stall, Subscription
+from coterie_testing.replay.assumptions import SESSION_MS, fill_in
+from coterie_testing.replay.recording import (
+    RecordedMember,
+    Recording,
+    Silence,
+    Stall,
+    SubscriptionChange,
+)
 
-__all__ = ["play_of"]
+__all__ = ["read_recording"]
 
-#: A process that comes back so soon after it was dropped is taken for the same one.
+#: A process that comes back within this time after it was dropped is taken for the same one.
 _SAME_PROCESS_MS: Final = 600_000
 
-#: How long a coordinator that crashed is away at most, as far as is known.
+#: How long a coordinator that crashed is taken to be down at most.
 _CRASH_MS: Final = 5_000
 
-#: A first phase that is so short was not waited for.
+#: A first rebalance that is shorter than this had no delay.
 _AT_ONCE_MS: Final = 100
-#: How long Kafka waits for more members of an empty group, where nothing else is said.
+#: The initial delay by default.
 _DELAY_MS: Final = Settings().group_initial_rebalance_delay_ms
 
 _SILENT: Final = frozenset({"session_expired", "join_expired"})
 _SLOW: Final = frozenset({"rebalance_expired", "sync_expired"})
-#: Read into `member_gone`: it left as its work took too long; and into `group_recovered`: it had
-#: joined and was in no generation yet.
+#: Ways to go that the journal only implies: a member left because its work took too long, and a
+#: crash of the coordinator forgot a member that was in no generation yet.
 _STALLED: Final = "stalled"
 _FORGOTTEN: Final = "forgotten"
 
-#: What Kafka's consumer gives as its reason when its work takes longer than it may.
+#: The reason that Kafka's consumer gives for leaving when its work takes too long.
 _POLL_TIMEOUT: Final = "poll timeout"
-#: What Coterie's client gives as its reason when it has never been a member before.
+#: The reason that Coterie's client gives when it joins for the first time.
 _FIRST_JOIN: Final = "first join"
 
-#: Coordinators make member ids of the client's id and something random.
+#: Coordinators make member ids of the client id and something random.
 _RANDOM_ID: Final = re.compile(r"-([0-9a-f]{8}(-[0-9a-f]{4}){3}-)?[0-9a-f]{12}$")
 
 _GROUP_SETTINGS: Final = {
@@ -71,48 +77,48 @@ _GROUP_SETTINGS: Final = {
 }
 
 
-def play_of(lines: Iterable[Line], group: str) -> Play:
-    """Read a group's history out of the lines of a journal, which come in their order.
+def read_recording(lines: Iterable[Line], group: str) -> Recording:
+    """Read a group's recording out of the lines of a journal, which come in order.
 
-    What the journal does not tell is assumed, and the play says so; `ValueError` if there is
-    nothing to be played.
+    What the journal does not tell is assumed, and listed in the recording. Raises `ValueError` if
+    no member was ever there.
     """
-    reading = _Reading(group)
+    reader = _Reader(group)
     for line in lines:
-        reading.read(line)
-    return reading.finish()
+        reader.read(line)
+    return reader.finish()
 
 
-class _Reading:
+class _Reader:
     """Reads line by line; there is a method for each kind of event that matters."""
 
     def __init__(self, group: str) -> None:
         self._group = group
         self._first_ms: int | None = None
         self._last_ms = 0
-        #: The node that has the group.
+        #: The node that owns the group.
         self._node = ""
-        self._lives: list[Life] = []
-        self._by_member: dict[str, Life] = {}
-        #: Who was dropped and may come back: when, since when, and how.
-        self._dropped: dict[Life, tuple[int, int, str]] = {}
-        #: The topics that each of them wants, as far as was told.
-        self._wanted: dict[Life, frozenset[str]] = {}
+        self._members: list[RecordedMember] = []
+        self._by_id: dict[str, RecordedMember] = {}
+        #: Members that were dropped and may come back: when, last heard of when, and how.
+        self._dropped: dict[RecordedMember, tuple[int, int, str]] = {}
+        #: The topics that each member subscribes to, as far as they are known.
+        self._wanted: dict[RecordedMember, frozenset[str]] = {}
         self._topics: dict[str, int] = {}
         self._changes: list[tuple[int, str, int]] = []
-        self._absences: list[Silence] = []
+        self._outages: list[Silence] = []
         self._stopped_ms: dict[str, int] = {}
         self._settings: dict[str, Any] = {}
         self._rebalance = RebalanceStarted(
             generation=0, from_state="", cause="", detail="", awaited=(), deadline=None
         )
         self._rebalance_ms = 0
-        #: How long first phases of an empty group took: the coordinator waits for more members.
-        self._first_phases_ms: list[int] = []
+        #: How long rebalances of an empty group waited for more members.
+        self._initial_delays_ms: list[int] = []
         self._protocols: Counter[str] = Counter()
 
     def read(self, line: Line) -> None:
-        """Take note of an event."""
+        """Take in a line."""
         ts_ms, event = line.ts, line.event
         if event.group not in ("", self._group):
             return
@@ -137,7 +143,7 @@ class _Reading:
             case PhaseJoined():
                 self._phase_joined(event)
             case RebalanceCompleted():
-                self._given(event.assigned)
+                self._assigned(event.assigned)
             case GroupRecovered():
                 self._recovered(ts_ms, event)
 
@@ -160,22 +166,22 @@ class _Reading:
 
     def _recovered(self, ts_ms: int, event: GroupRecovered) -> None:
         if self._node:
-            # A node that did not say that it stops was there at its last line at least.
+            # A node that did not say that it stops was up at its last line at least.
             crashed_ms = max(self._last_ms, ts_ms - _CRASH_MS)
             stopped_ms = max(self._stopped_ms.get(self._node, 0), self._last_ms)
             since_ms = stopped_ms if stopped_ms > self._last_ms else crashed_ms
             if since_ms < ts_ms:
-                self._absences.append(Silence(since_ms, ts_ms))
-        for member in [name for name in self._by_member if name not in event.members]:
-            self._dropped[self._by_member.pop(member)] = (ts_ms, ts_ms, _FORGOTTEN)
-        for member in event.members:
-            self._known(member)
-        self._given(event.assigned)
+                self._outages.append(Silence(since_ms, ts_ms))
+        for member_id in [name for name in self._by_id if name not in event.members]:
+            self._dropped[self._by_id.pop(member_id)] = (ts_ms, ts_ms, _FORGOTTEN)
+        for member_id in event.members:
+            self._member(member_id)
+        self._assigned(event.assigned)
 
-    def _given(self, assigned: Mapping[str, Partitions] | None) -> None:
+    def _assigned(self, assigned: Mapping[str, Partitions] | None) -> None:
         changed = {topic for _, topic, _ in self._changes}
-        for member, partitions in (assigned or {}).items():
-            self._known(member)
+        for member_id, partitions in (assigned or {}).items():
+            self._member(member_id)
             for topic, numbers in partitions.items():
                 if topic not in changed and numbers:
                     known = self._topics.get(topic, 0)
@@ -183,12 +189,14 @@ class _Reading:
 
     # -- members -------------------------------------------------------------------------------
 
-    def _known(self, member: str, instance: str | None = None, host: str = "") -> Life:
-        """A member; if nobody saw it joining, it was there when the journal begins."""
-        life = self._by_member.get(member)
-        if life is None:
-            life = Life(
-                client_id=_RANDOM_ID.sub("", member),
+    def _member(
+        self, member_id: str, instance: str | None = None, host: str = ""
+    ) -> RecordedMember:
+        """A member by its id; one that is new here was there when the journal begins."""
+        member = self._by_id.get(member_id)
+        if member is None:
+            member = RecordedMember(
+                client_id=_RANDOM_ID.sub("", member_id),
                 host=host,
                 instance=instance,
                 topics=frozenset(),
@@ -197,42 +205,47 @@ class _Reading:
                 assignors=(),
                 began_ms=self._first_ms or 0,
             )
-            self._add(member, life)
-        return life
+            self._add(member_id, member)
+        return member
 
-    def _add(self, member: str, life: Life) -> None:
-        self._lives.append(life)
-        self._by_member[member] = life
+    def _add(self, member_id: str, member: RecordedMember) -> None:
+        self._members.append(member)
+        self._by_id[member_id] = member
 
     def _phase_joined(self, event: PhaseJoined) -> None:
         self._protocols[event.protocol] += 1
         if self._rebalance.from_state == "Empty":
-            self._first_phases_ms.append(event.took_ms)
+            self._initial_delays_ms.append(event.took_ms)
         for phase in event.members:
-            life = self._known(phase.member, phase.instance, phase.host)
-            life.instance, life.host = life.instance or phase.instance, life.host or phase.host
+            member = self._member(phase.member, phase.instance, phase.host)
+            member.instance, member.host = (
+                member.instance or phase.instance,
+                member.host or phase.host,
+            )
             waited_ms = phase.joined_after_ms
             if waited_ms is not None and phase.member in self._rebalance.awaited:
-                life.joins_ms.append(waited_ms)
+                member.joins_ms.append(waited_ms)
             if phase.topics is not None:
-                self._wants(life, phase, frozenset(phase.topics))
+                self._subscribed(member, phase, frozenset(phase.topics))
 
-    def _wants(self, life: Life, phase: MemberPhase, topics: frozenset[str]) -> None:
-        wanted = self._wanted.get(life, life.topics)
-        self._wanted[life] = topics
+    def _subscribed(
+        self, member: RecordedMember, phase: MemberPhase, topics: frozenset[str]
+    ) -> None:
+        wanted = self._wanted.get(member, member.topics)
+        self._wanted[member] = topics
         if not wanted:
-            life.topics = topics
+            member.topics = topics
         elif topics != wanted:
             when_ms = self._rebalance_ms + (phase.joined_after_ms or 0)
-            life.subscriptions.append(Subscription(when_ms, topics))
+            member.subscriptions.append(SubscriptionChange(when_ms, topics))
 
     def _joined(self, ts_ms: int, event: MemberJoined) -> None:
-        former = self._former(ts_ms, event)
+        former = self._returning(ts_ms, event)
         if former is not None:
-            self._by_member[event.member] = former
+            self._by_id[event.member] = former
             self._came_back(former, ts_ms)
             return
-        life = Life(
+        member = RecordedMember(
             client_id=event.client_id or _RANDOM_ID.sub("", event.member),
             host=event.host,
             instance=event.instance,
@@ -242,31 +255,31 @@ class _Reading:
             assignors=tuple(event.protocols or ()),
             began_ms=ts_ms,
         )
-        self._add(event.member, life)
+        self._add(event.member, member)
 
-    def _came_back(self, life: Life, ts_ms: int) -> None:
-        dropped_ms, since_ms, how = self._dropped.pop(life)
+    def _came_back(self, member: RecordedMember, ts_ms: int) -> None:
+        dropped_ms, since_ms, how = self._dropped.pop(member)
         if how in _SLOW or how == _STALLED:
-            life.stalls.append(Stall(since_ms, ts_ms, leaves=how == _STALLED))
+            member.stalls.append(Stall(since_ms, ts_ms, leaves=how == _STALLED))
         elif how in _SILENT:
-            life.silences.append(Silence(min(since_ms, dropped_ms), ts_ms))
+            member.silences.append(Silence(min(since_ms, dropped_ms), ts_ms))
 
-    def _former(self, ts_ms: int, event: MemberJoined) -> Life | None:
-        """The process that was dropped a while ago and is back now."""
+    def _returning(self, ts_ms: int, event: MemberJoined) -> RecordedMember | None:
+        """The member that was dropped a while ago and is back now."""
         if event.reason == _FIRST_JOIN:
             return None
-        for life, (dropped_ms, _, _) in self._dropped.items():
-            same = (life.client_id, life.host, life.instance)
+        for member, (dropped_ms, _, _) in self._dropped.items():
+            same = (member.client_id, member.host, member.instance)
             is_same = same == (event.client_id, event.host, event.instance)
             if is_same and ts_ms - dropped_ms <= _SAME_PROCESS_MS:
-                return life
+                return member
         return None
 
     def _replaced(self, ts_ms: int, event: MemberReplaced) -> None:
-        former = self._known(event.former_member, event.instance, event.former_host)
-        del self._by_member[event.former_member]
+        former = self._member(event.former_member, event.instance, event.former_host)
+        del self._by_id[event.former_member]
         former.ended_ms, former.left = ts_ms - event.silent_ms, False
-        heir = Life(
+        successor = RecordedMember(
             client_id=former.client_id,
             host=event.host,
             instance=event.instance,
@@ -276,56 +289,56 @@ class _Reading:
             assignors=former.assignors,
             began_ms=ts_ms,
         )
-        self._add(event.member, heir)
+        self._add(event.member, successor)
 
     def _gone(self, ts_ms: int, event: MemberGone) -> None:
-        life = self._known(event.member, event.instance, event.host)
-        del self._by_member[event.member]
-        life.session_ms = life.session_ms or event.session_timeout_ms or 0
+        member = self._member(event.member, event.instance, event.host)
+        del self._by_id[event.member]
+        member.session_ms = member.session_ms or event.session_timeout_ms or 0
         if event.how in _SILENT:
-            # While its join was parked, it counted as alive without being heard of.
-            session_ms = life.session_ms or SESSION_MS
+            # While its join was parked, it counted as alive without a sign of member.
+            session_ms = member.session_ms or SESSION_MS
             silent_ms = min(event.silent_ms or session_ms, session_ms)
-            self._dropped[life] = (ts_ms, ts_ms - silent_ms, event.how)
+            self._dropped[member] = (ts_ms, ts_ms - silent_ms, event.how)
         elif event.how in _SLOW:
-            self._dropped[life] = (ts_ms, ts_ms - life.rebalance_ms, event.how)
+            self._dropped[member] = (ts_ms, ts_ms - member.rebalance_ms, event.how)
         elif _POLL_TIMEOUT in (event.reason or ""):
-            self._dropped[life] = (ts_ms, ts_ms - life.rebalance_ms, _STALLED)
+            self._dropped[member] = (ts_ms, ts_ms - member.rebalance_ms, _STALLED)
         else:
-            life.ended_ms, life.left = ts_ms, True
+            member.ended_ms, member.left = ts_ms, True
 
     # -- the end -------------------------------------------------------------------------------
 
     def _initial_delay(self) -> dict[str, Any]:
-        """How long an empty group waits for more members, as far as its first phases show it."""
-        if not self._first_phases_ms:
+        """How long an empty group waits for more members, as far as its rebalances show it."""
+        if not self._initial_delays_ms:
             return {}
-        least_ms = min(self._first_phases_ms)
+        least_ms = min(self._initial_delays_ms)
         if least_ms < _AT_ONCE_MS:
             delay_ms = 0
         else:
-            # Each arrival prolongs it by once more the delay, which nearly everybody leaves alone.
+            # Each arrival prolongs it by the delay, and nearly all leave the default.
             is_usual = min(least_ms % _DELAY_MS, -least_ms % _DELAY_MS) < _AT_ONCE_MS
             delay_ms = _DELAY_MS if is_usual else least_ms
         return {"group_initial_rebalance_delay_ms": delay_ms}
 
-    def finish(self) -> Play:
-        """All of it."""
-        for life, (dropped_ms, since_ms, how) in self._dropped.items():
-            life.left = how == _STALLED
-            life.ended_ms = dropped_ms if life.left else max(since_ms, life.began_ms)
+    def finish(self) -> Recording:
+        """The recording of all lines."""
+        for member, (dropped_ms, since_ms, how) in self._dropped.items():
+            member.left = how == _STALLED
+            member.ended_ms = dropped_ms if member.left else max(since_ms, member.began_ms)
         began_ms = self._first_ms or 0
         for ts_ms, topic, partitions in self._changes:
             if ts_ms <= began_ms:
                 self._topics[topic] = partitions
-        play = Play(
+        recording = Recording(
             group=self._group,
             began_ms=began_ms,
             ended_ms=self._last_ms,
-            lives=self._lives,
+            members=self._members,
             topics={topic: count for topic, count in self._topics.items() if count},
             topic_changes=[each for each in self._changes if each[0] > began_ms],
-            absences=self._absences,
+            outages=self._outages,
             settings=self._initial_delay() | self._settings,
         )
-        return complete(play, self._protocols)
+        return fill_in(recording, self._protocols)

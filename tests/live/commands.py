@@ -1,4 +1,4 @@
-"""Somebody at a terminal, who looks after a coordinator, be it Coterie's or a Kafka broker."""
+"""Runs the `coterie` command against a coordinator, be it Coterie's or a Kafka broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from coterie_cli.main import app
 from tests.live.daemon import eventually
 
-__all__ = ["Desk"]
+__all__ = ["CommandRunner"]
 
 _MEMBER: Final = """
 import asyncio, sys
@@ -32,7 +32,7 @@ asyncio.run(main())
 """
 
 
-class Desk:
+class CommandRunner:
     """Runs commands in this process."""
 
     def __init__(self, address: str, http_port: int | None = None) -> None:
@@ -44,7 +44,7 @@ class Desk:
 
     @contextmanager
     def static_member(self) -> Iterator[None]:
-        """A member of the group `static`, called i1, which has `orders` and has committed."""
+        """Start a member of the group `static`, with the instance id i1, and have it commit."""
         command = [sys.executable, "-c", _MEMBER, self._address]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as member:
             eventually(lambda: len(self.json("offsets", "show", "static")) == 3, "commits")
@@ -52,19 +52,19 @@ class Desk:
             member.kill()
 
     def run(self, *words: str, code: int = 0) -> Result:
-        """Run a command, and see how it ends."""
+        """Run a command, and check its exit code."""
         result = self._runner.invoke(app, words, env=self._environ)
         assert result.exit_code == code, result.output
         return result
 
     def told(self, *words: str) -> str:
-        """What a command prints."""
+        """The output of a command."""
         return self.run(*words).stdout
 
     def json(self, *words: str) -> Any:
-        """What a command prints for programs."""
+        """The output of a command with `--json`."""
         return json.loads(self.told(*words, "--json"))
 
     def refused(self, *words: str, code: int = 1) -> str:
-        """What a command that can't do it says."""
+        """The error that a failing command prints."""
         return self.run(*words, code=code).stderr

@@ -1,4 +1,4 @@
-"""A group's history, as far as it came from outside: what can be played again."""
+"""A recording: what came from outside in a group's history, and so can be replayed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["Life", "Play", "Silence", "Stall", "Subscription"]
+__all__ = ["RecordedMember", "Recording", "Silence", "Stall", "SubscriptionChange"]
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A time in which a process was not heard of."""
+    """A time in which nothing was heard of a process."""
 
     from_ms: int
     until_ms: int
@@ -19,24 +19,24 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A time in which a process lived and was too busy to join."""
+    """A time in which a live process was too busy to join."""
 
     from_ms: int
     until_ms: int
-    #: Whether it leaves by itself when that takes longer than it may, as Kafka's consumer does.
+    #: Whether it leaves when that takes too long, as Kafka's consumer does.
     leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
-    """The topics that a process wants from some time on."""
+class SubscriptionChange:
+    """The topics that a process subscribes to from some time on."""
 
     from_ms: int
     topics: frozenset[str]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Life:
+class RecordedMember:
     """One process that was a member."""
 
     client_id: str
@@ -45,95 +45,95 @@ class Life:
     topics: frozenset[str]
     session_ms: int
     rebalance_ms: int
-    #: What it can follow, best first.
+    #: The assignors that it supports, best first.
     assignors: tuple[str, ...]
     began_ms: int
     #: When it ended; None if it was there to the end.
     ended_ms: int | None = None
-    #: Whether it said goodbye, or was just not there any more.
+    #: Whether it left in good order, or just disappeared.
     left: bool = False
     silences: list[Silence] = field(default_factory=list)
     stalls: list[Stall] = field(default_factory=list)
-    subscriptions: list[Subscription] = field(default_factory=list)
-    #: From when a rebalance began to its join, each time that it was waited for.
+    subscriptions: list[SubscriptionChange] = field(default_factory=list)
+    #: How long after the start of each rebalance that waited for it it joined.
     joins_ms: list[int] = field(default_factory=list)
 
     @property
     def join_ms(self) -> int:
-        """How long it usually takes to join: half the time or less."""
+        """How long it usually takes to join: the median."""
         return sorted(self.joins_ms)[len(self.joins_ms) // 2] if self.joins_ms else 0
 
 
 @dataclass(slots=True, kw_only=True)
-class Play:
-    """A group's history, as far as it came from outside."""
+class Recording:
+    """What came from outside in a group's history."""
 
     group: str
     began_ms: int
     ended_ms: int
-    lives: list[Life]
-    #: Each topic's partitions when the play begins, and what became of them.
+    members: list[RecordedMember]
+    #: Each topic's partitions at the beginning, and how they changed.
     topics: dict[str, int]
     topic_changes: list[tuple[int, str, int]]
-    #: When the coordinator was not there.
-    absences: list[Silence]
-    #: How the coordinator was set up, by the attributes of `Settings`, as far as that is known.
+    #: When the coordinator was down.
+    outages: list[Silence]
+    #: The coordinator's settings, as far as they are known, by the attributes of `Settings`.
     settings: Mapping[str, Any] = field(default_factory=dict)
-    #: How often members seem to have sent heartbeats; None if nothing shows it.
+    #: The interval at which members seem to have sent heartbeats; None if nothing shows it.
     heartbeat_ms: int | None = None
-    #: What had to be assumed because the journal does not tell; sentences.
-    assumed: tuple[str, ...] = ()
+    #: What had to be assumed because the journal does not tell it.
+    assumptions: tuple[str, ...] = ()
 
-    def condensed(self, quiet_ms: int) -> Play:
-        """Leave out what is left of a time in which nothing happens, after so long."""
+    def condensed(self, quiet_ms: int) -> Recording:
+        """Cut every time in which nothing happens down to `quiet_ms`."""
         clock = _clock(self._moments(), quiet_ms)
 
-        def shifted(span: Any) -> Any:  # noqa: ANN401  # a span comes back as what it was
+        def shifted(span: Any) -> Any:  # noqa: ANN401  # a span keeps its type
             return replace(span, from_ms=clock(span.from_ms), until_ms=clock(span.until_ms))
 
-        lives = [
+        members = [
             replace(
-                life,
-                began_ms=clock(life.began_ms),
-                ended_ms=None if life.ended_ms is None else clock(life.ended_ms),
-                silences=[shifted(each) for each in life.silences],
-                stalls=[shifted(each) for each in life.stalls],
+                member,
+                began_ms=clock(member.began_ms),
+                ended_ms=None if member.ended_ms is None else clock(member.ended_ms),
+                silences=[shifted(each) for each in member.silences],
+                stalls=[shifted(each) for each in member.stalls],
                 subscriptions=[
-                    replace(each, from_ms=clock(each.from_ms)) for each in life.subscriptions
+                    replace(each, from_ms=clock(each.from_ms)) for each in member.subscriptions
                 ],
             )
-            for life in self.lives
+            for member in self.members
         ]
         return replace(
             self,
             ended_ms=clock(self.ended_ms),
-            lives=lives,
+            members=members,
             topic_changes=[(clock(ms), topic, count) for ms, topic, count in self.topic_changes],
-            absences=[shifted(each) for each in self.absences],
+            outages=[shifted(each) for each in self.outages],
         )
 
     def _moments(self) -> Iterator[tuple[int, int]]:
-        """When something happens: from when until when."""
+        """The times in which something happens, each from when until when."""
         yield self.began_ms, self.began_ms
         yield self.ended_ms, self.ended_ms
-        for absence in self.absences:
-            yield absence.from_ms, absence.until_ms
+        for outage in self.outages:
+            yield outage.from_ms, outage.until_ms
         for ms, _, _ in self.topic_changes:
             yield ms, ms
-        for life in self.lives:
-            yield life.began_ms, life.began_ms
-            if life.ended_ms is not None:
-                yield life.ended_ms, life.ended_ms
-            for silence in life.silences:
+        for member in self.members:
+            yield member.began_ms, member.began_ms
+            if member.ended_ms is not None:
+                yield member.ended_ms, member.ended_ms
+            for silence in member.silences:
                 yield silence.from_ms, silence.until_ms
-            for stall in life.stalls:
+            for stall in member.stalls:
                 yield stall.from_ms, stall.until_ms
-            for subscription in life.subscriptions:
+            for subscription in member.subscriptions:
                 yield subscription.from_ms, subscription.from_ms
 
 
 def _clock(moments: Iterator[tuple[int, int]], quiet_ms: int) -> Callable[[int], int]:
-    """From a time in the history to one without long quiet times; both begin as one."""
+    """A function from times of the recording to times without long quiet stretches."""
     cuts: list[tuple[int, int]] = []
     busy_until_ms: int | None = None
     for from_ms, until_ms in sorted(moments):

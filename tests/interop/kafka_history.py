@@ -1,7 +1,7 @@
-"""Groups of stock clients on a real broker, whose logs are imported when their lives are over.
+"""Groups of stock clients on a real broker, whose logs are imported in the end.
 
-They live through the same chapters at the same time: members come, leave, are killed and come back
-under their names.
+They go through the same phases at the same time: members join, leave, are killed and come back with
+their instance ids.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tests.live.member import CONFLUENT, CONFLUENT_COOPERATIVE, Client, MemberPr
 from tests.live.programs.lines import Options
 
 __all__ = [
-    "CHAPTERS",
     "CLIENTS",
     "PARTITIONS",
+    "PHASES",
     "SESSION_MS",
     "TOPIC",
-    "Crew",
-    "Tale",
+    "BrokerGroup",
+    "KafkaHistory",
     "journal_files",
     "live_and_import",
 ]
@@ -48,23 +48,23 @@ _CALM_S: Final = 1.5
 
 
 @dataclass(slots=True)
-class Crew:
+class BrokerGroup:
     """The members of one group."""
 
     client: Client
     broker: KafkaBroker
     folder: Path
-    #: Who is there.
+    #: The running members.
     members: dict[str, MemberProcess] = field(default_factory=dict)
-    #: Who ever was.
-    everybody: dict[str, MemberProcess] = field(default_factory=dict)
-    #: After each chapter: when it was, in milliseconds, and who had what.
+    #: All members that ever ran.
+    all_members: dict[str, MemberProcess] = field(default_factory=dict)
+    #: After each phase: the time in milliseconds, and what each member owned.
     seen: dict[str, tuple[int, Mapping[str, set[int]]]] = field(default_factory=dict)
 
     def start(self, name: str, instance: str | None = None) -> None:
-        """Have one more member."""
+        """Start one more member."""
         options: dict[str, Any] = {} if instance is None else {"instance": instance}
-        self.members[name] = self.everybody[name] = MemberProcess(
+        self.members[name] = self.all_members[name] = MemberProcess(
             self.client,
             Options(
                 client=name,
@@ -79,8 +79,8 @@ class Crew:
             self.folder,
         )
 
-    def settle(self, chapter: str) -> None:
-        """Wait until all partitions are shared and nobody stirs; note who has what."""
+    def settle(self, phase: str) -> None:
+        """Wait until all partitions are shared and nothing moves; record who owns what."""
         deadline = time.monotonic() + _SETTLE_S
         before: dict[str, set[int]] = {}
         while True:
@@ -88,51 +88,51 @@ class Crew:
             shared = sorted(number for owned in now.values() for number in owned)
             if shared == sorted(PARTITIONS) and all(now.values()) and now == before:
                 break
-            assert time.monotonic() < deadline, f"{self.client}: {chapter}: {now}"
+            assert time.monotonic() < deadline, f"{self.client}: {phase}: {now}"
             before = now
             time.sleep(_CALM_S)
-        self.seen[chapter] = (int(time.time() * 1000), now)
+        self.seen[phase] = (int(time.time() * 1000), now)
 
     def end(self) -> None:
-        """Kill who is left."""
+        """Kill the remaining members."""
         for member in self.members.values():
             member.die()
 
 
-def _first(crew: Crew) -> None:
-    crew.start("anna")
+def _first(group: BrokerGroup) -> None:
+    group.start("anna")
 
 
-def _second(crew: Crew) -> None:
-    crew.start("bert")
+def _second(group: BrokerGroup) -> None:
+    group.start("bert")
 
 
-def _third(crew: Crew) -> None:
-    crew.start("carl", instance="carl")
+def _third(group: BrokerGroup) -> None:
+    group.start("carl", instance="carl")
 
 
-def _commit(crew: Crew) -> None:
-    carl = crew.members["carl"]
+def _commit(group: BrokerGroup) -> None:
+    carl = group.members["carl"]
     carl.commit(dict.fromkeys(carl.owned, 7))
 
 
-def _farewell(crew: Crew) -> None:
-    crew.members.pop("bert").close()
+def _farewell(group: BrokerGroup) -> None:
+    group.members.pop("bert").close()
 
 
-def _death(crew: Crew) -> None:
-    crew.members.pop("anna").die()
+def _death(group: BrokerGroup) -> None:
+    group.members.pop("anna").die()
 
 
-def _return(crew: Crew) -> None:
+def _return(group: BrokerGroup) -> None:
     # Some clients take longer to start than a session lasts: the new one pushes the old one out.
-    crew.start("carla", instance="carl")
-    carla = crew.members["carla"]
+    group.start("carla", instance="carl")
+    carla = group.members["carla"]
     carla.wait_for(lambda: carla.owned, "it has what carl had")
-    crew.members.pop("carl").die()
+    group.members.pop("carl").die()
 
 
-CHAPTERS: Final = {
+PHASES: Final = {
     "first": _first,
     "second": _second,
     "third": _third,
@@ -144,10 +144,10 @@ CHAPTERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tale:
+class KafkaHistory:
     """What the members saw, and what was imported."""
 
-    crews: Mapping[str, Crew]
+    groups: Mapping[str, BrokerGroup]
     imported: Imported
     out: Path
     lines: tuple[Line, ...]
@@ -155,7 +155,7 @@ class Tale:
     since_1970_s: float
 
     def ms(self, at_s: float) -> float:
-        """A moment of the members' clock as the journal has it."""
+        """A time of the members' clock, as the journal has it."""
         return (at_s + self.since_1970_s) * 1000
 
     def of(self, group: str, *kinds: type[Event]) -> list[Any]:
@@ -167,32 +167,32 @@ class Tale:
         ]
 
 
-def live_and_import(folder: Path) -> Tale:
-    """Let the groups live, and import what the broker leaves behind."""
+def live_and_import(folder: Path) -> KafkaHistory:
+    """Run the groups, and import the logs of the broker."""
     with KafkaBroker(folder / "broker", {"group.initial.rebalance.delay.ms": 300}) as broker:
-        crews = _live(broker, folder)
+        groups = _live(broker, folder)
     imported, lines = _import(broker, folder / "out")
-    return Tale(crews, imported, folder / "out", lines, time.time() - time.monotonic())
+    return KafkaHistory(groups, imported, folder / "out", lines, time.time() - time.monotonic())
 
 
-def _live(broker: KafkaBroker, folder: Path) -> dict[str, Crew]:
+def _live(broker: KafkaBroker, folder: Path) -> dict[str, BrokerGroup]:
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     admin.create_topics({TOPIC: {"num_partitions": len(PARTITIONS)}}, wait_for_metadata=True)
     admin.close()
-    crews = {}
+    groups = {}
     for client in CLIENTS:
         (folder / client.name).mkdir()
-        crews[client.name] = Crew(client, broker, folder / client.name)
+        groups[client.name] = BrokerGroup(client, broker, folder / client.name)
     try:
-        for chapter, happen in CHAPTERS.items():
-            for crew in crews.values():
-                happen(crew)
-            for crew in crews.values():
-                crew.settle(chapter)
+        for phase, happen in PHASES.items():
+            for group in groups.values():
+                happen(group)
+            for group in groups.values():
+                group.settle(phase)
     finally:
-        for crew in crews.values():
-            crew.end()
-    return crews
+        for group in groups.values():
+            group.end()
+    return groups
 
 
 def _import(broker: KafkaBroker, out: Path) -> tuple[Imported, tuple[Line, ...]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.docker.container import Container
-from tests.live.coterie_life import *  # noqa: F403 - the tests
-from tests.live.coterie_life import Life
+from tests.live.coterie_scaling import *  # noqa: F403 - the tests
+from tests.live.coterie_scaling import ScalingRun
 
 
 @pytest.fixture(scope="module")
@@ -15,9 +15,8 @@ def backend(container: Container) -> Container:
     return container
 
 
-def test_crash_of_the_container_stops_nobody(life: Life) -> None:
-    """The container was killed and came back: no rebalance, and no task was stopped."""
-    before, after = life.snapshots["nine"], life.snapshots["after the crash"]
+def test_crash_of_the_container_stops_no_task_and_starts_no_rebalance(scaling: ScalingRun) -> None:
+    before, after = scaling.snapshots["nine"], scaling.snapshots["after the crash"]
     assert after.generation == before.generation
     assert after.runs == before.runs
-    assert life.ended_between("nine", "after the crash") == []
+    assert scaling.ended_between("nine", "after the crash") == []

@@ -1,8 +1,8 @@
-"""What a client of any library lives through: joining, sharing, deaths, and two restarts.
+"""The lifecycle of a client of any library: joining, sharing, deaths, and two restarts.
 
-All clients live through it at the same time, each with a group of its own, because most of it is
-waiting; the daemon is restarted under all of them at once.  What each of them saw is kept, and the
-tests look at it.
+All clients go through it at the same time, each with a group of its own, because most of it is
+waiting; the daemon is restarted under all of them at once. What each of them saw is recorded, and
+the tests look at it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from tests.live.crew import ALL, Crew
 from tests.live.daemon import Daemon, eventually
+from tests.live.group import ALL, LiveGroup
 from tests.live.member import Client, MemberError, MemberProcess
 
-__all__ = ["Story", "Visit", "live_through"]
+__all__ = ["GroupView", "Lifecycle", "run_lifecycles"]
 
 T = TypeVar("T")
 
@@ -31,8 +31,8 @@ _RESTARTS: Final = (signal.SIGTERM, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """A look at a group and its members at one moment."""
+class GroupView:
+    """A group and its members at one moment."""
 
     generation: int
     #: What each member says it has, by its name.
@@ -44,81 +44,81 @@ class Visit:
 
 
 @dataclass(slots=True)
-class Story:
-    """What one client has lived through, by the names of the chapters."""
+class Lifecycle:
+    """What one client saw, by the names of the phases."""
 
     client: Client
-    visits: dict[str, Visit] = field(default_factory=dict)
-    #: What a chapter noted besides.
+    views: dict[str, GroupView] = field(default_factory=dict)
+    #: What else a phase recorded.
     notes: dict[str, Any] = field(default_factory=dict)
     #: Why it could not go on.
     failure: BaseException | None = None
 
-    def visit(self, chapter: str) -> Visit:
-        """The group at the end of a chapter; raises what kept the client from getting there."""
-        if chapter not in self.visits and self.failure is not None:
+    def view(self, phase: str) -> GroupView:
+        """The group at the end of a phase; raises what failed before that."""
+        if phase not in self.views and self.failure is not None:
             raise self.failure
-        return self.visits[chapter]
+        return self.views[phase]
 
 
-class _Life:
-    """One client's way through the story."""
+class _Run:
+    """Takes one client through the phases."""
 
     def __init__(self, client: Client, daemon: Daemon, folder: Path) -> None:
-        self.story = Story(client)
-        self.crew = Crew(daemon, f"life-of-{client.name}", folder)
+        self.lifecycle = Lifecycle(client)
+        self.live_group = LiveGroup(daemon, f"life-of-{client.name}", folder)
         self._client = client
 
     def _start(self, name: str, **options: Any) -> MemberProcess:
-        return self.crew.start(self._client, f"{self._client.name}-{name}", **options)
+        return self.live_group.start(self._client, f"{self._client.name}-{name}", **options)
 
-    def _settle(self, chapter: str, *members: MemberProcess) -> None:
-        """Wait until a chapter has come to its end and keep what is to be seen then."""
-        group = self.crew.settle(*members)
-        self.story.visits[chapter] = Visit(
+    def _settle(self, phase: str, *members: MemberProcess) -> None:
+        """Wait until the group has settled, and record it."""
+        group = self.live_group.settle(*members)
+        self.lifecycle.views[phase] = GroupView(
             generation=group["generation"],
             owned={member.name: frozenset(member.owned) for member in members},
             ids=frozenset(member["member"] for member in group["members"]),
             causes=tuple(each["cause"] for each in reversed(group["rebalances"])),
         )
 
-    # -- the chapters --------------------------------------------------------------------------
+    # -- the phases --------------------------------------------------------------------------
 
     def until_the_first_restart(self) -> None:
-        """Alone, with a second one, alone again after its death, with a third."""
+        """One member, a second one, its death, a third one."""
         first = self._start("first")
         self._settle("alone", first)
         first.commit({partition: 100 + partition for partition in ALL})
-        self.story.notes["committed"] = first.offsets("committed")
+        self.lifecycle.notes["committed"] = first.offsets("committed")
         before = len(first.lines)
         second = self._start("second", session_ms=_VICTIM_SESSION_MS)
         self._settle("shared", first, second)
-        self.story.notes["given up when shared"] = first.given_up(before)
+        self.lifecycle.notes["given up when shared"] = first.given_up(before)
         command = "positions" if self._client.tells_positions else "committed"
-        self.story.notes["the second reads on at"] = second.offsets(command)
+        self.lifecycle.notes["the second reads on at"] = second.offsets(command)
         # Or its session would end in a round that somebody else has begun.
-        self.crew.calm(first, second)
+        self.live_group.calm(first, second)
         second.die()
         self._settle("after a death", first)
         third = self._start("third")
-        self.crew.calm(first, third)
+        self.live_group.calm(first, third)
         self._settle("before SIGTERM", first, third)
 
     def after_restart(self, number: signal.Signals) -> None:
-        """Each commits once more, which needs it to have found the daemon again."""
-        first, _, third = self.crew.members
+        """Have each member commit again, for which it has to find the daemon again."""
+        first, _, third = self.live_group.members
         wanted = {"SIGTERM": 200, "SIGKILL": 300}[number.name]
         found: dict[int, int] = {}
         for member in (first, third):
-            found |= _insist(partial(_committed, member))
+            found |= _retry(partial(_committed, member))
             offsets = {partition: wanted + partition for partition in member.owned}
-            _insist(partial(member.commit, offsets))
-        self.story.notes[f"committed, found after {number.name}"] = found
+            _retry(partial(member.commit, offsets))
+        self.lifecycle.notes[f"committed, found after {number.name}"] = found
         self._wait_for_heartbeats()
         self._settle(f"after {number.name}", first, third)
 
     def _wait_for_heartbeats(self) -> None:
-        """Until each member was heard of anew, so that it had every chance to start over."""
+        """Wait until each member was heard of again, so that it had every chance to rejoin."""
         seen = self._last_seen()
         eventually(
             lambda: all(at > seen.get(member, 0) for member, at in self._last_seen().items()),
@@ -126,26 +126,26 @@ class _Life:
         )
 
     def _last_seen(self) -> dict[str, int]:
-        members = self.crew.look()["members"]
+        members = self.live_group.look()["members"]
         return {member["member"]: member["last_seen_ms"] for member in members}
 
     def until_the_end(self) -> None:
         """The first leaves in good order."""
-        first, _, third = self.crew.members
+        first, _, third = self.live_group.members
         first.close()
         self._settle("after a farewell", third)
 
 
 def _committed(member: MemberProcess) -> dict[int, int]:
-    """What is committed for all that a member has; it may have nothing for the moment."""
+    """The committed offsets of all partitions of a member; it may own none for the moment."""
     offsets = member.offsets("committed")
     if not offsets or offsets.keys() != member.owned:
         raise MemberError(f"{member.name} has {member.owned} and tells {offsets}")
     return offsets
 
 
-def _insist(step: Callable[[], T], timeout_s: float = 30.0) -> T:
-    """Try until it works: a commit or a question that meets a restart may fail."""
+def _retry(step: Callable[[], T], timeout_s: float = 30.0) -> T:
+    """Try until it works: a request during a restart may fail."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -156,31 +156,33 @@ def _insist(step: Callable[[], T], timeout_s: float = 30.0) -> T:
             time.sleep(0.1)
 
 
-def live_through(clients: Sequence[Client], daemon: Daemon, folder: Path) -> dict[str, Story]:
-    """Let all clients live through the story with one daemon; return what each of them saw."""
-    lives = [_Life(client, daemon, folder) for client in clients]
-    with ExitStack() as crews:
+def run_lifecycles(clients: Sequence[Client], daemon: Daemon, folder: Path) -> dict[str, Lifecycle]:
+    """Take all clients through the lifecycle on one daemon; return what each of them saw."""
+    lives = [_Run(client, daemon, folder) for client in clients]
+    with ExitStack() as live_groups:
         for life in lives:
-            crews.enter_context(life.crew)
-        _together(lives, _Life.until_the_first_restart)
+            live_groups.enter_context(life.live_group)
+        _together(lives, _Run.until_the_first_restart)
         for number in _RESTARTS:
             daemon.restart(number)
-            _together(lives, partial(_Life.after_restart, number=number))
-        _together(lives, _Life.until_the_end)
-    return {life.story.client.name: life.story for life in lives}
+            _together(lives, partial(_Run.after_restart, number=number))
+        _together(lives, _Run.until_the_end)
+    return {life.lifecycle.client.name: life.lifecycle for life in lives}
 
 
-def _together(lives: Sequence[_Life], chapter: Callable[[_Life], None]) -> None:
-    """Run a chapter for all who got so far, each in a thread."""
+def _together(lives: Sequence[_Run], phase: Callable[[_Run], None]) -> None:
+    """Run a phase for all clients that got so far, each in a thread."""
 
-    def run(life: _Life) -> None:
+    def run(life: _Run) -> None:
         try:
-            chapter(life)
+            phase(life)
         except BaseException as error:  # noqa: BLE001 - the tests of this client raise it
-            life.story.failure = error
+            life.lifecycle.failure = error
 
     threads = [
-        threading.Thread(target=run, args=(life,)) for life in lives if life.story.failure is None
+        threading.Thread(target=run, args=(life,))
+        for life in lives
+        if life.lifecycle.failure is None
     ]
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""Looks at all that the members of a group have told, and finds what must not have happened."""
+"""Finds overlaps, old tokens and lost work in what the members of a group have told."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeVar
 
-__all__ = ["Run", "Stint", "overlaps", "resumed_wrongly", "tokens_not_growing"]
+__all__ = ["Ownership", "TaskRun", "overlaps", "resumed_wrongly", "tokens_not_growing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stint:
-    """A partition in a member's hands, by the clock that all processes share."""
+class Ownership:
+    """A member's ownership of a partition, by the clock that all processes share."""
 
     partition: int
     member: str
@@ -24,8 +24,8 @@ class Stint:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Run:
-    """A task of ours on a partition."""
+class TaskRun:
+    """A task of Coterie's client on a partition."""
 
     partition: int
     member: str
@@ -43,9 +43,9 @@ class Run:
         return max((offset for _, offset in self.acks), default=None)
 
     @property
-    def stint(self) -> Stint:
-        """When it had its partition."""
-        return Stint(
+    def ownership(self) -> Ownership:
+        """When it owned its partition."""
+        return Ownership(
             partition=self.partition,
             member=self.member,
             began_s=self.began_s,
@@ -53,23 +53,23 @@ class Run:
         )
 
 
-T = TypeVar("T", Stint, Run)
+T = TypeVar("T", Ownership, TaskRun)
 
 
-def overlaps(stints: Iterable[Stint]) -> list[tuple[Stint, Stint]]:
-    """Every stint that began while another one on its partition went on, and that one."""
+def overlaps(ownerships: Iterable[Ownership]) -> list[tuple[Ownership, Ownership]]:
+    """Every ownership that began while another one on its partition went on, and that one."""
     found = []
-    for each in _by_partition(stints):
+    for each in _by_partition(ownerships):
         longest = each[0]
         for later in each[1:]:
             if later.began_s < longest.ended_s:
                 found.append((longest, later))
-            longest = max(longest, later, key=lambda stint: stint.ended_s)
+            longest = max(longest, later, key=lambda ownership: ownership.ended_s)
     return found
 
 
-def tokens_not_growing(runs: Iterable[Run]) -> list[tuple[Run, Run]]:
-    """The tasks on a partition whose fencing token is not higher than their forerunner's."""
+def tokens_not_growing(runs: Iterable[TaskRun]) -> list[tuple[TaskRun, TaskRun]]:
+    """The tasks on a partition whose fencing token is not higher than that of the task before."""
     return [
         (before, after)
         for each in _by_partition(runs)
@@ -78,7 +78,7 @@ def tokens_not_growing(runs: Iterable[Run]) -> list[tuple[Run, Run]]:
     ]
 
 
-def resumed_wrongly(runs: Iterable[Run]) -> list[tuple[int, Run]]:
+def resumed_wrongly(runs: Iterable[TaskRun]) -> list[tuple[int, TaskRun]]:
     """The tasks that went on below what was acknowledged, or above what was ever sent; and that.
 
     A task sends one offset at a time, so one more than was acknowledged can have been stored.
@@ -93,9 +93,9 @@ def resumed_wrongly(runs: Iterable[Run]) -> list[tuple[int, Run]]:
     return found
 
 
-def _by_partition(stints: Iterable[T]) -> Iterator[Sequence[T]]:
+def _by_partition(ownerships: Iterable[T]) -> Iterator[Sequence[T]]:
     """Those of each partition, in the order in which they began."""
     found: dict[int, list[T]] = defaultdict(list)
-    for stint in sorted(stints, key=lambda each: each.began_s):
-        found[stint.partition].append(stint)
+    for ownership in sorted(ownerships, key=lambda each: each.began_s):
+        found[ownership.partition].append(ownership)
     yield from found.values()

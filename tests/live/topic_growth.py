@@ -1,6 +1,6 @@
-"""What happens to clients of any library when their topic gets more partitions.
+"""Clients of any library whose topic gets more partitions.
 
-All clients see it at the same time, each with a topic and a group of its own.
+All clients go through it at the same time, each with a topic and a group of its own.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 
 from kafka import KafkaAdminClient
 
-from tests.live.crew import Crew
 from tests.live.daemon import Daemon
+from tests.live.group import LiveGroup
 from tests.live.member import Client
 
-__all__ = ["Growth", "grow_under", "test_grown_topic_is_shared_out_at_once"]
+__all__ = ["Growth", "grow_under", "test_grown_topic_is_assigned_at_once_in_one_rebalance"]
 
 BEFORE: Final = frozenset(range(2))
 AFTER: Final = frozenset(range(5))
@@ -27,7 +27,7 @@ SOON_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What became of one client."""
+    """What one client did."""
 
     client: Client
     #: Why it did not get all partitions, if so.
@@ -37,14 +37,14 @@ class Growth:
 
 
 def grow_under(clients: Sequence[Client], daemon: Daemon, folder: Path) -> dict[str, Growth]:
-    """Let the topics of all clients grow, and see what comes of it."""
+    """Let the topics of all clients grow, and record what they do."""
     with ExitStack() as everything:
         admin = everything.enter_context(
             closing(KafkaAdminClient(bootstrap_servers=daemon.address))
         )
-        crews = [
+        live_groups = [
             everything.enter_context(
-                Crew(
+                LiveGroup(
                     daemon,
                     f"growth-of-{client}",
                     folder,
@@ -54,28 +54,31 @@ def grow_under(clients: Sequence[Client], daemon: Daemon, folder: Path) -> dict[
             )
             for client in clients
         ]
-        admin.create_topics({crew.topic: {"num_partitions": len(BEFORE)} for crew in crews})
-        for client, crew in zip(clients, crews, strict=True):
-            crew.start(client, f"growing-{client}")
-        known = [len(crew.calm(*crew.members)["rebalances"]) for crew in crews]
-        admin.create_partitions({crew.topic: len(AFTER) for crew in crews})
-        found = [_see(*each) for each in zip(clients, crews, known, strict=True)]
+        admin.create_topics(
+            {live_group.topic: {"num_partitions": len(BEFORE)} for live_group in live_groups}
+        )
+        for client, live_group in zip(clients, live_groups, strict=True):
+            live_group.start(client, f"growing-{client}")
+        known = [
+            len(live_group.calm(*live_group.members)["rebalances"]) for live_group in live_groups
+        ]
+        admin.create_partitions({live_group.topic: len(AFTER) for live_group in live_groups})
+        found = [_see(*each) for each in zip(clients, live_groups, known, strict=True)]
     return {growth.client.name: growth for growth in found}
 
 
-def _see(client: Client, crew: Crew, known: int) -> Growth:
-    crew.partitions = AFTER
+def _see(client: Client, live_group: LiveGroup, known: int) -> Growth:
+    live_group.partitions = AFTER
     failure = None
     try:
-        crew.settle(*crew.members, timeout_s=SOON_S)
+        live_group.settle(*live_group.members, timeout_s=SOON_S)
     except AssertionError as error:
         failure = error
-    causes = [each["cause"] for each in reversed(crew.look()["rebalances"])]
+    causes = [each["cause"] for each in reversed(live_group.look()["rebalances"])]
     return Growth(client, failure, tuple(causes[known:]))
 
 
-def test_grown_topic_is_shared_out_at_once(growth: Growth) -> None:
-    """Members get new partitions within moments, and by a single rebalance."""
+def test_grown_topic_is_assigned_at_once_in_one_rebalance(growth: Growth) -> None:
     if growth.failure is not None:
         raise growth.failure
     first, *others = growth.causes

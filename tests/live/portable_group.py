@@ -1,6 +1,6 @@
-"""The members of a group on any coordinator, ours and others', started by a test.
+"""A group on any coordinator, Coterie's or Kafka's, with members of any library.
 
-Nothing is asked of the coordinator: the members tell how things stand.
+The coordinator is asked for nothing: the members tell whether the group has settled.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Final, Protocol, Self
 
 from coterie_client import Admin
 from coterie_client.admin import GroupDescription
-from tests.live.judge import Run, Stint
 from tests.live.member import Client, MemberProcess
+from tests.live.ownership import Ownership, TaskRun
 from tests.live.programs.lines import Options
 from tests.live.worker import COTERIE, Worker
 
-__all__ = ["Backend", "Snapshot", "Team"]
+__all__ = ["Backend", "PortableGroup", "Snapshot"]
 
 #: It only bounds a failure: ten processes may have to start on a busy machine.
 _SETTLE_S: Final = 60.0
@@ -37,7 +37,7 @@ class Backend(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Its address."""
         ...
 
     def crash(self) -> None:
@@ -55,7 +55,7 @@ class Snapshot:
     #: Who works on each partition.
     holders: dict[int, str]
     #: The tasks of our members.
-    runs: dict[int, Run]
+    runs: dict[int, TaskRun]
 
     def of(self, *names: str) -> set[int]:
         """The partitions of these members."""
@@ -67,8 +67,8 @@ class Snapshot:
         return sorted(names.count(name) for name in set(names))
 
 
-class Team:
-    """Starts members of a group, and as a context manager sees that none outlives it.
+class PortableGroup:
+    """Starts members of a group; as a context manager, it kills them at the end.
 
     Its topic has the name of the group.
     """
@@ -117,7 +117,7 @@ class Team:
         )
 
     def calm(self, *members: MemberProcess) -> Snapshot:
-        """As `settle`, and then wait until nobody stirs any more.
+        """As `settle`, and then wait until nothing moves any more.
 
         kafka-python's leader may join again a moment after it has led, when it has looked at the
         topics once more.
@@ -133,7 +133,7 @@ class Team:
         raise AssertionError(f"{self.group} did not calm down\n{self._told()}")
 
     def wait_for(self, true: Callable[[], object], what: str) -> None:
-        """Wait until something is so; if it does not come, tell what the members told."""
+        """Wait until a condition holds; a failure shows the members' output."""
         deadline = time.monotonic() + _SETTLE_S
         while not true():
             if time.monotonic() > deadline:
@@ -162,13 +162,13 @@ class Team:
         return _workers(self.members)
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TaskRun]:
         """All tasks of our members so far."""
         return [run for worker in self.workers for run in worker.runs]
 
-    def stints(self) -> list[Stint]:
-        """When who had which partition, of all members so far."""
-        return [stint for member in self.members for stint in member.stints()]
+    def ownerships(self) -> list[Ownership]:
+        """The ownerships of all members so far."""
+        return [ownership for member in self.members for ownership in member.ownerships()]
 
     def acked_since(self, at_s: float) -> set[int]:
         """The partitions of which a commit was acknowledged since then."""
