@@ -12,6 +12,7 @@ from coterie_client import checks
 from coterie_client.changes import Changes
 from coterie_client.counters import GroupCounters
 from coterie_client.driver import Driver
+from coterie_client.errors import GroupMisuseError
 from coterie_client.membership import (
     ClosedError,
     Membership,
@@ -21,20 +22,19 @@ from coterie_client.membership import (
 )
 from coterie_client.options import (
     assignors_or_default,
-    crew_options,
     leaves_when_closed,
     plain_hook,
     sources_or_default,
+    supervisor_options,
 )
 from coterie_client.partition import Partition
 from coterie_client.partition_owner import PartitionOwner
 from coterie_client.reporting import OnEvent, Reporter
 from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Network, Security
 from coterie_client.work.callables import require_async
-from coterie_client.work.crew import Crew, Work
-from coterie_client.work.errors import GroupMisuseError
 from coterie_client.work.events import WorkLeftBehind
 from coterie_client.work.policies import OnStall, Policy, Restart
+from coterie_client.work.supervisor import TaskSupervisor, Work
 
 __all__ = ["Group"]
 
@@ -103,7 +103,7 @@ class Group:
         self._owner = PartitionOwner(self._driver)
         self._name = group
         self._use: Literal["run", "changes"] | None = None
-        self._crew: Crew | None = None
+        self._supervisor: TaskSupervisor | None = None
         self._changes: Changes | None = None
         self._is_entered = False
         self._close_by_s: float | None = None
@@ -199,19 +199,19 @@ class Group:
         Returns after `stop` was called; raises the error if the group can't go on.
         """
         require_async(work)
-        options = crew_options(on_error, progress_deadline, on_stall)
+        options = supervisor_options(on_error, progress_deadline, on_stall)
         self._claim("run")
-        self._crew = crew = Crew(
+        self._supervisor = supervisor = TaskSupervisor(
             work,
             options,
             released=self._owner.released,
             give_up=self._owner.give_up,
             failed=lambda: self._begin_to_close("the work failed"),
             crash=self._driver.crash,
-            report=self._report,
+            emit=self._report,
             random=self._sources.random,
         )
-        self._owner.attach(crew)
+        self._owner.attach(supervisor)
         try:
             await self._driver.over.wait()
         except asyncio.CancelledError:
@@ -253,7 +253,7 @@ class Group:
     @property
     def _reason(self) -> BaseException | None:
         """The error that ended the group, if it was one."""
-        failure = self._crew.failure if self._crew is not None else None
+        failure = self._supervisor.failure if self._supervisor is not None else None
         return failure or self._driver.error
 
     def _raise_reason(self) -> None:
@@ -292,7 +292,7 @@ class Group:
         """
         self._require_entered()
         current = asyncio.current_task()
-        if self._crew is not None and current in self._crew.tasks.values():
+        if self._supervisor is not None and current in self._supervisor.tasks.values():
             raise GroupMisuseError(
                 "Work can't wait for its own end: call stop() instead of aclose() in it."
             )
@@ -338,11 +338,11 @@ class Group:
         now_s = asyncio.get_running_loop().time()
         if self._close_by_s is None:
             self._close_by_s = now_s + self._close_timeout_s
-        tasks = self._crew.tasks.values() if self._crew is not None else ()
+        tasks = self._supervisor.tasks.values() if self._supervisor is not None else ()
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, self._close_by_s - now_s))
 
     def _report_left_behind(self) -> None:
-        tasks = self._crew.tasks if self._crew is not None else {}
+        tasks = self._supervisor.tasks if self._supervisor is not None else {}
         if tasks:
             self._report(WorkLeftBehind(partitions=tuple(sorted(tasks))))

@@ -16,16 +16,16 @@ from coterie_client.errors import ConfigurationError
 from coterie_client.membership import Sources
 from coterie_client.reporting import OnEvent
 from coterie_client.work.callables import is_async
-from coterie_client.work.crew import CrewOptions
 from coterie_client.work.policies import OnStall, Policy
+from coterie_client.work.supervisor import SupervisorOptions
 
 __all__ = [
     "assignors_or_default",
-    "crew_options",
     "default_sources",
     "leaves_when_closed",
     "plain_hook",
     "sources_or_default",
+    "supervisor_options",
 ]
 
 #: The sources of groups that are given none; a virtual world sets it for all that runs in it.
@@ -83,7 +83,9 @@ def plain_hook(on_event: OnEvent | None) -> OnEvent | None:
     return on_event
 
 
-def crew_options(on_error: Policy, deadline_s: float | None, on_stall: OnStall) -> CrewOptions:
+def supervisor_options(
+    on_error: Policy, deadline_s: float | None, on_stall: OnStall
+) -> SupervisorOptions:
     """What `run` does about work that fails or stalls."""
     # `Restart` without its brackets is refused now, and not when something fails.
     if not isinstance(on_error, Policy):
@@ -96,4 +98,4 @@ def crew_options(on_error: Policy, deadline_s: float | None, on_stall: OnStall) 
         raise ConfigurationError(
             f"progress_deadline must be given with on_stall={on_stall!r}, or nothing would stall"
         )
-    return CrewOptions(on_error=on_error, progress_deadline=deadline_s, on_stall=on_stall)
+    return SupervisorOptions(on_error=on_error, progress_deadline=deadline_s, on_stall=on_stall)

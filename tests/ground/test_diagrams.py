@@ -13,8 +13,7 @@ from coterie_client.membership import phases
 from coterie_server.group.states import TRANSITIONS
 from tools.diagrams.drawing import draw
 from tools.diagrams.mermaid import MermaidError, parse
-from tools.diagrams.told import sequence, states
-from tools.draw_diagrams import DOCS, phases_drawn, redrawn
+from tools.draw_diagrams import DOCS, phases_drawn, redrawn, sequence, states
 
 PAGES = sorted(DOCS.rglob("*.md"))
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
-from coterie_assignors import Claim, cooperative
+from coterie_assignors import Claim, leader
 from coterie_client.membership import joining as client_joining
 from coterie_client.membership import ownership
 from coterie_client.membership.actions import Committed
@@ -21,7 +21,7 @@ from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.offsets import Commits
 from coterie_client.membership.ownership import Ownership
 from coterie_client.partition_owner import PartitionOwner
-from coterie_client.work.crew import Crew
+from coterie_client.work.supervisor import TaskSupervisor
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import (
     checks,
@@ -335,11 +335,11 @@ def date_goes_back(_: Any, clock: Clock, date_ms: int, wall_ms: int) -> None:
 # -- the client ------------------------------------------------------------------------------------
 
 
-@_mutant(cooperative, "adjust")
+@_mutant(leader, "adjust")
 def leader_withholds_nothing(_: Any, claims: Any, target: Any, subscriptions: Any) -> Any:
     """The leader gives partitions to new owners while their old ones are still at work."""
     del claims, subscriptions
-    return cooperative.Adjustment(dict(target))
+    return leader.Adjustment(dict(target))
 
 
 @_mutant(client_joining, "offers")
@@ -367,10 +367,10 @@ def lets_go_before_work_ends(revoke: Any, owner: PartitionOwner, partitions: Any
     owner._driver.released(list(partitions))
 
 
-@_mutant(Crew, "lost", "rifts")
-def lost_work_goes_on(_: Any, crew: Crew, partitions: Any, reason: str) -> None:
+@_mutant(TaskSupervisor, "lost", "rifts")
+def lost_work_goes_on(_: Any, supervisor: TaskSupervisor, partitions: Any, reason: str) -> None:
     """Work on partitions that were lost is not ended."""
-    del crew, partitions, reason
+    del supervisor, partitions, reason
 
 
 @_mutant(Heartbeats, "has_run_out", "rifts")
