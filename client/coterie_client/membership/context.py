@@ -114,7 +114,7 @@ class Outbox:
         """Send a request, and return its ticket; the handler gets the answer or a `Failure`."""
         self._tickets += 1
         self._handlers[self._tickets] = handler
-        self.add(Send(self._tickets, message, to, lane, timeout_ms))
+        self._actions.append(Send(self._tickets, message, to, lane, timeout_ms))
         return self._tickets
 
     def ignore(self, ticket: int | None) -> None:
@@ -138,7 +138,7 @@ class Outbox:
 
     def report(self, event: Event) -> None:
         """Have an event reported."""
-        self.add(Report(event))
+        self._actions.append(Report(event))
 
     def take(self) -> list[Action]:
         """Return what is to be done, in order, and forget it."""
