@@ -15,11 +15,18 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, cast, final
 
-from coterie_protocol import FrameReader, ProtocolError, Request, UnsupportedRequest, decode_request
+from coterie_protocol import (
+    ApiKey,
+    FrameReader,
+    ProtocolError,
+    Request,
+    UnsupportedRequest,
+    decode_request,
+)
 from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import kafka_host, printable
 from coterie_server.net.closing import log_unencodable, reason_of
-from coterie_server.net.exchange import Exchange, Turn, take_ready
+from coterie_server.net.exchange import Exchange, take_ready
 from coterie_server.net.quick import QuickRequests
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason
@@ -67,8 +74,8 @@ class Connection(asyncio.Protocol):
         "address",
         "due",
         "gone",
+        "host",
         "on_reply",
-        "peer_host",
     )
 
     _transport: asyncio.Transport
@@ -79,7 +86,7 @@ class Connection(asyncio.Protocol):
         self._frames = FrameReader(registry.limits.socket_request_max_bytes)
         self._quick = QuickRequests(registry.quick)
         # The answers that are still to be sent, in the order of their requests.
-        self._turns: deque[Turn] = deque()
+        self._turns: deque[Exchange] = deque()
         # Requests that were read but must wait until fewer are in flight, and what is wrong with
         # the bytes behind them. While there is a backlog nothing is read.
         self._backlog: list[bytes] = []
@@ -102,7 +109,7 @@ class Connection(asyncio.Protocol):
         self._port = 0
         self.address = "unknown"
         #: The client's address as Kafka prints it: `/127.0.0.1`.
-        self.peer_host = kafka_host(self.address)
+        self.host = kafka_host(self.address)
         self.due = 0.0
         self.gone = False
 
@@ -131,7 +138,7 @@ class Connection(asyncio.Protocol):
         peername = transport.get_extra_info("peername")
         if peername:
             self.address, self._port = peername[:2]
-            self.peer_host = kafka_host(self.address)
+            self.host = kafka_host(self.address)
         if not registry.admit(self, self.peer):
             self.gone = True
             self._transport.abort()
@@ -291,7 +298,10 @@ class Connection(asyncio.Protocol):
     def _answered_unsupported(self, error: ProtocolError) -> bool:
         frame = answer_to_unsupported(error) if isinstance(error, UnsupportedRequest) else None
         if frame is not None:
-            self._turns.append(Turn(frame))
+            request = Request(ApiKey.API_VERSIONS, 0, 0, None, None)
+            answered = Exchange(self, request, 0)
+            answered.frame = frame
+            self._turns.append(answered)
         return frame is not None
 
     def _work_off(self) -> None:

@@ -1,7 +1,7 @@
-"""The node: which core gets which request, and when it is time for what.
+"""The node: which shard gets which request, and when something is due.
 
-Requests about groups go to the shard of the group, those about topics to the catalogue, and the
-few that ask many shards are split and their answers gathered.
+Requests about groups go to the shard of the group, those about topics to the catalogue.  The few
+that ask many shards are divided, and their answers put together again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
-from coterie_protocol.journal import TopicChanged
-from coterie_server.group import Call, CommitOrder, Coordinator
+from coterie_server.group import CommitOrder, GroupCoordinator
 from coterie_server.log.limits import LimitLog
 from coterie_server.log.logger import get_logger
 from coterie_server.serving import (
@@ -21,26 +20,27 @@ from coterie_server.serving import (
     CatalogueShard,
     GroupShard,
     LeaseKeeper,
-    Surroundings,
-    Terms,
+    LeaseTerms,
+    LeaseTrust,
+    NodeContext,
     TopicCounts,
-    Trust,
     discovery,
 )
-from coterie_server.serving.fan_out import Gathering, split
-from coterie_server.serving.pulse import Pulse
+from coterie_server.serving.clock import Ticker
+from coterie_server.serving.fan_out import ask_all, divide
+from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie_protocol.journal import Event
+    from coterie_protocol.journal import Event, TopicChanged
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.journal import Recollection
     from coterie_server.net import Exchange
-    from coterie_server.serving import Meter
+    from coterie_server.serving import Meter, PendingRequest
     from coterie_server.serving.clock import Clock
     from coterie_server.storage import Lease, Store
-    from coterie_server.topics import Catalogue, Change, PartitionEnds
+    from coterie_server.topics import Catalogue, PartitionEnds
 
 __all__ = ["Node", "NodeOptions"]
 
@@ -96,16 +96,24 @@ class Node:
         self._clock = clock
         self._make_ids = make_ids
         self._make_catalogue = make_catalogue
-        self._observe = observe
-        self._pulse = Pulse(clock, observe)
+        self._ticker = Ticker(clock, observe)
         self._topics = TopicCounts()
         self._shards = options.shards
         self._groups: list[GroupShard] = []
         self._catalogue: CatalogueShard | None = None
-        self._trust = Trust(clock.elapsed_s)
-        terms = Terms(options.owner, options.address, options.lease_ms)
+        self._trust = LeaseTrust(clock.elapsed_s)
+        terms = LeaseTerms(options.owner, options.address, options.lease_ms)
         self._keeper = LeaseKeeper(store, terms, self._trust, clock.date_ms, self)
-        self._around = Surroundings(store, clock, self._trust, self._keeper.lost, meter, LimitLog())
+        self._context = NodeContext(
+            store,
+            clock,
+            self._trust,
+            self._keeper.lost,
+            meter,
+            LimitLog(),
+            observe=observe,
+            arm=self._arm,
+        )
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
         self._routes = self._make_routes()
@@ -114,7 +122,7 @@ class Node:
 
     async def start(self, topics: dict[str, int] | None = None) -> None:
         """Claim the shards, read them, and be ready to serve."""
-        self._pulse.start()
+        self._ticker.start()
         await self._store.reserve(self._options.owner)
         await self._agree_on_shards()
         leases = await self._keeper.claim_all((CATALOGUE_SHARD, *range(self._shards)))
@@ -127,7 +135,8 @@ class Node:
             await shard.load()
         if self._options.accept_loss:
             for shard in self._groups:
-                await shard.until_durable()
+                if not await shard.until_durable():
+                    raise StoreError(f"shard {shard.shard} can't be stored; the log says why")
             await self._store.accept_loss()
             _log.warning(
                 "what the store lacks is taken for lost, and all groups begin new generations;"
@@ -148,10 +157,10 @@ class Node:
     def _make_catalogue_shard(self, lease: Lease) -> CatalogueShard:
         return CatalogueShard(
             lease,
-            self._around,
+            self._context,
             self._make_catalogue,
             counts=self._topics,
-            on_change=self._tell_change,
+            on_change=self._topic_changed,
             until_told=self._until_told,
         )
 
@@ -159,8 +168,8 @@ class Node:
         order = CommitOrder()  # of all the lives that the shard has in this process
         return GroupShard(
             lease,
-            self._around,
-            lambda: Coordinator(
+            self._context,
+            lambda: GroupCoordinator(
                 self._config,
                 ids,
                 self._topics,
@@ -169,14 +178,12 @@ class Node:
                 date_of=self._clock.date_of,
                 topic_changed_at=self._topics.changed_at,
             ),
-            observe=self._observe,
-            arm=self._arm,
             generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
         )
 
     async def stop(self) -> None:
-        """Answer what is parked, see that all that was begun is durable, give the shards up."""
-        self._pulse.stop()
+        """Wait until what was begun is durable, refuse what is parked, and give the shards up."""
+        self._ticker.stop()
         if self._alarm is not None:
             self._alarm.cancel()
         for shard in self.all_shards():
@@ -191,7 +198,7 @@ class Node:
         return self._groups[number]
 
     def all_shards(self) -> list[CatalogueShard | GroupShard]:
-        """Whatever is served: the shards of groups by number, then the catalogue."""
+        """The shards of groups by number, then the catalogue."""
         catalogue = [] if self._catalogue is None else [self._catalogue]
         return [*self._groups, *catalogue]
 
@@ -210,7 +217,7 @@ class Node:
         self._fire()
 
     def doubted(self) -> None:
-        """Nobody knows whether the leases hold: let nobody wait for that."""
+        """It can't be found out whether the leases hold: refuse what waits for that."""
         for shard in self.all_shards():
             shard.doubted()
 
@@ -254,11 +261,11 @@ class Node:
 
     def handle(self, exchange: Exchange) -> None:
         """Take a request."""
-        self._routes[type(exchange.request.message)](exchange)
+        self._routes[type(exchange.message)](exchange)
 
-    def hear(self, message: m.HeartbeatRequest) -> m.HeartbeatResponse | None:
+    def try_heartbeat(self, message: m.HeartbeatRequest) -> m.HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
-        return self._groups[self._shard_of(message.group_id)].hear(message)
+        return self._groups[self._shard_of(message.group_id)].try_heartbeat(message)
 
     def _make_routes(self) -> dict[type[Any], Callable[[Exchange], None]]:
         one_group = (
@@ -281,75 +288,51 @@ class Node:
         return {
             **dict.fromkeys(one_group, self._to_group),
             **dict.fromkeys(about_topics, self._to_topics),
-            m.ApiVersionsRequest: self._to_api_versions,
-            m.DeleteGroupsRequest: self._to_many,
-            m.DescribeGroupsRequest: self._to_many,
-            m.FindCoordinatorRequest: self._to_find_coordinator,
-            m.ListGroupsRequest: self._to_all,
-            m.OffsetFetchRequest: self._to_offset_fetch,
-            m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.request.message)),
-            m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.request.message)),
+            m.ApiVersionsRequest: lambda e: e.reply(discovery.api_versions(e.message, e.version)),
+            m.DeleteGroupsRequest: self._to_several,
+            m.DescribeGroupsRequest: self._to_several,
+            m.FindCoordinatorRequest: self._find_coordinator,
+            m.ListGroupsRequest: lambda e: self._hand_out(ask_all(e, self._shards)),
+            m.OffsetFetchRequest: self._to_one_or_several,
+            m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.message)),
+            m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
         }
 
     def _shard_of(self, group_id: str) -> int:
         return zlib.crc32(group_id.encode()) % self._shards
 
     def _to_group(self, exchange: Exchange) -> None:
-        request = exchange.request
-        shard = self._groups[self._shard_of(request.message.group_id)]
-        shard.submit(exchange, _call(exchange, request.message))
+        self._groups[self._shard_of(exchange.message.group_id)].handle(exchange)
 
-    def _to_offset_fetch(self, exchange: Exchange) -> None:
-        if exchange.request.message.groups:
-            self._to_many(exchange)
+    def _to_one_or_several(self, exchange: Exchange) -> None:
+        if exchange.message.groups:
+            self._to_several(exchange)
         else:
             self._to_group(exchange)
 
-    def _to_many(self, exchange: Exchange) -> None:
-        message = exchange.request.message
-        parts = split(message, self._shard_of) or {0: message}
-        self._gather(exchange, parts)
+    def _to_several(self, exchange: Exchange) -> None:
+        self._hand_out(divide(exchange, self._shard_of))
 
-    def _to_all(self, exchange: Exchange) -> None:
-        message = exchange.request.message
-        self._gather(exchange, dict.fromkeys(range(self._shards), message))
-
-    def _gather(self, exchange: Exchange, parts: dict[int, Any]) -> None:
-        if len(parts) == 1:
-            ((shard, part),) = parts.items()
-            self._groups[shard].submit(exchange, _call(exchange, part))
-            return
-        gathering = Gathering(exchange.request.message, exchange, len(parts))
+    def _hand_out(self, parts: dict[int, PendingRequest]) -> None:
         for shard, part in parts.items():
-            self._groups[shard].submit(gathering.part(), _call(exchange, part))
+            self._groups[shard].handle(part)
 
     def _to_topics(self, exchange: Exchange) -> None:
         if self._catalogue is None:
             raise AssertionError("a request before the node was started")
-        self._catalogue.submit(exchange)
+        self._catalogue.handle(exchange)
 
-    def _to_api_versions(self, exchange: Exchange) -> None:
-        request = exchange.request
-        exchange.reply(discovery.api_versions(request.message, request.api_version))
-
-    def _to_find_coordinator(self, exchange: Exchange) -> None:
-        request, options = exchange.request, self._options
+    def _find_coordinator(self, exchange: Exchange) -> None:
+        options = self._options
         answer = discovery.find_coordinator(
-            request.message, request.api_version, options.node_id, options.host, options.port
+            exchange.message, exchange.version, options.node_id, options.host, options.port
         )
         exchange.reply(answer)
 
     # -- what happens besides ------------------------------------------------------------------
 
-    def _tell_change(self, change: Change) -> None:
-        """Tell the coordinators, and the journal, that a topic is not what it was."""
-        event = TopicChanged(
-            topic=change.topic,
-            change=change.change,
-            partitions_before=change.before,
-            partitions=change.after,
-        )
-        self._observe(self._clock.date_ms(), event)
+    def _topic_changed(self, change: TopicChanged) -> None:
+        """Tell the coordinators that a topic is not what it was."""
         for shard in self._groups:
             shard.topic_changed(change.topic, change.change)
         if self._config.rebalance_on_topic_change and self._catalogue is not None:
@@ -358,14 +341,14 @@ class Node:
     async def _until_told(self) -> None:
         """Wait until what the groups were told of topics is durable."""
         for shard in self._groups:
-            await shard.settled()
+            await shard.until_told()
 
     def find_loss(self, journal: Recollection) -> str | None:
         """What a journal knows and the groups do not, in words; None if nothing is missing."""
         return journal.find_loss(self._generation_of, self._committed_at, self._forgot_at)
 
     def _generation_of(self, group_id: str) -> int:
-        coordinator = self._groups[self._shard_of(group_id)].coordinator
+        coordinator = self._groups[self._shard_of(group_id)].core
         return coordinator.generation_of(group_id) if coordinator else 0
 
     def _committed_at(self, group_id: str, topic: str, partition: int) -> int | None:
@@ -374,32 +357,32 @@ class Node:
         return row.committed_at_ms if row is not None else None
 
     def _forgot_at(self, group_id: str) -> int:
-        coordinator = self._groups[self._shard_of(group_id)].coordinator
-        return coordinator.forgot_at_ms if coordinator else -1
+        coordinator = self._groups[self._shard_of(group_id)].core
+        return coordinator.table.floor.forgot_at_ms if coordinator else -1
+
+    # -- what there is, to be shown and not to be changed --------------------------------------
 
     def group(self, group_id: str) -> Group | None:
-        """A group, to be shown and not to be changed."""
-        coordinator = self._groups[self._shard_of(group_id)].coordinator
+        """A group."""
+        coordinator = self._groups[self._shard_of(group_id)].core
         return coordinator.groups.get(group_id) if coordinator else None
 
     def groups(self) -> list[Group]:
-        """All groups, to be shown and not to be changed."""
-        coordinators = (shard.coordinator for shard in self._groups)
-        return [group for c in coordinators if c for group in c.groups.values()]
+        """All groups."""
+        return [g for shard in self._groups if shard.core for g in shard.core.groups.values()]
 
     def group_names(self) -> list[str]:
         """The names of all groups."""
-        coordinators = (shard.coordinator for shard in self._groups)
-        return [name for c in coordinators if c for name in c.groups]
+        return [name for shard in self._groups if shard.core for name in shard.core.groups]
 
     @property
     def shards(self) -> Sequence[GroupShard]:
-        """The shards of groups, by number; not to be changed."""
+        """The shards of groups, by number."""
         return self._groups
 
     def count_groups(self) -> int:
         """How many groups there are."""
-        return sum(len(c.groups) for shard in self._groups if (c := shard.coordinator))
+        return sum(len(shard.core.groups) for shard in self._groups if shard.core)
 
     @property
     def topics(self) -> TopicCounts:
@@ -413,7 +396,7 @@ class Node:
 
     def phase_deadline(self, group: Group) -> int | None:
         """When the present phase of a group's rebalance ends at the latest."""
-        coordinator = self._groups[self._shard_of(group.id)].coordinator
+        coordinator = self._groups[self._shard_of(group.id)].core
         return coordinator.phase_deadline(group) if coordinator else None
 
     def date_of(self, now_ms: int) -> int:
@@ -429,8 +412,3 @@ class Node:
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
         await self._groups[self._shard_of(group_id)].force_rebalance(group_id)
-
-
-def _call(exchange: Exchange, message: Any) -> Call:  # noqa: ANN401  # any request
-    request = exchange.request
-    return Call(message, request.api_version, request.client_id or "", exchange.peer_host)

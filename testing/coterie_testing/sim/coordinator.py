@@ -176,7 +176,7 @@ class Coordinator:
         self.network.listen(process, ADDRESS, lambda: Connection(registry))
 
     def _hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
-        answer = self.node.hear(message) if self.node is not None else None
+        answer = self.node.try_heartbeat(message) if self.node is not None else None
         self.wire.heard(message, answer)
         return answer
 

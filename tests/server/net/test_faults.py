@@ -307,7 +307,7 @@ def test_exchange_knows_its_request_and_its_client() -> None:
     assert (request.api_key, request.api_version) == (ApiKey.HEARTBEAT, 3)
     assert (request.correlation_id, request.client_id) == (5, "client")
     assert request.message.group_id == "group"
-    assert exchange.peer_host == "/192.0.2.7"
+    assert exchange.host == "/192.0.2.7"
     assert exchange.received_ms == 12_500
 
 

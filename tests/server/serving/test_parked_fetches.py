@@ -61,7 +61,7 @@ class Timers:
 class Client:
     """A connection that keeps what it is to send."""
 
-    peer_host = "/127.0.0.1"
+    host = "/127.0.0.1"
     on_reply: OnReply | None = None
 
     def __init__(self) -> None:
