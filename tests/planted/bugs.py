@@ -21,7 +21,7 @@ from coterie_protocol.journal import GroupRecovered
 from coterie_server.group import heartbeat, recovery
 from coterie_server.http import hosts
 from coterie_server.journal import Recollection
-from coterie_server.net import connection, hanging_up
+from coterie_server.net import connection, registry
 from coterie_server.serving import catalogue_shard, clock, leases, parked_fetches, shard
 from coterie_server.storage import _transaction, guard, schema, sqlite
 from coterie_server.topics import ends, fetch
@@ -180,7 +180,7 @@ def backlog_leaves_reading_off(work_off: Any, client: Any) -> None:
         work_off(client)
 
 
-@_bug(hanging_up, "_is_closed", "tests/server/net")
+@_bug(registry, "_is_closed", "tests/server/net")
 def client_gone_unseen(*_: Any) -> bool:
     """A client that goes while nothing is read from it is not missed."""
     return False

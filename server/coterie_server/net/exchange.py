@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
-__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "take_ready"]
+    from coterie_server.net.addresses import Peer
+
+__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered", "take_ready"]
 
 
 class OnReply(Protocol):
@@ -29,8 +31,8 @@ class ReplyPath(Protocol):
     """What an exchange needs of its connection."""
 
     @property
-    def host(self) -> str:
-        """The client's address as Kafka prints it: `/127.0.0.1`."""
+    def peer(self) -> Peer:
+        """The client's address."""
 
     @property
     def gone(self) -> bool:
@@ -77,7 +79,7 @@ class Exchange:
     @property
     def host(self) -> str:
         """The client's address as Kafka prints it: `/127.0.0.1`."""
-        return self._path.host
+        return self._path.peer.host
 
     @property
     def abandoned(self) -> bool:
@@ -129,6 +131,13 @@ class Exchange:
     def close(self, why: str) -> None:
         """Close the whole connection instead of answering."""
         self._path.close_for_handler(why)
+
+
+def answered(path: ReplyPath, frame: bytes) -> Exchange:
+    """A request that could not be read and has its answer already; it waits for those before it."""
+    exchange = Exchange(path, Request(ApiKey.API_VERSIONS, 0, 0, None, None), 0)
+    exchange.frame = frame
+    return exchange
 
 
 def take_ready(exchanges: deque[Exchange]) -> bytes | None:

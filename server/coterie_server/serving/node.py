@@ -31,7 +31,7 @@ from coterie_server.serving.fan_out import ask_all, divide
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from coterie_protocol.journal import Event, TopicChanged
     from coterie_server.group import Config, Group, IdSource
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["Node", "NodeOptions"]
 
 _log = get_logger(__name__)
-
 
 #: More generations than a store can have lost: a group would have to rebalance every second for
 #: eleven days.
@@ -97,9 +96,11 @@ class Node:
         self._make_ids = make_ids
         self._make_catalogue = make_catalogue
         self._ticker = Ticker(clock, observe)
-        self._topics = TopicCounts()
-        self._shards = options.shards
-        self._groups: list[GroupShard] = []
+        #: How many partitions each topic has.
+        self.topics = TopicCounts()
+        self._shard_count = options.shards
+        #: The shards of groups, by number.
+        self.shards: list[GroupShard] = []
         self._catalogue: CatalogueShard | None = None
         self._trust = LeaseTrust(clock.elapsed_s)
         terms = LeaseTerms(options.owner, options.address, options.lease_ms)
@@ -125,16 +126,16 @@ class Node:
         self._ticker.start()
         await self._store.reserve(self._options.owner)
         await self._agree_on_shards()
-        leases = await self._keeper.claim_all((CATALOGUE_SHARD, *range(self._shards)))
+        leases = await self._keeper.claim_all((CATALOGUE_SHARD, *range(self._shard_count)))
         ids = self._make_ids(leases[CATALOGUE_SHARD].epoch)
         self._catalogue = self._make_catalogue_shard(leases.pop(CATALOGUE_SHARD))
         await self._catalogue.load()
-        self._groups = [self._make_group_shard(lease, ids) for _, lease in sorted(leases.items())]
+        self.shards = [self._make_group_shard(lease, ids) for _, lease in sorted(leases.items())]
         self._keeper.start()
-        for shard in self._groups:
+        for shard in self.shards:
             await shard.load()
         if self._options.accept_loss:
-            for shard in self._groups:
+            for shard in self.shards:
                 if not await shard.until_durable():
                     raise StoreError(f"shard {shard.shard} can't be stored; the log says why")
             await self._store.accept_loss()
@@ -150,16 +151,18 @@ class Node:
     async def _agree_on_shards(self) -> None:
         """A store keeps the number of shards that it was begun with."""
         wanted = self._options.shards
-        self._shards = int(await self._store.agree("shards", str(wanted)))
-        if self._shards != wanted:
-            _log.warning("the store keeps its number of shards", shards=self._shards, set=wanted)
+        self._shard_count = int(await self._store.agree("shards", str(wanted)))
+        if self._shard_count != wanted:
+            _log.warning(
+                "the store keeps its number of shards", shards=self._shard_count, set=wanted
+            )
 
     def _make_catalogue_shard(self, lease: Lease) -> CatalogueShard:
         return CatalogueShard(
             lease,
             self._context,
             self._make_catalogue,
-            counts=self._topics,
+            counts=self.topics,
             on_change=self._topic_changed,
             until_told=self._until_told,
         )
@@ -172,11 +175,11 @@ class Node:
             lambda: GroupCoordinator(
                 self._config,
                 ids,
-                self._topics,
+                self.topics,
                 self.count_groups,
                 commit_order=order,
                 date_of=self._clock.date_of,
-                topic_changed_at=self._topics.changed_at,
+                topic_changed_at=self.topics.changed_at,
             ),
             generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
         )
@@ -195,12 +198,12 @@ class Node:
     def _shard(self, number: int) -> CatalogueShard | GroupShard:
         if number == CATALOGUE_SHARD and self._catalogue is not None:
             return self._catalogue
-        return self._groups[number]
+        return self.shards[number]
 
     def all_shards(self) -> list[CatalogueShard | GroupShard]:
         """The shards of groups by number, then the catalogue."""
         catalogue = [] if self._catalogue is None else [self._catalogue]
-        return [*self._groups, *catalogue]
+        return [*self.shards, *catalogue]
 
     def lost(self, shard: int) -> None:
         """Another node has a shard: stop serving it."""
@@ -251,9 +254,9 @@ class Node:
             self._alarm.cancel()
         self._alarm = None
         now_ms = self._clock.now_ms()
-        for shard in self._groups:
+        for shard in self.shards:
             shard.fire_due(now_ms)
-        due = [at_ms for shard in self._groups if (at_ms := shard.next_deadline()) is not None]
+        due = [at_ms for shard in self.shards if (at_ms := shard.next_deadline()) is not None]
         if due and self._trust.holds:  # or `confirmed` comes back to it
             self._arm(min(due))
 
@@ -265,82 +268,68 @@ class Node:
 
     def try_heartbeat(self, message: m.HeartbeatRequest) -> m.HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
-        return self._groups[self._shard_of(message.group_id)].try_heartbeat(message)
+        return self.shards[self._shard_of(message.group_id)].try_heartbeat(message)
 
     def _make_routes(self) -> dict[type[Any], Callable[[Exchange], None]]:
-        one_group = (
-            m.HeartbeatRequest,
-            m.JoinGroupRequest,
-            m.LeaveGroupRequest,
-            m.OffsetCommitRequest,
-            m.OffsetDeleteRequest,
-            m.SyncGroupRequest,
-        )
-        about_topics = (
-            m.CreatePartitionsRequest,
-            m.CreateTopicsRequest,
-            m.DeleteTopicsRequest,
-            m.FetchRequest,
-            m.ListOffsetsRequest,
-            m.MetadataRequest,
-            m.ProduceRequest,
-        )
+        where = (self._options.node_id, self._options.host, self._options.port)
         return {
-            **dict.fromkeys(one_group, self._to_group),
-            **dict.fromkeys(about_topics, self._to_topics),
             m.ApiVersionsRequest: lambda e: e.reply(discovery.api_versions(e.message, e.version)),
+            m.CreatePartitionsRequest: self._to_topics,
+            m.CreateTopicsRequest: self._to_topics,
             m.DeleteGroupsRequest: self._to_several,
+            m.DeleteTopicsRequest: self._to_topics,
             m.DescribeGroupsRequest: self._to_several,
-            m.FindCoordinatorRequest: self._find_coordinator,
-            m.ListGroupsRequest: lambda e: self._hand_out(ask_all(e, self._shards)),
-            m.OffsetFetchRequest: self._to_one_or_several,
+            m.FetchRequest: self._to_topics,
+            m.FindCoordinatorRequest: lambda e: e.reply(
+                discovery.find_coordinator(e.message, e.version, *where)
+            ),
+            m.HeartbeatRequest: self._to_group,
+            m.JoinGroupRequest: self._to_group,
+            m.LeaveGroupRequest: self._to_group,
+            m.ListGroupsRequest: lambda e: self._hand_out(ask_all(e, self._shard_count)),
+            m.ListOffsetsRequest: self._to_topics,
+            m.MetadataRequest: self._to_topics,
+            m.OffsetCommitRequest: self._to_group,
+            m.OffsetDeleteRequest: self._to_group,
+            m.OffsetFetchRequest: lambda e: (
+                self._to_several(e) if e.message.groups else self._to_group(e)
+            ),
+            m.ProduceRequest: self._to_topics,
             m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.message)),
             m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
+            m.SyncGroupRequest: self._to_group,
         }
 
     def _shard_of(self, group_id: str) -> int:
-        return zlib.crc32(group_id.encode()) % self._shards
+        return zlib.crc32(group_id.encode()) % self._shard_count
 
     def _to_group(self, exchange: Exchange) -> None:
-        self._groups[self._shard_of(exchange.message.group_id)].handle(exchange)
-
-    def _to_one_or_several(self, exchange: Exchange) -> None:
-        if exchange.message.groups:
-            self._to_several(exchange)
-        else:
-            self._to_group(exchange)
+        self.shards[self._shard_of(exchange.message.group_id)].handle(exchange)
 
     def _to_several(self, exchange: Exchange) -> None:
         self._hand_out(divide(exchange, self._shard_of))
 
     def _hand_out(self, parts: dict[int, PendingRequest]) -> None:
         for shard, part in parts.items():
-            self._groups[shard].handle(part)
+            self.shards[shard].handle(part)
 
     def _to_topics(self, exchange: Exchange) -> None:
         if self._catalogue is None:
             raise AssertionError("a request before the node was started")
         self._catalogue.handle(exchange)
 
-    def _find_coordinator(self, exchange: Exchange) -> None:
-        options = self._options
-        answer = discovery.find_coordinator(
-            exchange.message, exchange.version, options.node_id, options.host, options.port
-        )
-        exchange.reply(answer)
-
     # -- what happens besides ------------------------------------------------------------------
 
     def _topic_changed(self, change: TopicChanged) -> None:
         """Tell the coordinators that a topic is not what it was."""
-        for shard in self._groups:
+        for shard in self.shards:
             shard.topic_changed(change.topic, change.change)
         if self._config.rebalance_on_topic_change and self._catalogue is not None:
             self._catalogue.wake(change.topic)
 
     async def _until_told(self) -> None:
         """Wait until what the groups were told of topics is durable."""
-        for shard in self._groups:
+        for shard in self.shards:
             await shard.until_told()
 
     def find_loss(self, journal: Recollection) -> str | None:
@@ -348,46 +337,39 @@ class Node:
         return journal.find_loss(self._generation_of, self._committed_at, self._forgot_at)
 
     def _generation_of(self, group_id: str) -> int:
-        coordinator = self._groups[self._shard_of(group_id)].core
+        coordinator = self._coordinator(group_id)
         return coordinator.generation_of(group_id) if coordinator else 0
 
     def _committed_at(self, group_id: str, topic: str, partition: int) -> int | None:
         group = self.group(group_id)
-        row = group.offsets.get((topic, partition)) if group is not None else None
-        return row.committed_at_ms if row is not None else None
+        row = group.offsets.get((topic, partition)) if group else None
+        return row.committed_at_ms if row else None
 
     def _forgot_at(self, group_id: str) -> int:
-        coordinator = self._groups[self._shard_of(group_id)].core
+        coordinator = self._coordinator(group_id)
         return coordinator.table.floor.forgot_at_ms if coordinator else -1
 
     # -- what there is, to be shown and not to be changed --------------------------------------
 
+    def _coordinator(self, group_id: str) -> GroupCoordinator | None:
+        return self.shards[self._shard_of(group_id)].core
+
     def group(self, group_id: str) -> Group | None:
         """A group."""
-        coordinator = self._groups[self._shard_of(group_id)].core
+        coordinator = self._coordinator(group_id)
         return coordinator.groups.get(group_id) if coordinator else None
 
     def groups(self) -> list[Group]:
         """All groups."""
-        return [g for shard in self._groups if shard.core for g in shard.core.groups.values()]
+        return [g for shard in self.shards if shard.core for g in shard.core.groups.values()]
 
     def group_names(self) -> list[str]:
         """The names of all groups."""
-        return [name for shard in self._groups if shard.core for name in shard.core.groups]
-
-    @property
-    def shards(self) -> Sequence[GroupShard]:
-        """The shards of groups, by number."""
-        return self._groups
+        return [name for shard in self.shards if shard.core for name in shard.core.groups]
 
     def count_groups(self) -> int:
         """How many groups there are."""
-        return sum(len(shard.core.groups) for shard in self._groups if shard.core)
-
-    @property
-    def topics(self) -> TopicCounts:
-        """How many partitions each topic has."""
-        return self._topics
+        return sum(len(shard.core.groups) for shard in self.shards if shard.core)
 
     @property
     def parked_fetches(self) -> int:
@@ -396,7 +378,7 @@ class Node:
 
     def phase_deadline(self, group: Group) -> int | None:
         """When the present phase of a group's rebalance ends at the latest."""
-        coordinator = self._groups[self._shard_of(group.id)].core
+        coordinator = self._coordinator(group.id)
         return coordinator.phase_deadline(group) if coordinator else None
 
     def date_of(self, now_ms: int) -> int:
@@ -411,4 +393,4 @@ class Node:
 
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
-        await self._groups[self._shard_of(group_id)].force_rebalance(group_id)
+        await self.shards[self._shard_of(group_id)].force_rebalance(group_id)

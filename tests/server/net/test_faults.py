@@ -322,4 +322,4 @@ def test_reply_that_cannot_be_encoded_is_told_without_what_variables_hold(
     handler.exchanges[0].reply("no reply at all")
     assert visit.transport.closing
     assert capsys.readouterr() == ("", "")
-    assert [record.name for record in caplog.records] == ["coterie_server.net.closing"]
+    assert [record.name for record in caplog.records] == ["coterie_server.net.faults"]
