@@ -20,7 +20,7 @@ from coterie_pipeline.java import NoJavaError
 from coterie_pipeline.session import spark_session
 from coterie_pipeline.steps.parsing import parse
 from coterie_pipeline.whatif import Bounds, Plan, what_if
-from coterie_pipeline.whatif.playing import Task, played
+from coterie_pipeline.whatif.replays import Task, replay_task
 from coterie_protocol.journal import Line, write_line
 from coterie_testing.kit import Cluster
 from tests.support.flapping import GROUP, TOPICS, flap
@@ -85,11 +85,11 @@ def run(effort: Effort) -> Report:
 
 def _apart(measure: Measure, plan: Plan, scale: _Scale) -> tuple[list[float], int]:
     """Measure in a new process, so that Spark ends with it."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_hush) as pool:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_silence) as pool:
         return pool.submit(measure, plan, scale).result()
 
 
-def _hush() -> None:
+def _silence() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
@@ -115,14 +115,14 @@ def _outcomes(lines: Sequence[Line], plan: Plan) -> list[int]:
     """Replay one group's history with all settings; return the steps of each replay."""
     texts = [text for text in _texts(lines, GROUP) if json.loads(text)["kind"] != _COMMITTED]
     steps = []
-    for place, wishes in enumerate(((), *plan.settings), 1):
+    for place, overrides in enumerate(((), *plan.settings), 1):
         for seed in range(plan.seeds):
-            row = played(
+            row = replay_task(
                 Task(
                     group=GROUP,
                     place=place,
                     setting="",
-                    wishes=dict(wishes),
+                    overrides=dict(overrides),
                     seed=seed,
                     lines=texts,
                     node_lines=[],

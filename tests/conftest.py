@@ -5,14 +5,12 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-# The deadline measures the machine as much as the code: slow cores must not turn a test red.
-# A failure prints the blob that replays it, so a report from CI is enough to work with.
-settings.register_profile("coterie", deadline=None, print_blob=True)
-settings.load_profile("coterie")
+from tests.support.profiles import PROFILE, load_profile
+
+load_profile()
 
 
 #: Where simulated runs that nobody has seen before begin, in all processes of a test run.
@@ -24,9 +22,12 @@ def pytest_configure() -> None:
     os.environ.setdefault(SIM_SEED, str(random.SystemRandom().randrange(10**7, 10**10)))
 
 
-def pytest_report_header() -> str:
-    """Tell it, also if all goes well."""
-    return f"simulator: fresh runs from seed {os.environ[SIM_SEED]} on ({SIM_SEED} sets it)"
+def pytest_report_header() -> list[str]:
+    """Tell what is different in the next run, also if all goes well."""
+    return [
+        f"simulator: fresh runs from seed {os.environ[SIM_SEED]} on ({SIM_SEED} sets it)",
+        f"examples: the {PROFILE} profile (CI=true in the environment takes the long one)",
+    ]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -3,6 +3,7 @@
 In a page, the comment before a diagram names its source:
 
     <!-- drawn from the table of states -->
+    <!-- drawn from the table of phases -->
     <!-- drawn from traces/hand-over.txt -->
 
 `python -m tools.draw_diagrams` writes the diagrams, and a test checks that they are up to date.
@@ -17,9 +18,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, TypeVar
 
+from coterie_client.membership import phases
 from coterie_server.group.states import TRANSITIONS
 
-__all__ = ["DOCS", "main", "redrawn", "sequence", "states"]
+__all__ = ["DOCS", "main", "phases_drawn", "redrawn", "sequence", "states"]
 
 DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 _DRAWN: Final = re.compile(
@@ -47,9 +49,24 @@ def redrawn(page: str) -> str:
     )
 
 
+def phases_drawn() -> dict[phases.Phase, dict[phases.Phase, str]]:
+    """A member's phases; what leads out of nearly all of them is drawn from the last one only."""
+    shared = (phases.LOST_ITS_PLACE, phases.ENDS)
+    return {
+        phase: {
+            after: why
+            for after, why in ways.items()
+            if why not in shared or phase is phases.Phase.STABLE
+        }
+        for phase, ways in phases.TRANSITIONS.items()
+    }
+
+
 def _drawn(source: str) -> str:
     if source == "the table of states":
         return states(TRANSITIONS)
+    if source == "the table of phases":
+        return states(phases_drawn())
     return sequence((DOCS / source).read_text(encoding="utf-8").splitlines())
 
 
@@ -104,7 +121,7 @@ class _SequenceDiagram:
         self._at_s = at_s
         if who == _COORDINATOR:
             self._coordinator(what)
-        elif who == "fate":
+        elif who == "injector":
             named = _WORKER.search(what)
             self._note(named[0] if named else _COORDINATOR, what)
         else:

@@ -16,7 +16,7 @@ from coterie_pipeline.steps import parse
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.warehouse import Moment, Warehouse
 
-__all__ = ["NoJournalsError", "Reading", "Report", "read_ends", "read_new", "run"]
+__all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
 
 #: What a node calls its files, and what they are called when they are packed.
 _SEGMENTS: Final = "journal-*.jsonl{,.gz,.zst}"
@@ -39,7 +39,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunResult:
     """What a run did."""
 
     reading: Reading
@@ -53,7 +53,7 @@ def run(
     *,
     ends: DataFrame | None = None,
     on_stage: Callable[[str], None] = lambda _stage: None,
-) -> Report:
+) -> RunResult:
     """Read what is new in the journals, and make the tables anew if anything is.
 
     Raises `NoJournalsError` if there are none, and `WrongLayoutError` if `out` holds something
@@ -64,7 +64,7 @@ def run(
     latest = warehouse.latest()
     if reading.fresh or latest is None or ends is not None:
         latest = warehouse.refresh(ends, on_stage)
-    return Report(reading, latest)
+    return RunResult(reading, latest)
 
 
 def read_new(

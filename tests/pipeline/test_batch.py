@@ -7,17 +7,19 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from coterie_pipeline import warehouse
 from coterie_pipeline.batch import (
     NoJournalsError,
     Reading,
-    Report,
+    RunResult,
     read_ends,
     read_new,
     run,
 )
-from coterie_pipeline.steps import make_tables
+from coterie_pipeline.steps import Materialize, make_tables
 from coterie_pipeline.warehouse import Moment, NoTablesError, Warehouse, WrongLayoutError
 from coterie_protocol.journal import GroupEmptied, Line, OffsetsCommitted, write_line
 from coterie_protocol.journal_text import segment_name
@@ -157,27 +159,41 @@ def test_tables_that_are_not_there_are_told(place: Place) -> None:
         Warehouse(place.spark, place.out).tables()
 
 
+@pytest.fixture
+def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have only the nodes' lines counted: what is tested is how tables are put in place."""
+
+    def make(bronze: DataFrame, _ends: DataFrame, materialize: Materialize) -> dict[str, DataFrame]:
+        lines = bronze.groupBy("node").count().select("node", F.col("count").alias("lines"))
+        tables = {"nodes": materialize("nodes", lines)}
+        materialize("_control", bronze.select("node"))
+        return tables
+
+    monkeypatch.setattr(warehouse, "make_tables", make)
+
+
+@pytest.mark.usefixtures("few_tables")
 def test_tables_are_shown_when_all_of_them_are_made(place: Place) -> None:
-    """What is killed leaves those that were there; two moments are kept for who reads them."""
-    warehouse = Warehouse(place.spark, place.out)
+    # A run that is killed leaves the former tables in place; two moments are kept for readers.
+    shown = Warehouse(place.spark, place.out)
     place.write(1, 2)
     journals = [str(place.journal)]
     assert run(place.spark, journals, place.out).moment.number == 1
-    assert run(place.spark, journals, place.out) == Report(Reading(1, 0), Moment(1, ANY))
+    assert run(place.spark, journals, place.out) == RunResult(Reading(1, 0), Moment(1, ANY))
 
     def die(stage: str) -> None:
-        if stage == "_horizons":  # some tables are written by then
+        if stage == "_control":  # a table are written by then
             raise KeyboardInterrupt
 
     Path(place.out, "tables", "000000").mkdir()
     with pytest.raises(KeyboardInterrupt):
-        warehouse.refresh(on_stage=die)
+        shown.refresh(on_stage=die)
     assert Path(place.out, "tables", "000002", "nodes").exists()
-    (node,) = warehouse.table("nodes").collect()
+    (node,) = shown.table("nodes").collect()
     assert node.lines == 2
     place.write(3, 1)
     assert run(place.spark, journals, place.out).moment.number == 2
-    (node,) = warehouse.table("nodes").collect()
+    (node,) = shown.table("nodes").collect()
     assert node.lines == 3
     assert sorted(path.name for path in Path(place.out, "tables").iterdir()) == ["000001", "000002"]
 

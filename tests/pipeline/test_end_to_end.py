@@ -22,6 +22,8 @@ from tests.live.daemon import Daemon
 from tests.live.judge import Run
 from tests.live.team import Team
 
+pytestmark = pytest.mark.slow
+
 GROUP: Final = "life"
 PARTITIONS: Final = 12
 _SESSION_MS: Final = 6_000

@@ -36,12 +36,13 @@ def test_a_written_journal_is_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_oracle_and_the_history_agree(profile: str, tmp_path: Path) -> None:
-    """What the server keeps of its last rebalances is what its journal tells."""
     lines = [line for seed in range(12) for line in simulated(seed, profile)]
     write_journal(lines, tmp_path)
-    tables = oracle_tables(tmp_path)
-    told = [_of_table(row) for row in tables["rebalances"] if row["outcome"] != "running"]
-    assert sorted(told) == sorted(_of_history(rebalance) for rebalance in _history(lines))
+    rows = oracle_tables(tmp_path)["rebalances"]
+    found = [_of_table(row) for row in rows if row["outcome"] != "running"]
+    kept = _history(lines)
+    assert len(kept) > 25
+    assert sorted(found, key=repr) == sorted(map(_of_history, kept), key=repr)
 
 
 def _history(lines: Iterable[Line]) -> list[Rebalance]:
@@ -54,28 +55,12 @@ def _history(lines: Iterable[Line]) -> list[Rebalance]:
 
 
 def _of_table(row: dict[str, Any]) -> tuple[Any, ...]:
-    counts = (row["moved"] or 0, row["revoked"] or 0)
-    return (row["group"], row["started_ms"], row["outcome"], row["cause"], *counts)
+    times = (row["group"], row["started_ms"], row["ended_ms"])
+    counts = (row["moved"] or 0, row["revoked"] or 0, row["stopped_partition_ms"])
+    return (*times, row["outcome"], row["cause"], *counts)
 
 
 def _of_history(rebalance: Rebalance) -> tuple[Any, ...]:
-    counts = (rebalance.moved, rebalance.revoked)
-    times = (rebalance.group, rebalance.started_ms)
+    times = (rebalance.group, rebalance.started_ms, rebalance.ended_ms)
+    counts = (rebalance.moved, rebalance.revoked, rebalance.stopped_partition_ms)
     return (*times, rebalance.outcome.value, rebalance.cause, *counts)
-
-
-def test_the_oracle_and_the_history_agree_on_costs(tmp_path: Path) -> None:
-    """To the millisecond."""
-    runs = [simulated(seed, PROFILES[seed % 4]) for seed in range(60)]
-    lines = [line for run in runs for line in run]
-    write_journal(lines, tmp_path)
-    told = {
-        (row["group"], row["started_ms"], row["ended_ms"]): row["stopped_partition_ms"]
-        for row in oracle_tables(tmp_path)["rebalances"]
-        if row["outcome"] != "running"
-    }
-    kept = _history(lines)
-    assert len(kept) > 100
-    assert told == {
-        (each.group, each.started_ms, each.ended_ms): each.stopped_partition_ms for each in kept
-    }

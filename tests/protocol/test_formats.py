@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_protocol import EncodeError, ProtocolError, decode, encode
@@ -20,7 +20,9 @@ from coterie_protocol._compile import codec_of, format_of
 from coterie_protocol._format import Malformed
 from coterie_protocol.messages import HeartbeatRequest
 from coterie_protocol.schema import Array, Primitive, WireType, declaration_of
+from tests.support.every_message import by_class, by_class_and_version, versioned
 from tests.support.hostile import mutated
+from tests.support.oracle_examples import examples_of
 from tests.support.samples import (
     Place,
     filled,
@@ -28,15 +30,8 @@ from tests.support.samples import (
     unlike_default,
     with_value,
 )
-from tests.support.strategies import MESSAGES, messages, versions_of
+from tests.support.strategies import MESSAGES, versions_of
 
-# Over all messages and versions, a few examples each are some thousand.
-few = settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
-some = settings(max_examples=8)
-
-every_version = pytest.mark.parametrize(
-    ("cls", "version"), MESSAGES, ids=[f"{cls.__name__}-v{version}" for cls, version in MESSAGES]
-)
 every_class = pytest.mark.parametrize(
     "cls", list(dict.fromkeys(cls for cls, _ in MESSAGES)), ids=lambda cls: cls.__name__
 )
@@ -76,11 +71,12 @@ def compiled(cls: type[Any], version: int, data: bytes) -> tuple[Any, int] | Ref
         return Refusal(error.field, error.offset)
 
 
-@every_version
-def test_compiled_code_does_what_the_format_does(cls: type[Any], version: int) -> None:
-    @few
-    @given(messages(cls, version, own=True), st.binary(max_size=3))
-    def check(message: Any, behind: bytes) -> None:
+@by_class_and_version()
+def test_compiled_code_does_what_the_format_does(cls: type[Any], versions: list[int]) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions, own=True), st.binary(max_size=3))
+    def check(case: tuple[int, Any], behind: bytes) -> None:
+        version, message = case
         written = encode(message, version)
         assert written == format_of(cls, version).build(message)
         assert compiled(cls, version, written + behind) == (message, len(written))
@@ -89,25 +85,29 @@ def test_compiled_code_does_what_the_format_does(cls: type[Any], version: int) -
     check()
 
 
-@every_version
-def test_verdict_on_bad_bytes_is_the_formats_own(cls: type[Any], version: int) -> None:
-    valid = st.just(encode(filled(cls, version), version))
+@by_class_and_version()
+def test_verdict_on_bad_bytes_is_the_formats_own(cls: type[Any], versions: list[int]) -> None:
+    def bad_bytes(version: int) -> st.SearchStrategy[tuple[int, bytes]]:
+        valid = st.just(encode(filled(cls, version), version))
+        return st.tuples(st.just(version), mutated(valid) | st.binary(max_size=40))
 
-    @some
-    @given(mutated(valid) | st.binary(max_size=40))
-    def check(data: bytes) -> None:
+    @examples_of(versions)
+    @given(st.one_of([bad_bytes(version) for version in versions]))
+    def check(case: tuple[int, bytes]) -> None:
+        version, data = case
         assert compiled(cls, version, data) == interpreted(cls, version, data)
 
     check()
 
 
-@every_version
-def test_verdict_on_cut_off_bytes_is_the_formats_own(cls: type[Any], version: int) -> None:
-    written = encode(filled(cls, version), version)
-    for size in range(len(written)):
-        refusal = compiled(cls, version, written[:size])
-        assert isinstance(refusal, Refusal)
-        assert refusal == interpreted(cls, version, written[:size])
+@by_class()
+def test_verdict_on_cut_off_bytes_is_the_formats_own(cls: type[Any], versions: list[int]) -> None:
+    for version in versions:
+        written = encode(filled(cls, version), version)
+        for size in range(len(written)):
+            refusal = compiled(cls, version, written[:size])
+            assert isinstance(refusal, Refusal)
+            assert refusal == interpreted(cls, version, written[:size])
 
 
 @pytest.mark.parametrize(

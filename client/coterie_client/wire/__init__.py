@@ -4,7 +4,7 @@
 """
 
 from coterie_client.backoff import Backoff, RetryOptions
-from coterie_client.membership.actions import ANY, Anybody, Lane, NodeAddress
+from coterie_client.wire.addresses import ANY, Anybody, Lane, NodeAddress
 from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
 from coterie_client.wire.connection import Connection
 from coterie_client.wire.counters import ConnectionLimits, Counters

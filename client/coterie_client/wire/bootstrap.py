@@ -7,7 +7,7 @@ from typing import Final
 
 from coterie_client import checks
 from coterie_client.errors import ConfigurationError
-from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 
 __all__ = ["Bootstrap", "parse_bootstrap"]
 

@@ -14,7 +14,7 @@ from typing import Any, Final, cast, final
 
 from coterie_client.errors import AnswerTimedOutError, ConnectionLostError
 from coterie_client.log import Log
-from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_client.wire.counters import ConnectionLimits, Counters
 from coterie_client.wire.deadlines import SECOND_LOOK_S, time_limit
 from coterie_protocol import FrameReader, ProtocolError, correlation_id_of

@@ -18,7 +18,7 @@ from coterie_client.errors import (
     VersionNotSpokenError,
 )
 from coterie_client.log import Log
-from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_client.wire.channel import Channel
 from coterie_client.wire.counters import ConnectionLimits, Counters
 from coterie_client.wire.deadlines import time_limit

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
-from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 
 __all__ = ["Dial", "default_dial", "dial_tcp"]
 

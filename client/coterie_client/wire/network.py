@@ -1,7 +1,7 @@
 """All connections of one client: requests go to a node, over a lane, and connections follow.
 
 A lane is a connection of its own: a JoinGroup that is parked in lane `group` does not stand in the
-way of a heartbeat in lane `life`, although a server answers each connection in order.
+way of a heartbeat in lane `keepalive`, although a server answers each connection in order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from coterie_client.errors import (
     ConnectionLostError,
 )
 from coterie_client.log import Log
-from coterie_client.membership.actions import ANY, Anybody, Lane, NodeAddress
+from coterie_client.wire.addresses import ANY, Anybody, Lane, NodeAddress
 from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
 from coterie_client.wire.connection import Connection
 from coterie_client.wire.counters import ConnectionLimits, Counters
@@ -127,7 +127,7 @@ class Network:
         message: Any,
         *,
         to: NodeAddress | Anybody = ANY,
-        lane: Lane = Lane.LIFE,
+        lane: Lane = Lane.KEEPALIVE,
         timeout_s: float,
     ) -> Any:
         """Send a request, or a `ByVersion`, and return its answer, whatever error that may carry.

@@ -18,9 +18,10 @@ from functools import partial
 from typing import TypeAlias
 
 from coterie_client.errors import ConfigurationError
-from coterie_client.membership import PartitionLostError, TopicPartition
+from coterie_client.membership import PartitionLostError
 from coterie_client.membership.events import Event
 from coterie_client.partition import Partition
+from coterie_client.wire.addresses import TopicPartition
 from coterie_client.work.errors import WorkCancelledError, WorkStalledError
 from coterie_client.work.events import (
     WorkFailed,

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie_client.log import in_a_line
-from coterie_client.membership.actions import Position, TopicPartition
+from coterie_client.membership.actions import Position
 from coterie_client.membership.events import Event, Partitions, Severity
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = [
     "GroupFailed",

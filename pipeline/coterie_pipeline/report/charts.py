@@ -17,7 +17,7 @@ from pyspark.sql.window import WindowSpec
 
 from coterie_pipeline.report import model
 from coterie_pipeline.report.model import Bar, Caps, Fault, Span, shares
-from coterie_pipeline.report.selecting import first, grouped, row_of, summed, text
+from coterie_pipeline.report.queries import first, grouped, row_of, summed, text
 
 __all__ = ["Chart", "charts"]
 

@@ -23,7 +23,7 @@ from coterie_pipeline.report.model import (
     Totals,
     Unread,
 )
-from coterie_pipeline.report.selecting import first, row_of, summed, text
+from coterie_pipeline.report.queries import first, row_of, summed, text
 
 __all__ = ["collect"]
 

@@ -26,7 +26,7 @@ from coterie_pipeline.report.model import (
     Span,
     shares,
 )
-from coterie_pipeline.report.selecting import first, grouped, row_of, summed, text
+from coterie_pipeline.report.queries import first, grouped, row_of, summed, text
 
 __all__ = ["details"]
 

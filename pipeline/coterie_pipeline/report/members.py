@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from coterie_pipeline.report import words
-from coterie_pipeline.report.gantt import tip
+from coterie_pipeline.report.gantt import Owner, tip
 from coterie_pipeline.report.markup import Markup, element
 from coterie_pipeline.report.model import GroupDetail, Process, Session
-from coterie_pipeline.report.owners import Owner
 from coterie_pipeline.report.scale import Scale, plot
 
 __all__ = ["members", "note"]
@@ -39,19 +38,21 @@ def members(detail: GroupDetail, scale: Scale, owners: Mapping[str, Owner]) -> M
 def note(detail: GroupDetail) -> Markup | None:
     """What of the processes is not drawn; None if all is."""
     left = detail.processes_in_all - len(detail.processes)
-    said = []
+    sentences = []
     if left:
-        said.append(f"+ {words.count(left, 'process', 'processes')} more with fewer memberships.")
+        sentences.append(
+            f"+ {words.count(left, 'process', 'processes')} more with fewer memberships."
+        )
     hidden = sum(each.memberships - len(each.sessions) for each in detail.processes)
     if hidden:
-        said.append(f"The latest memberships are drawn, and {hidden:,} earlier ones are not.")
-    return element("p", " ".join(said), class_="note") if said else None
+        sentences.append(f"The latest memberships are drawn, and {hidden:,} earlier ones are not.")
+    return element("p", " ".join(sentences), class_="note") if sentences else None
 
 
 def _row(process: Process, scale: Scale, owners: Mapping[str, Owner]) -> Markup:
     bars = [_bar(each, scale, owners[each.holder]) for each in process.sessions]
     signs = (_sign(each, scale) for each in process.sessions)
-    said = words.cut(f"{process.identity}: {', '.join(_facts(process))}")
+    sentence = words.cut(f"{process.identity}: {', '.join(_facts(process))}")
     holders = sorted({session.holder for session in process.sessions})
     label = element(
         "div",
@@ -63,7 +64,7 @@ def _row(process: Process, scale: Scale, owners: Mapping[str, Owner]) -> Markup:
     return element(
         "div",
         label,
-        plot(_HEIGHT, said, *bars, *signs),
+        plot(_HEIGHT, sentence, *bars, *signs),
         class_="lane process",
         data_h=owners[process.sessions[0].holder].number,
         data_name=words.cut(" ".join((process.identity, *holders)), 400),

@@ -2,7 +2,7 @@
 
 Nothing here reads or writes.  Spark looks at a plan as a whole, and what is made of what is made
 of what grows past what it can look at; so the steps are stages, and `make_tables` hands the result
-of each to `settle`, which puts it down somewhere and answers with what is there.
+of each to `materialize`, which puts it down somewhere and answers with what is there.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from coterie_pipeline.steps.statements import identities, kept, statements
 
 __all__ = [
     "STAGES",
-    "Settle",
+    "Materialize",
     "Stage",
     "checkpoint",
-    "gathered",
+    "coalesced",
     "make_tables",
     "parse",
     "stages_for",
 ]
 
 #: Puts the result of a stage down, and answers with a DataFrame that has no past.
-Settle = Callable[[str, DataFrame], DataFrame]
+Materialize = Callable[[str, DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Stage:
     sources: tuple[str, ...]
     step: Callable[..., DataFrame]
     #: What is made easily is made anew for each stage that needs it.
-    is_settled: bool = True
+    is_materialized: bool = True
 
     @property
     def is_table(self) -> bool:
@@ -88,7 +88,7 @@ def _commits(once: DataFrame, ends: DataFrame) -> DataFrame:
 STAGES: Final = (
     Stage("unread", ("bronze",), unread),
     Stage("_segments", ("bronze",), segments),
-    Stage("_once", ("bronze", "_segments"), each_once, is_settled=False),
+    Stage("_once", ("bronze", "_segments"), each_once, is_materialized=False),
     Stage("_control", ("_once",), _control),
     Stage("nodes", ("bronze", "_segments", "_once", "_control"), nodes),
     Stage("_horizons", ("_once",), _horizons),
@@ -138,7 +138,7 @@ def checkpoint(_name: str, rows: DataFrame) -> DataFrame:
     return rows.localCheckpoint()
 
 
-def gathered(rows: DataFrame) -> DataFrame:
+def coalesced(rows: DataFrame) -> DataFrame:
     """All rows in one place, if any shuffle would bring them there: so no step has to shuffle."""
     return rows.coalesce(1) if is_quick(rows.sparkSession) else rows
 
@@ -146,7 +146,7 @@ def gathered(rows: DataFrame) -> DataFrame:
 def make_tables(
     bronze: DataFrame,
     ends: DataFrame,
-    settle: Settle = checkpoint,
+    materialize: Materialize = checkpoint,
     names: Iterable[str] | None = None,
 ) -> dict[str, DataFrame]:
     """Every table, or those that are named, of what was parsed.
@@ -154,9 +154,11 @@ def make_tables(
     `ends` says where partitions end, if anything is known of that; see `commits.ENDS`.
     """
     wanted = STAGES if names is None else stages_for(names)
-    results = {"bronze": gathered(bronze), "ends": gathered(ends)}
+    results = {"bronze": coalesced(bronze), "ends": coalesced(ends)}
     for stage in wanted:
         made = stage.step(*(results[source] for source in stage.sources))
-        results[stage.name] = gathered(settle(stage.name, made)) if stage.is_settled else made
+        results[stage.name] = (
+            coalesced(materialize(stage.name, made)) if stage.is_materialized else made
+        )
     tables = {stage.name for stage in wanted if stage.is_table}
     return {name: result for name, result in results.items() if name in tables}

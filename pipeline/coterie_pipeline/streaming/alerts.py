@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie_pipeline.steps import Settle, checkpoint, gathered
+from coterie_pipeline.steps import Materialize, checkpoint, coalesced
 from coterie_pipeline.steps.faults import overlaps
 from coterie_pipeline.steps.lines import each_once, in_order, segments
 from coterie_pipeline.steps.ownership import intervals
@@ -53,20 +53,20 @@ class Storm:
     within_ms: int = 300_000
 
 
-def alerts(control: DataFrame, storm: Storm, settle: Settle = checkpoint) -> DataFrame:
+def alerts(control: DataFrame, storm: Storm, materialize: Materialize = checkpoint) -> DataFrame:
     """All alerts that the control lines of some groups give rise to, once they are parsed."""
-    looked_at = gathered(control).select(*_LOOKED_AT)
+    looked_at = coalesced(control).select(*_LOOKED_AT)
     once = each_once(looked_at, segments(looked_at))
-    lines = settle("_control", once.transform(in_order).transform(numbered))
-    return overlap_alerts(lines, settle).unionByName(storm_alerts(lines, storm))
+    lines = materialize("_control", once.transform(in_order).transform(numbered))
+    return overlap_alerts(lines, materialize).unionByName(storm_alerts(lines, storm))
 
 
-def overlap_alerts(lines: DataFrame, settle: Settle = checkpoint) -> DataFrame:
+def overlap_alerts(lines: DataFrame, materialize: Materialize = checkpoint) -> DataFrame:
     """Partitions with two owners; those that went from one to another at once are one alert."""
     known = identities(lines)
     # An overlap that begins with the last line has lasted no time yet, and is one all the same.
     horizons = lines.groupBy("group").agg((F.max("at") + 1).alias("horizon_ms"))
-    held = settle("_intervals", intervals(lines, statements(lines, known), known, horizons))
+    held = materialize("_intervals", intervals(lines, statements(lines, known), known, horizons))
     numbers = F.array_join(F.array_sort(F.collect_set("partition")), ",")
     by_topic = F.format_string("%s[%s]", "topic", "numbers")
     pair = ("group", "kind", "from_ms", "holder", "next_holder", "cause", "began")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
@@ -10,11 +10,49 @@ from pyspark.sql import functions as F
 
 from coterie_pipeline.session import quick_session
 from coterie_pipeline.steps.parsing import CONTROL, parse
-from coterie_pipeline.streaming.alert_log import AlertLog
-from coterie_pipeline.streaming.alerts import Storm, alerts
+from coterie_pipeline.streaming.alerts import ALERTS, Storm, alerts
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
+from coterie_pipeline.warehouse import Files
 
-__all__ = ["Batches", "Stopping"]
+__all__ = ["AlertLog", "Batches", "Stopping"]
+
+
+class AlertLog:
+    """The table `alerts` of a directory, in pieces: what each micro-batch added."""
+
+    def __init__(self, spark: SparkSession, out: str) -> None:
+        self._spark = spark
+        self._files = Files(spark, out)
+        rows = self.read().select("key", "piece").collect()
+        self._piece_of = {row["key"]: row["piece"] for row in rows}
+
+    def read(self) -> DataFrame:
+        """All alerts, with the piece that each is in."""
+        schema = f"{ALERTS.ddl}, piece STRING"
+        if not self._files.names(ALERTS.name):
+            return self._spark.createDataFrame([], schema)
+        return self._spark.read.schema(schema).parquet(self._files.path(ALERTS.name))
+
+    def add(self, piece: str, found: Iterable[Row]) -> list[Row]:
+        """Keep alerts that no other piece has, and return them, the earliest first.
+
+        A piece that is added once more replaces what it was.
+        """
+        fresh = [row for row in found if self._piece_of.get(row["key"], piece) == piece]
+        fresh.sort(key=lambda row: (row["at_ms"], row["key"]))
+        if fresh:
+            (
+                self._spark.createDataFrame(fresh, ALERTS.ddl)
+                .coalesce(1)
+                .write.mode("overwrite")
+                .parquet(self._files.path(f"{ALERTS.name}/piece={piece}"))
+            )
+            self._piece_of.update((row["key"], piece) for row in fresh)
+        return fresh
+
+
+# -- the batches -----------------------------------------------------------------------------------
+
 
 #: Naming more groups than this in a query costs more than looking at all.
 _GROUPS_MAX: Final = 500
@@ -50,7 +88,7 @@ class Batches:
 
     def take(self, raw: DataFrame, number: int) -> None:
         """Do all that has to be done with one."""
-        with self._pieces.still:
+        with self._pieces.lock:
             if self._is_stopping:
                 raise Stopping
             try:
@@ -62,7 +100,7 @@ class Batches:
 
     def finish(self) -> None:
         """Wait for the one that is being taken, and take no more."""
-        with self._pieces.still:
+        with self._pieces.lock:
             self._is_stopping = True
 
     def _take(self, raw: DataFrame, piece: str) -> None:

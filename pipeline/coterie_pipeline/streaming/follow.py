@@ -27,10 +27,18 @@ import coterie_pipeline.streaming
 from coterie_pipeline.steps import parse
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
-from coterie_pipeline.streaming.files import SourceError, find, name_of, tails
 from coterie_pipeline.streaming.offsets import behind_bytes
 from coterie_pipeline.streaming.pieces import Pieces
-from coterie_pipeline.streaming.source import BATCH_BYTES, FORMAT, JournalSource, source_options
+from coterie_pipeline.streaming.source import (
+    BATCH_BYTES,
+    FORMAT,
+    JournalSource,
+    SourceError,
+    find,
+    name_of,
+    source_options,
+    tails,
+)
 from coterie_pipeline.warehouse import BRONZE, Warehouse
 
 __all__ = ["CheckpointError", "FollowOptions", "Progress", "follow"]
@@ -218,7 +226,7 @@ class _Tables:
         context = self._spark.sparkContext
         context.setLocalProperty(_POOL, "tables")
         try:
-            with self._warehouse.still:
+            with self._warehouse.lock:
                 self._warehouse.add(_TAILS, self._tails().transform(parse))
             self._warehouse.merge()
             self._warehouse.refresh()

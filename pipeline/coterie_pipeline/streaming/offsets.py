@@ -8,14 +8,107 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Protocol
 
-from coterie_pipeline.streaming.segments import Lane, Segment, lane_of
+__all__ = [
+    "WHOLE",
+    "LineLookup",
+    "Offset",
+    "Range",
+    "Segment",
+    "Writer",
+    "advance",
+    "behind_bytes",
+    "ranges",
+    "survey",
+    "time_of",
+    "writer_of",
+]
 
-__all__ = ["WHOLE", "Offset", "Range", "Shelf", "advance", "behind_bytes", "ranges", "time_of"]
+_NAME: Final = re.compile(
+    r"(?P<stem>journal-(?P<node>.+)-(?P<number>[0-9]{16})\.jsonl)(?P<packed>\.gz|\.zst)?"
+)
+
+#: Whose files follow each other: a directory and a node.  Nodes of one name in two directories
+#: may be two nodes, which both write.
+Writer = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One file of a journal."""
+
+    #: Its path without what compressing it added.  A segment keeps it, so it is read once.
+    key: str
+    #: The file to read.
+    path: str
+    writer: Writer
+    #: The number of its first line.
+    number: int
+    #: The bytes of the file.
+    size: int
+    #: Nothing is written into it any more.
+    is_closed: bool
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is compressed."""
+        return self.path != self.key
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Found:
+    writer: Writer
+    number: int
+    is_packed: bool
+    key: str
+    path: str
+    size: int
+
+
+def survey(files: Iterable[tuple[str, int]]) -> tuple[Segment, ...]:
+    """The segments among files, given as path and size: writer by writer, each in its order.
+
+    Of a segment that is there both plain and compressed the plain file is taken, for the other one
+    may just be being written.
+    """
+    found = sorted(filter(None, (_read_name(path, size) for path, size in files)))
+    return tuple(
+        segment
+        for _, writer in groupby(found, key=lambda each: each.writer)
+        for segment in _segments_of(list(writer))
+    )
+
+
+def writer_of(key: str) -> tuple[Writer, int] | None:
+    """The writer and first number of a path; None if it is no segment's."""
+    found = _read_name(key, 0)
+    return (found.writer, found.number) if found is not None else None
+
+
+def _read_name(path: str, size: int) -> _Found | None:
+    directory, slash, name = path.rpartition("/")
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    key = directory + slash + match["stem"]
+    is_packed = match["packed"] is not None
+    return _Found((directory, match["node"]), int(match["number"]), is_packed, key, path, size)
+
+
+def _segments_of(writer: list[_Found]) -> Iterator[Segment]:
+    newest = writer[-1].number
+    for _, copies in groupby(writer, key=lambda each: each.number):
+        each = next(copies)
+        is_closed = each.is_packed or each.number < newest
+        yield Segment(each.key, each.path, each.writer, each.number, each.size, is_closed)
+
+
+# -- how far they are read -------------------------------------------------------------------------
+
 
 #: Bytes that were read, by the segment's key.
 Offset = Mapping[str, int]
@@ -32,7 +125,7 @@ _STEPS: Final = 32
 _TIME: Final = re.compile(rb'"ts":\s*([0-9]{1,18})')
 
 
-class Shelf(Protocol):
+class LineLookup(Protocol):
     """What has to be looked up within files."""
 
     def line_end(self, segment: Segment, start: int, upto: int) -> int:
@@ -64,59 +157,61 @@ def time_of(beginning: bytes) -> int:
 
 
 def advance(
-    start: Offset, segments: Sequence[Segment], limit_bytes: int | None, shelf: Shelf
+    start: Offset, segments: Sequence[Segment], limit_bytes: int | None, lookup: LineLookup
 ) -> dict[str, int]:
     """The offset to read up to from `start`: about so many bytes further at most, or to the end.
 
     No node waits for another one: half of the limit is shared out equally.  The other half goes to
     whoever's next line is the oldest, so that nodes come up to date side by side.
     """
-    lanes = [
-        _Walk(list(lane), start, shelf)
-        for _, lane in groupby(segments, key=lambda segment: segment.lane)
+    writers = [
+        _Cursor(list(writer), start, lookup)
+        for _, writer in groupby(segments, key=lambda segment: segment.writer)
     ]
     if limit_bytes is None:
-        for lane in lanes:
-            lane.go_on(None)
+        for writer in writers:
+            writer.go_on(None)
     else:
-        _share_out([lane for lane in lanes if lane.is_waiting], limit_bytes)
-    reached = {key: end for lane in lanes for key, end in lane.reached.items()}
+        _share_out([writer for writer in writers if writer.is_waiting], limit_bytes)
+    reached = {key: end for writer in writers for key, end in writer.reached.items()}
     return _kept(start, segments) | reached if reached else dict(start)
 
 
-def _share_out(lanes: list[_Walk], limit_bytes: int) -> None:
+def _share_out(writers: list[_Cursor], limit_bytes: int) -> None:
     left = limit_bytes
-    for lane in lanes:
-        left -= lane.go_on(limit_bytes // (2 * len(lanes)))
+    for writer in writers:
+        left -= writer.go_on(limit_bytes // (2 * len(writers)))
     step = max(limit_bytes // _STEPS, 1)
-    by_time = [(lane.next_time, index) for index, lane in enumerate(lanes) if lane.is_waiting]
+    by_time = [
+        (writer.next_time, index) for index, writer in enumerate(writers) if writer.is_waiting
+    ]
     heapq.heapify(by_time)
     while by_time and left >= step:
         _, index = heapq.heappop(by_time)
-        left -= lanes[index].go_on(step)
-        if lanes[index].is_waiting:
-            heapq.heappush(by_time, (lanes[index].next_time, index))
+        left -= writers[index].go_on(step)
+        if writers[index].is_waiting:
+            heapq.heappush(by_time, (writers[index].next_time, index))
 
 
 def _kept(start: Offset, segments: Iterable[Segment]) -> dict[str, int]:
     """What is still to be remembered: nodes delete their files from the oldest on."""
     present = {segment.key for segment in segments}
-    newest: dict[Lane, int] = {}
+    newest: dict[Writer, int] = {}
     for segment in segments:
-        newest[segment.lane] = segment.number
+        newest[segment.writer] = segment.number
     kept = {}
     for key, position in start.items():
-        place = lane_of(key)
+        place = writer_of(key)
         if key in present or place is None or place[1] > newest.get(place[0], -1):
             kept[key] = position
     return kept
 
 
-class _Walk:
-    """The way through the segments of one lane."""
+class _Cursor:
+    """The way through the segments of one writer."""
 
-    def __init__(self, segments: list[Segment], start: Offset, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, segments: list[Segment], start: Offset, lookup: LineLookup) -> None:
+        self._lookup = lookup
         self._start = start
         self._waiting = [each for each in segments if _is_behind(each, start.get(each.key, 0))]
         self._waiting.reverse()
@@ -131,7 +226,7 @@ class _Walk:
     def next_time(self) -> int:
         """The time of the line that comes next."""
         segment = self._waiting[-1]
-        return self._shelf.time_at(segment, self._position(segment))
+        return self._lookup.time_at(segment, self._position(segment))
 
     def go_on(self, room: int | None) -> int:
         """Go on by about so many bytes, and at least by one line; say by how many."""
@@ -156,7 +251,7 @@ class _Walk:
         if segment.is_packed:
             return WHOLE
         upto = segment.size if room is None else min(position + max(room, 1), segment.size)
-        return self._shelf.line_end(segment, position, upto)
+        return self._lookup.line_end(segment, position, upto)
 
 
 def _is_behind(segment: Segment, position: int) -> bool:

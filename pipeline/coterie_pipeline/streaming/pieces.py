@@ -34,18 +34,18 @@ def piece_name(number: int, level: int = 0) -> str:
 class Pieces(Warehouse):
     """A warehouse that one thread adds to while others read and merge."""
 
-    def __init__(self, spark: SparkSession, out: str, still: threading.RLock | None = None) -> None:
+    def __init__(self, spark: SparkSession, out: str, lock: threading.RLock | None = None) -> None:
         super().__init__(spark, out)
         #: Held while pieces come and go: which there are is looked up at other times.
-        self.still = still or threading.RLock()
+        self.lock = lock or threading.RLock()
 
     def quick(self) -> Pieces:
         """The same directory, by a session for little data."""
-        return Pieces(quick_session(self._spark), self.out, self.still)
+        return Pieces(quick_session(self._spark), self.out, self.lock)
 
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
         """Every line that was added so far, each from one piece."""
-        with self.still:
+        with self.lock:
             read = super().bronze(parts)
             void = self._void()
         return read.where(~F.col("piece").isin(void)) if void else read
@@ -63,7 +63,7 @@ class Pieces(Warehouse):
 
     def mend(self) -> None:
         """Finish a merge, or undo it, that was cut off."""
-        with self.still:
+        with self.lock:
             void = self._void()
             for piece in void:
                 self.files.delete(f"{BRONZE}/{_PREFIX}{piece}")
@@ -74,7 +74,7 @@ class Pieces(Warehouse):
         self._note_merge({"void": [into]})
         of_former = F.col("piece").isin(former)
         self.add(into, super().bronze().where(of_former))
-        with self.still:
+        with self.lock:
             self._note_merge({"void": former})
             self.mend()
 
@@ -84,7 +84,7 @@ class Pieces(Warehouse):
         return list((state.get("merge") or {}).get("void", ()))
 
     def _note_merge(self, merge: dict[str, list[str]] | None) -> None:
-        with self.still:
+        with self.lock:
             self.note(self._state() | {"merge": merge})
 
     def _state(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ _SETTINGS_MAX: Final = 200
 _SEEDS: Final = 3
 _SEEDS_MAX: Final = 100
 
-Wishes = tuple[tuple[str, str], ...]
+Overrides = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Plan:
     """Which settings are to be tried, on which groups."""
 
     #: Each of them keys and values, in Kafka's words.
-    settings: tuple[Wishes, ...]
+    settings: tuple[Overrides, ...]
     #: All groups if none are named.
     groups: tuple[str, ...] = ()
     #: How often each history is played.

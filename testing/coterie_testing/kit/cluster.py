@@ -14,8 +14,8 @@ from coterie_client.wire import default_dial
 from coterie_protocol.journal import Event, Line
 from coterie_server.config.settings import Settings
 from coterie_testing.kit.faults import Faults
-from coterie_testing.sim.coordinator import ADDRESS, Coordinator
-from coterie_testing.virtual import Disk, Network, Process, World
+from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
+from coterie_testing.virtual import Disk, Network, Process, Scheduler
 
 __all__ = ["Cluster", "Program"]
 
@@ -36,7 +36,7 @@ class Program:
         """Run its main coroutine, in a context in which clients connect within the cluster."""
         context = copy_context()
         context.run(default_dial.set, self._network.dialler(self.process))
-        sources = Sources(self._cluster.world.random.random, self.process.wall_ms)
+        sources = Sources(self._cluster.scheduler.random.random, self.process.wall_ms)
         context.run(default_sources.set, sources)
         self._task = self.process.create_task(main, name=self.name, context=context)
 
@@ -65,7 +65,7 @@ class Program:
     def pause(self, seconds: float) -> None:
         """Stop the machine it runs on for a while, as a hypervisor does."""
         self.process.pause()
-        self._cluster.world.after(seconds, self.process.resume)
+        self._cluster.scheduler.after(seconds, self.process.resume)
 
     def cut(self) -> None:
         """Break its connections; it may connect anew at once."""
@@ -73,7 +73,9 @@ class Program:
 
     def part(self, seconds: float) -> None:
         """Let nothing through between it and the coordinator for a while."""
-        self._cluster.world.after(seconds, self._network.part(self.process.host, ADDRESS.host))
+        self._cluster.scheduler.after(
+            seconds, self._network.conditions.isolate(self.process.host, ADDRESS.host)
+        )
 
 
 class Cluster:
@@ -96,17 +98,17 @@ class Cluster:
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        self.world = World(seed)
-        self.network = Network(self.world)
+        self.scheduler = Scheduler(seed)
+        self.network = Network(self.scheduler)
         #: What befalls requests.
-        self.faults = Faults(lambda: self.world.now_s, self._hand_on)
+        self.faults = Faults(lambda: self.scheduler.now_s, self._hand_on)
         values: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0} | dict(settings or {})
-        self._coordinator = Coordinator(
-            self.world,
+        self._coordinator = SimulatedCoordinator(
+            self.scheduler,
             self.network,
             Settings(**values),
             dict(topics or {}),
-            Disk(self.world),
+            Disk(self.scheduler),
             gate=self.faults.gate,
         )
         self._coordinator.start()
@@ -120,7 +122,7 @@ class Cluster:
     @property
     def now_s(self) -> float:
         """Seconds since the cluster began."""
-        return self.world.now_s
+        return self.scheduler.now_s
 
     @property
     def journal(self) -> list[Line]:
@@ -136,17 +138,17 @@ class Cluster:
 
     def start(self, name: str, main: Coroutine[Any, Any, Any]) -> Program:
         """Start a program."""
-        program = Program(self, name, Process(self.world, name))
+        program = Program(self, name, Process(self.scheduler, name))
         program.begin(main)
         return program
 
     def run(self, seconds: float) -> None:
         """Let time pass, and what is due in it happen."""
-        self.world.run(seconds)
+        self.scheduler.run(seconds)
 
     def run_until(self, done: Callable[[], bool], within_s: float = 600.0) -> None:
         """Let time pass until something is so; raise `IdleError` if it never is."""
-        self.world.run_until(done, within_s)
+        self.scheduler.run_until(done, within_s)
 
     def call(self, work: Coroutine[Any, Any, T], within_s: float = 600.0) -> T:
         """Run a coroutine to its end, in a process of its own, and all else meanwhile."""
@@ -168,14 +170,14 @@ class Cluster:
     def restart_coordinator(self, after_s: float = 1.0) -> None:
         """Kill the coordinator now, and start it again after a while."""
         self.kill_coordinator()
-        self.world.after(after_s, self.start_coordinator)
+        self.scheduler.after(after_s, self.start_coordinator)
 
     def pause_coordinator(self, seconds: float) -> None:
         """Stop the coordinator's machine for a while."""
         process = self._coordinator.process
         if process is not None:
             process.pause()
-            self.world.after(seconds, process.resume)
+            self.scheduler.after(seconds, process.resume)
 
     def _hand_on(self, exchange: Any) -> None:  # noqa: ANN401  # an Exchange
         if self._coordinator.node is not None:
@@ -185,7 +187,7 @@ class Cluster:
 
     def close(self) -> None:
         """End everything."""
-        self.world.end()
+        self.scheduler.close()
 
     def __enter__(self) -> Self:
         return self

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from coterie_client import Partition
 from coterie_testing.sim.worker import Worker
-from coterie_testing.virtual import World
+from coterie_testing.virtual import Scheduler
 
 __all__ = ["WorkBook"]
 
@@ -19,8 +19,8 @@ class WorkBook:
     A process that is not heard of is not at work, and a group without processes stops nothing.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._world = scheduler
         self._workers: dict[TopicPartition, set[Worker]] = defaultdict(set)
         self._present: set[Worker] = set()
         self._silent: set[Worker] = set()
@@ -72,7 +72,7 @@ class WorkBook:
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """It goes on from an offset."""
 
-    def touched(self, worker: Worker, partition: Partition, offset: int) -> None:
+    def acted(self, worker: Worker, partition: Partition, offset: int) -> None:
         """Something was done."""
 
     def committed(self, worker: Worker, partition: Partition, offset: int) -> None:

@@ -15,9 +15,9 @@ from coterie_testing.replay.changes import ASSIGNORS, Changes
 from coterie_testing.replay.completing import HEARTBEAT_MS
 from coterie_testing.replay.places import places
 from coterie_testing.replay.play import Life, Play, Stall
-from coterie_testing.sim.coordinator import Coordinator
+from coterie_testing.sim.coordinator import SimulatedCoordinator
 from coterie_testing.sim.worker import Worker, WorkerOptions
-from coterie_testing.virtual import Network, World
+from coterie_testing.virtual import Network, Scheduler
 
 __all__ = ["Role", "Setting"]
 
@@ -35,14 +35,14 @@ _JOINING: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 class Setting:
     """What all processes of a replay share."""
 
-    world: World
+    scheduler: Scheduler
     network: Network
     book: WorkBook
     #: Have something happen at a time of the history.
     at: Callable[[float, Callable[[], object]], None]
     play: Play
     changes: Changes
-    coordinator: Coordinator
+    coordinator: SimulatedCoordinator
     #: The requests that are kept back, by the client that is too busy to send them.
     _kept: dict[str, list[Exchange]] = field(default_factory=dict)
 
@@ -75,7 +75,7 @@ class Setting:
         node = self.coordinator.node
         group = None if node is None else node.group(self.play.group)
         member = None if group is None else group.members.get(worker.group.member_id)
-        return self.world.now_ms if member is None else member.last_seen_ms
+        return self.scheduler.now_ms if member is None else member.last_seen_ms
 
 
 class Role:
@@ -123,7 +123,7 @@ class Role:
         life = self._life
         name = f"{life.client_id or 'member'}/{self._number}"
         self._worker = worker = Worker(
-            setting.world,
+            setting.scheduler,
             setting.network,
             setting.book,
             name if self._entries == 1 else f"{name}/{self._entries}",
@@ -154,8 +154,8 @@ class Role:
         worker.process.pause()
         setting.book.fell_silent(worker)
         heard_ms = setting.heard_ms(worker)
-        rest_s = (heard_ms + for_ms - setting.world.now_ms) / 1000
-        setting.world.after(max(0.0, rest_s), self._go_on, worker)
+        rest_s = (heard_ms + for_ms - setting.scheduler.now_ms) / 1000
+        setting.scheduler.after(max(0.0, rest_s), self._go_on, worker)
 
     def _go_on(self, worker: Worker) -> None:
         worker.process.resume()
@@ -188,7 +188,7 @@ class Role:
         usual_ms = play.heartbeat_ms or min(HEARTBEAT_MS, life.session_ms // 3)
         heartbeat_ms = changes.heartbeat_interval_ms or min(usual_ms, session_ms // 3)
         # Without that, members that came together would all hear of everything together.
-        heartbeat_s = heartbeat_ms / 1000 * self._setting.world.random.uniform(1 - _DRIFT, 1)
+        heartbeat_s = heartbeat_ms / 1000 * self._setting.scheduler.random.uniform(1 - _DRIFT, 1)
         # Whoever heard of the rebalance by a heartbeat spent half an interval on that.
         finish_s = max(0, life.join_ms - usual_ms // 2) / 1000
         return WorkerOptions(

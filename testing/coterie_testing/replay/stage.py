@@ -17,8 +17,8 @@ from coterie_testing.replay.outcome import Outcome
 from coterie_testing.replay.play import Play
 from coterie_testing.replay.role import Role, Setting
 from coterie_testing.replay.told import told_of
-from coterie_testing.sim.coordinator import ADDRESS, Coordinator
-from coterie_testing.virtual import Disk, Network, Process, World
+from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
+from coterie_testing.virtual import Disk, Network, Process, Scheduler
 
 __all__ = ["STEPS_MAX", "TooLongError", "replay"]
 
@@ -75,7 +75,7 @@ def replay(
     try:
         return stage.run(steps_max, patience_ms / 1000 + _TAIL_S)
     finally:
-        stage.world.end()
+        stage.scheduler.close()
 
 
 class _Stage:
@@ -83,19 +83,19 @@ class _Stage:
 
     def __init__(self, play: Play, changes: Changes, seed: int) -> None:
         self._play = play
-        self.world = World(seed)
-        network = Network(self.world)
-        self._book = WorkBook(self.world)
+        self.scheduler = Scheduler(seed)
+        network = Network(self.scheduler)
+        self._book = WorkBook(self.scheduler)
         values = {**play.settings, **changes.coordinator}
         # Members are allowed whatever sessions they ask for: theirs are what is being tried.
         values |= {"group_min_session_timeout_ms": 1, "group_max_session_timeout_ms": 86_400_000}
-        self._coordinator = Coordinator(
-            self.world, network, Settings(**values), dict(play.topics), Disk(self.world)
+        self._coordinator = SimulatedCoordinator(
+            self.scheduler, network, Settings(**values), dict(play.topics), Disk(self.scheduler)
         )
         self._dial = network.dialler
         self._admin: Process | None = None
         setting = Setting(
-            self.world, network, self._book, self._at, play, changes, self._coordinator
+            self.scheduler, network, self._book, self._at, play, changes, self._coordinator
         )
         self._roles = [Role(setting, number) for number in range(len(play.lives))]
         if any(life.stalls for life in play.lives):
@@ -113,10 +113,10 @@ class _Stage:
         for at_ms, topic, partitions in play.topic_changes:
             self._at(at_ms, partial(self._change_topic, topic, partitions))
         until_s = self._when_s(play.ended_ms) + tail_s
-        while self.world.step(until_s):
-            if self.world.steps > steps_max:
+        while self.scheduler.step(until_s):
+            if self.scheduler.steps > steps_max:
                 raise TooLongError(steps_max)
-        self.world.run(until_s - self.world.now_s)
+        self.scheduler.run(until_s - self.scheduler.now_s)
         return self._outcome()
 
     def _outcome(self) -> Outcome:
@@ -125,25 +125,25 @@ class _Stage:
         values: dict[str, Any] = {each.name: getattr(told, each.name) for each in fields(told)}
         values["stopped_s"] = self._book.stopped_s
         return Outcome(
-            **values, overlap_s=self._book.overlap_s, steps=self.world.steps, lines=lines
+            **values, overlap_s=self._book.overlap_s, steps=self.scheduler.steps, lines=lines
         )
 
     def _when_s(self, at_ms: float) -> float:
         return (at_ms - self._play.began_ms) / 1000 + _HEAD_START_S
 
     def _at(self, at_ms: float, what: Callable[[], object]) -> None:
-        self.world.after(max(0.0, self._when_s(at_ms) - self.world.now_s), what)
+        self.scheduler.after(max(0.0, self._when_s(at_ms) - self.scheduler.now_s), what)
 
     # -- topics --------------------------------------------------------------------------------
 
     def _change_topic(self, topic: str, partitions: int) -> None:
         if self._admin is None:
-            self._admin = Process(self.world, "admin")
+            self._admin = Process(self.scheduler, "admin")
         dial = self._dial(self._admin)
         self._book.forget(topic, partitions)
 
         async def change() -> None:
-            async with Admin(str(ADDRESS), dial=dial, random=self.world.random.random) as admin:
+            async with Admin(str(ADDRESS), dial=dial, random=self.scheduler.random.random) as admin:
                 try:
                     if partitions == 0:
                         await admin.topics.delete(topic)

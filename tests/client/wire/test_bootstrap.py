@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from coterie_client.errors import ConfigurationError
-from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire import parse_bootstrap
+from coterie_client.wire.addresses import NodeAddress
 
 
 @pytest.mark.parametrize(

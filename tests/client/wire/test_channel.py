@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from coterie_client.errors import AnswerTimedOutError, ConnectionLostError
-from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire import ConnectionLimits, Counters
+from coterie_client.wire.addresses import NodeAddress
 from coterie_client.wire.channel import Channel
 from coterie_protocol import ProtocolError
 from tests.client.wire.doubles import PATIENCE_S, PipeTransport, soon

@@ -15,8 +15,8 @@ from coterie_client.errors import (
     ConnectionLostError,
     VersionNotSpokenError,
 )
-from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire import Connection, ConnectionLimits, Counters
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol import API_VERSIONS, ApiKey, Request, decode_request, encode_response
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import NetworkError, UnknownServerError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie_pipeline.kafka_logs.stored import read_value
+from coterie_pipeline.kafka_logs.offsets_topic import read_value
 from coterie_protocol.journal import (
     GroupDeleted,
     GroupRecovered,
@@ -66,10 +66,10 @@ def test_group_of_every_version_is_read(version: int) -> None:
     assert generation is not None
     assert (generation.number, generation.leader, generation.protocol) == (6, A, "range")
     assert generation.given == {A: frozenset([T0]), B: frozenset([T1])}
-    card = generation.members[B].card
-    assert (card.client_id, card.host, card.topics) == ("app", "/10.0.0.5", ("t", "u"))
-    assert (card.session_ms, card.rebalance_ms) == (10_000, 300_000 if version else 10_000)
-    assert generation.members[A].card.instance == ("x" if version >= 3 else None)
+    info = generation.members[B].info
+    assert (info.client_id, info.host, info.topics) == ("app", "/10.0.0.5", ("t", "u"))
+    assert (info.session_ms, info.rebalance_ms) == (10_000, 300_000 if version else 10_000)
+    assert generation.members[A].info.instance == ("x" if version >= 3 else None)
 
 
 def test_value_of_a_newer_version_is_not_guessed() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie_pipeline.kafka_logs import KafkaLogsError, import_logs, output
+from coterie_pipeline.kafka_logs import KafkaLogsError, import_logs, importing
 from coterie_protocol.journal_text import Audit, read_lines
 from coterie_testing.replay import play_of
 from tests.pipeline.kafka_logs.broker_logs import (
@@ -51,7 +51,7 @@ def test_folder_of_an_earlier_import_is_replaced(tmp_path: Path) -> None:
     import_logs([log], out, cluster="before")
     import_logs([log], out, cluster="after")
     assert sorted(path.name for path in out.iterdir()) == [
-        output.MARK,
+        importing.MARK,
         "journal-after-1-0000000000000001.jsonl",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "server.log"]
@@ -90,13 +90,13 @@ def test_failed_import_leaves_what_was_there(tmp_path: Path) -> None:
 def test_summary_is_left_beside_the_journal(tmp_path: Path) -> None:
     """What was read and what was not understood."""
     import_logs([_log(tmp_path / "server.log")], tmp_path / "out")
-    summary = json.loads((tmp_path / "out" / output.MARK).read_text())
+    summary = json.loads((tmp_path / "out" / importing.MARK).read_text())
     assert (summary["rebalances"], summary["not_understood"]) == (1, [])
 
 
 def test_long_journal_is_in_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is named by the number of its first line."""
-    monkeypatch.setattr(output, "_SEGMENT_BYTES", 500)
+    monkeypatch.setattr(importing, "_SEGMENT_BYTES", 500)
     _, lines = run(tmp_path, OldLog(), _many())
     names = sorted(path.name for path in (tmp_path / "out").glob("journal-*.jsonl"))
     assert len(names) > 2

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree.ElementTree import Element
 
-from coterie_pipeline.report.gantt import gantt, note
+from coterie_pipeline.report.gantt import gantt, note, owners
 from coterie_pipeline.report.model import GroupDetail
-from coterie_pipeline.report.owners import owners
 from coterie_pipeline.report.scale import Scale
 from tests.pipeline.report.scenes import (
     SPAN,

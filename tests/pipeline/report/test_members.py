@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from coterie_pipeline.report.gantt import owners
 from coterie_pipeline.report.members import members, note
 from coterie_pipeline.report.model import Process
-from coterie_pipeline.report.owners import owners
 from coterie_pipeline.report.scale import Scale
 from tests.pipeline.report.scenes import (
     SPAN,

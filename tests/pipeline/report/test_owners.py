@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from coterie_pipeline.report.owners import COLOURS, owners
+from coterie_pipeline.report.gantt import COLOURS, owners
 from tests.pipeline.report.scenes import bar, process, row, session
 
 

@@ -6,8 +6,7 @@ from xml.etree.ElementTree import Element
 
 from coterie_pipeline.report.model import Late, Rebalance, Some
 from coterie_pipeline.report.scale import Scale
-from coterie_pipeline.report.stories import story, title
-from coterie_pipeline.report.timeline import listing, timeline
+from coterie_pipeline.report.timeline import headline, listing, sentences, timeline
 from tests.pipeline.report.scenes import (
     SPAN,
     detail,
@@ -25,7 +24,7 @@ def draw(*rebalances: Rebalance) -> Element:
 
 def told(found: Rebalance) -> str:
     """Its story."""
-    return " ".join(story(found))
+    return " ".join(sentences(found))
 
 
 def test_each_rebalance_has_a_mark_where_it_began() -> None:
@@ -143,4 +142,4 @@ def test_what_is_not_known_is_not_told() -> None:
         stopped_partition_ms=None,
     )
     assert told(bare) == "A member's session expired."
-    assert title(bare) == "Rebalance 1 · 00:01:40.000 · a member's session expired"
+    assert headline(bare) == "Rebalance 1 · 00:01:40.000 · a member's session expired"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import Row, SparkSession
 
-from coterie_pipeline.streaming.alert_log import AlertLog
+from coterie_pipeline.streaming.batches import AlertLog
 
 
 def alert(key: str, at_ms: int = 1) -> Row:

@@ -9,10 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from coterie_pipeline.streaming import files
-from coterie_pipeline.streaming.files import DiskShelf, SourceError, cut, find, read_lines, tails
-from coterie_pipeline.streaming.offsets import WHOLE, Range
-from coterie_pipeline.streaming.segments import Segment
+from coterie_pipeline.streaming import source
+from coterie_pipeline.streaming.offsets import WHOLE, Range, Segment
+from coterie_pipeline.streaming.source import FileLookup, SourceError, cut, find, read_lines, tails
 
 NAME = "journal-1-0000000000000001.jsonl"
 LATER = "journal-1-0000000000000004.jsonl"
@@ -61,28 +60,28 @@ def test_a_directory_within_another_one_is_found_once(tmp_path: Path) -> None:
 def test_a_line_ends_before_the_limit(tmp_path: Path) -> None:
     """The last line that is whole by then."""
     (tmp_path / NAME).write_bytes(b"one\ntwo\nthree\nfo")
-    assert DiskShelf().line_end(only(tmp_path), 0, 9) == 8
+    assert FileLookup().line_end(only(tmp_path), 0, 9) == 8
 
 
 def test_a_long_line_ends_after_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line is not cut, however many blocks it takes to find its end."""
-    monkeypatch.setattr(files, "_BLOCK_BYTES", 4)
+    monkeypatch.setattr(source, "_BLOCK_BYTES", 4)
     (tmp_path / NAME).write_bytes(b"one\n" + b"x" * 30 + b"\nfo")
-    assert DiskShelf().line_end(only(tmp_path), 4, 20) == 35
+    assert FileLookup().line_end(only(tmp_path), 4, 20) == 35
 
 
 def test_an_open_segment_ends_with_its_last_whole_line(tmp_path: Path) -> None:
     """What follows may be being written."""
     (tmp_path / NAME).write_bytes(b"one\ntwo")
     segment = only(tmp_path)
-    assert [DiskShelf().line_end(segment, start, 7) for start in (0, 4)] == [4, 4]
+    assert [FileLookup().line_end(segment, start, 7) for start in (0, 4)] == [4, 4]
 
 
 def test_another_file_under_the_name_of_one_is_noticed(tmp_path: Path) -> None:
     """An open segment is always read up to a line's end; if there is none, it is another file."""
     (tmp_path / NAME).write_bytes(b"one\ntwo\n")
     with pytest.raises(SourceError, match="is not the file that was read so far"):
-        DiskShelf().line_end(only(tmp_path), 6, 8)
+        FileLookup().line_end(only(tmp_path), 6, 8)
 
 
 @pytest.mark.parametrize("pack", [pack_gzip, pack_zstd])
@@ -92,7 +91,7 @@ def test_the_time_of_a_line_is_found(tmp_path: Path, pack: Pack) -> None:
     (tmp_path / LATER).write_bytes(text)
     pack(tmp_path / NAME, text)
     packed, plain = find([str(tmp_path)])
-    assert (DiskShelf().time_at(packed, 15), DiskShelf().time_at(plain, 15)) == (5, 7)
+    assert (FileLookup().time_at(packed, 15), FileLookup().time_at(plain, 15)) == (5, 7)
 
 
 def test_ranges_are_cut_where_lines_end(tmp_path: Path) -> None:
@@ -105,7 +104,7 @@ def test_ranges_are_cut_where_lines_end(tmp_path: Path) -> None:
 
 def test_lines_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are whole, wherever chunks end."""
-    monkeypatch.setattr(files, "_CHUNK_BYTES", 5)
+    monkeypatch.setattr(source, "_CHUNK_BYTES", 5)
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\n\nthree\nfour")
     assert lines(Range(str(path), 0, 19)) == [b"one", b"two", b"", b"three", b"four"]

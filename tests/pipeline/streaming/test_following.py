@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from coterie_pipeline import batch
-from coterie_pipeline.streaming.files import SourceError
 from coterie_pipeline.streaming.follow import FollowOptions, Progress, follow
+from coterie_pipeline.streaming.source import SourceError
 from coterie_pipeline.warehouse import Warehouse
 from coterie_protocol.journal import write_line
 from coterie_protocol.journal_text import segment_name

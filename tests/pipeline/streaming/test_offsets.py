@@ -7,8 +7,16 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_pipeline.streaming.offsets import WHOLE, Range, advance, behind_bytes, ranges, time_of
-from coterie_pipeline.streaming.segments import Segment, survey
+from coterie_pipeline.streaming.offsets import (
+    WHOLE,
+    Range,
+    Segment,
+    advance,
+    behind_bytes,
+    ranges,
+    survey,
+    time_of,
+)
 
 PLENTY = 10**9
 

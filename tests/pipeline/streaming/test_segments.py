@@ -1,6 +1,6 @@
 """Which segments a journal has, by the names and sizes of its files."""
 
-from coterie_pipeline.streaming.segments import Segment, survey
+from coterie_pipeline.streaming.offsets import Segment, survey
 
 
 def named(node: str, number: int, ending: str = "", folder: str = "/j") -> str:

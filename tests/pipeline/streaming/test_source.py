@@ -11,8 +11,7 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from coterie_pipeline.streaming.files import SourceError
-from coterie_pipeline.streaming.source import JournalSource, source_options
+from coterie_pipeline.streaming.source import JournalSource, SourceError, source_options
 
 FIRST = "journal-1-0000000000000001.jsonl"
 SECOND = "journal-1-0000000000000003.jsonl"

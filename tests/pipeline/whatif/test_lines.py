@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie_pipeline.whatif.lines import in_order
+from coterie_pipeline.whatif.replays import in_order
 from coterie_protocol.journal import (
     Event,
     GroupEmptied,

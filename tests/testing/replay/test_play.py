@@ -129,32 +129,27 @@ def seconds(ms: int | None) -> float | None:
     return None if ms is None else (ms - BEGAN_MS) / 1000
 
 
-def test_member_that_left() -> None:
-    """It said goodbye."""
+def test_leaving_is_read_as_leaving() -> None:
     (life,) = told((0, joined("a1")), (60, gone("a1", "left"))).lives
     assert (seconds(life.began_ms), seconds(life.ended_ms), life.left) == (0, 60, True)
 
 
-def test_member_that_died() -> None:
-    """Dead since it was last heard of, and not since it was dropped."""
+def test_dead_member_ended_when_it_was_last_heard_of() -> None:
     (life,) = told((0, joined("a1")), (60, gone("a1", "session_expired", 10_000))).lives
     assert (seconds(life.ended_ms), life.left) == (50, False)
 
 
-def test_member_whose_join_was_parked() -> None:
-    """It was not heard of meanwhile, and counted as alive."""
+def test_silence_is_at_most_a_session() -> None:
     (life,) = told((0, joined("a1")), (60, gone("a1", "session_expired", 40_000))).lives
     assert seconds(life.ended_ms) == 50
 
 
-def test_member_that_was_silent_for_who_knows_how_long() -> None:
-    """Kafka's logs do not tell: for as long as it might."""
+def test_unknown_silence_is_taken_for_a_session() -> None:
     (life,) = told((0, joined("a1")), (60, gone("a1", "session_expired"))).lives
     assert seconds(life.ended_ms) == 50
 
 
-def test_member_that_was_silent_and_came_back() -> None:
-    """One process, not two."""
+def test_silent_member_that_came_back_is_one_process() -> None:
     (life,) = told(
         (0, joined("a1")),
         (60, gone("a1", "session_expired", 10_000)),
@@ -164,8 +159,7 @@ def test_member_that_was_silent_and_came_back() -> None:
     assert life.ended_ms is None
 
 
-def test_process_from_elsewhere_is_another_one() -> None:
-    """It has a host of its own."""
+def test_member_from_another_host_is_another_process() -> None:
     first, second = told(
         (0, joined("a1")),
         (60, gone("a1", "session_expired", 10_000)),
@@ -175,8 +169,7 @@ def test_process_from_elsewhere_is_another_one() -> None:
     assert second.ended_ms is None
 
 
-def test_process_that_comes_much_later_is_another_one() -> None:
-    """It was started anew."""
+def test_member_that_comes_much_later_is_another_process() -> None:
     lives = told(
         (0, joined("a1")),
         (60, gone("a1", "session_expired", 10_000)),
@@ -185,8 +178,7 @@ def test_process_that_comes_much_later_is_another_one() -> None:
     assert len(lives) == 2
 
 
-def test_process_that_never_was_a_member_before_is_another_one() -> None:
-    """Coterie's client says so."""
+def test_member_that_joins_for_the_first_time_is_another_process() -> None:
     lives = told(
         (0, joined("a1")),
         (60, gone("a1", "session_expired", 10_000)),
@@ -195,8 +187,7 @@ def test_process_that_never_was_a_member_before_is_another_one() -> None:
     assert len(lives) == 2
 
 
-def test_member_that_was_slow() -> None:
-    """It lived, but did not join in time."""
+def test_member_that_joined_late_was_stalled() -> None:
     (life,) = told(
         (0, joined("a1")),
         (100, gone("a1", "rebalance_expired")),
@@ -205,8 +196,7 @@ def test_member_that_was_slow() -> None:
     assert life.stalls == [Stall(BEGAN_MS + 40_000, BEGAN_MS + 110_000)]
 
 
-def test_member_whose_work_took_too_long() -> None:
-    """Kafka's consumer leaves by itself then, and says why."""
+def test_member_that_left_for_a_poll_timeout_was_stalled() -> None:
     (life,) = told(
         (0, joined("a1")),
         (100, gone("a1", "left", reason="consumer poll timeout has expired.")),
@@ -216,16 +206,14 @@ def test_member_whose_work_took_too_long() -> None:
     assert life.ended_ms is None
 
 
-def test_member_whose_work_took_too_long_and_never_ended() -> None:
-    """It left."""
+def test_member_that_left_for_a_poll_timeout_and_never_returned_left() -> None:
     (life,) = told(
         (0, joined("a1")), (100, gone("a1", "left", reason="consumer poll timeout has expired."))
     ).lives
     assert (seconds(life.ended_ms), life.left, life.stalls) == (100, True, [])
 
 
-def test_static_member_that_was_replaced() -> None:
-    """The old process was dead since it was last heard of; the new one is another."""
+def test_replaced_static_member_ended_when_it_was_last_heard_of() -> None:
     old, new = told(
         (0, joined("i1", instance="i")),
         (
@@ -247,8 +235,7 @@ def test_static_member_that_was_replaced() -> None:
     assert (seconds(new.ended_ms), new.left) == (60, True)
 
 
-def test_how_long_members_take_to_join() -> None:
-    """The usual time, whatever the outliers; who was not waited for does not count."""
+def test_join_time_is_the_median_over_the_rebalances_that_awaited_the_member() -> None:
     joins: list[tuple[int, Event]] = []
     for second, took_ms in ((1, 100), (2, 40_000), (3, 200)):
         joins += [(second, started("a1")), (second, phase(("a1", took_ms)))]
@@ -259,24 +246,21 @@ def test_how_long_members_take_to_join() -> None:
 
 
 @pytest.mark.parametrize(("step_ms", "heartbeat_ms"), [(40, 400), (200, 3_000), (600, 3_000)])
-def test_how_often_members_send_heartbeats(step_ms: int, heartbeat_ms: int) -> None:
-    """Joins are spread over that time, as members hear of rebalances by the next one.
-
-    What is not far from the usual is taken to be that, and nobody has less than three a session.
-    """
+def test_heartbeat_interval_is_the_spread_of_joins_or_the_usual_one_nearby(
+    step_ms: int, heartbeat_ms: int
+) -> None:
+    """Members hear of a rebalance from their next heartbeat, so joins spread over that time."""
     joins: list[tuple[int, Event]] = []
     for number in range(11):
         joins += [(number, started("a1")), (number, phase(("a1", 500 + number * step_ms)))]
     assert told((0, joined("a1")), *joins).heartbeat_ms == heartbeat_ms
 
 
-def test_too_few_joins_show_nothing() -> None:
-    """Then the usual is assumed."""
+def test_too_few_joins_show_no_heartbeat_interval() -> None:
     assert told((0, joined("a1"))).heartbeat_ms is None
 
 
-def test_member_that_wants_other_topics() -> None:
-    """From its join on."""
+def test_subscription_changes_with_a_join() -> None:
     (life,) = told(
         (0, joined("a1")),
         (1, phase(("a1", 0))),
@@ -286,8 +270,7 @@ def test_member_that_wants_other_topics() -> None:
     assert life.subscriptions == [Subscription(BEGAN_MS + 50_700, frozenset({"more"}))]
 
 
-def test_members_that_were_there_before() -> None:
-    """Nobody saw them joining, so they were there from the beginning."""
+def test_member_that_nobody_saw_joining_was_there_from_the_beginning() -> None:
     first, second = told(
         (5, joined("b1")),
         (6, phase(("a-0123456789ab", 0), ("b1", 0))),
@@ -298,8 +281,7 @@ def test_members_that_were_there_before() -> None:
     assert (second.assignors, second.topics) == (("range",), first.topics)
 
 
-def test_topics_are_known_by_what_was_assigned() -> None:
-    """A journal does not have to begin with the topics' creation."""
+def test_partition_counts_are_read_from_assignments() -> None:
     assigned: dict[str, dict[str, tuple[int, ...]]] = {
         "a1": {"jobs": (0, 4)},
         "b1": {"jobs": (2,), "more": (0,)},
@@ -309,8 +291,7 @@ def test_topics_are_known_by_what_was_assigned() -> None:
     assert play.assumed == ()
 
 
-def test_what_a_journal_does_not_tell() -> None:
-    """Something has to be assumed, and that is said."""
+def test_assumptions_are_listed() -> None:
     unknown = {
         "client_id": "",
         "session_timeout_ms": 0,
@@ -333,15 +314,15 @@ def test_what_a_journal_does_not_tell() -> None:
     assert {life.topics for life in play.lives} == {frozenset({"assumed"})}
 
 
-def test_group_without_anybody() -> None:
-    """Nothing can be played."""
+def test_group_without_members_is_refused() -> None:
     with pytest.raises(ValueError, match="nobody joined the group in this time"):
         told((0, recovered()))
 
 
 @pytest.mark.parametrize(("took_ms", "delay_ms"), [(4, 0), (5_001, 5_001), (6_004, 3_000)])
-def test_how_long_an_empty_group_waits(took_ms: int, delay_ms: int) -> None:
-    """Its first phase shows it, which arrivals prolong; what the node says counts more."""
+def test_initial_delay_is_read_from_settings_or_else_from_first_rebalances(
+    took_ms: int, delay_ms: int
+) -> None:
     first = RebalanceStarted(
         group="g",
         generation=0,
@@ -361,9 +342,7 @@ def test_how_long_an_empty_group_waits(took_ms: int, delay_ms: int) -> None:
     }
 
 
-def test_topics_that_change() -> None:
-    """What was before the first member is where it begins; the rest happens again."""
-
+def test_topics_begin_as_they_were_at_the_first_member_and_change_later() -> None:
     def changed(before: int, after: int) -> TopicChanged:
         return TopicChanged(
             topic="jobs", change="grown", partitions_before=before, partitions=after
@@ -376,8 +355,7 @@ def test_topics_that_change() -> None:
     ]
 
 
-def test_coordinator_that_was_away() -> None:
-    """From its goodbye, or for some seconds at most if there is none."""
+def test_coordinator_was_away_from_its_stop_or_for_some_seconds_at_most() -> None:
     play = told(
         (1, joined("a1")),
         (10, NodeStopped(reason="SIGTERM")),
@@ -393,14 +371,12 @@ def test_coordinator_that_was_away() -> None:
     ]
 
 
-def test_member_that_a_coordinator_forgot() -> None:
-    """It had joined, and was in no generation yet: its second join is no second process."""
+def test_member_that_a_crash_forgot_is_one_process_with_its_second_join() -> None:
     (life,) = told((0, joined("a1")), (1, recovered()), (2, joined("a2"))).lives
     assert (life.silences, life.ended_ms) == ([], None)
 
 
-def test_other_groups_do_not_matter() -> None:
-    """A journal tells of all groups of its node."""
+def test_lines_of_other_groups_are_ignored() -> None:
     assert told((0, joined("a1")), (1, joined("b1", group="other"))).lives[0].client_id == "a"
 
 
@@ -418,8 +394,7 @@ def life(began_ms: int, ended_ms: int | None, **fields: Any) -> Life:
     return Life(began_ms=began_ms, ended_ms=ended_ms, **values | fields)
 
 
-def test_processes_that_follow_others_take_their_places() -> None:
-    """One from the same host if there is one, else the place that became free last."""
+def test_instance_id_of_a_successor_is_of_the_same_host_or_free_last() -> None:
     lives = [
         life(0, 100, host="/10.0.0.1"),
         life(0, 120, host="/10.0.0.2"),
@@ -432,14 +407,12 @@ def test_processes_that_follow_others_take_their_places() -> None:
     assert places(lives) == ["pod-1", "pod-2", "pod-3", "other-1", "pod-1", "pod-2", "pod-4"]
 
 
-def test_static_members_keep_their_names() -> None:
-    """Whatever their hosts are."""
+def test_static_members_keep_their_instance_ids() -> None:
     lives = [life(0, 10, instance="i"), life(20, None, instance="i", host="/10.0.0.2")]
     assert places(lives) == ["i", "i"]
 
 
-def test_quiet_times_are_left_out() -> None:
-    """What lasts is as long as it was, and what happens keeps its distance up to a limit."""
+def test_quiet_times_are_cut_short() -> None:
     play = Play(
         group="g",
         began_ms=0,

@@ -89,8 +89,7 @@ def played(lines: list[Line], **wishes: str) -> Outcome:
     return replay(play_of(lines, "g"), changes)
 
 
-def test_history_happens_again(flapping: list[Line]) -> None:
-    """The same expiries, and as many rebalances, give or take those who come at one moment."""
+def test_replay_without_changes_has_the_same_rebalances(flapping: list[Line]) -> None:
     before, after = outcome_of(flapping, "g"), played(flapping)
     assert after.rebalances["session_expired"] == before.rebalances["session_expired"] == 5
     assert after.rebalances["member_left"] == 1
@@ -98,7 +97,6 @@ def test_history_happens_again(flapping: list[Line]) -> None:
 
 
 def test_longer_session_forgives_short_pauses(flapping: list[Line]) -> None:
-    """Only who died is dropped, and it takes longer to see that."""
     short, long = played(flapping), played(flapping, session_timeout_ms="20000")
     assert long.rebalances["session_expired"] == 1
     assert long.rebalance_count < short.rebalance_count
@@ -107,16 +105,14 @@ def test_longer_session_forgives_short_pauses(flapping: list[Line]) -> None:
     assert long.slowest_takeover_s > short.slowest_takeover_s + 5
 
 
-def test_eager_assignor_stops_more(flapping: list[Line]) -> None:
-    """Each rebalance stops everybody."""
+def test_eager_assignor_revokes_more(flapping: list[Line]) -> None:
     eager, cooperative = played(flapping, assignor="range"), played(flapping)
     assert eager.stopped_s is not None
     assert cooperative.stopped_s is not None
     assert eager.revoked > cooperative.revoked
 
 
-def test_silence_is_a_standstill_even_if_nobody_notices(flapping: list[Line]) -> None:
-    """Four pauses of twelve seconds: nobody works on the partitions, whoever they belong to."""
+def test_silence_counts_as_stopped_even_if_no_session_expires(flapping: list[Line]) -> None:
     forgiving = played(flapping, session_timeout_ms="20000")
     assert forgiving.rebalances["session_expired"] == 1
     # Two partitions each time, since it was last heard of; and those of the one that dies.
@@ -124,8 +120,7 @@ def test_silence_is_a_standstill_even_if_nobody_notices(flapping: list[Line]) ->
     assert 4 * 2 * 12 + 2 * 20 < forgiving.stopped_s < 4 * 2 * 15 + 2 * 23
 
 
-def test_what_a_journal_tells_of_a_standstill(flapping: list[Line]) -> None:
-    """Nearly what its workers did not do, if all that befell them was noticed."""
+def test_stopped_time_in_the_journal_is_near_what_workers_did_not_do(flapping: list[Line]) -> None:
     outcome = played(flapping)
     told = outcome_of(outcome.lines, "g")
     assert told.stopped_s is not None
@@ -134,7 +129,6 @@ def test_what_a_journal_tells_of_a_standstill(flapping: list[Line]) -> None:
 
 
 def test_static_members_restart_without_rebalances(rolling: list[Line]) -> None:
-    """Each takes its place again; only the first joins are left."""
     before, after = played(rolling), played(rolling, static="true")
     assert before.rebalances["member_left"] == outcome_of(rolling, "g").rebalances["member_left"]
     assert before.rebalances["member_left"] == 3
@@ -142,9 +136,9 @@ def test_static_members_restart_without_rebalances(rolling: list[Line]) -> None:
     assert before.rebalance_count - after.rebalance_count >= 6
 
 
-def test_who_is_too_busy_is_dropped_again(busy: list[Line]) -> None:
-    """Unless everybody waits for it for longer."""
-
+def test_stalled_member_is_dropped_again_unless_the_rebalance_timeout_is_longer(
+    busy: list[Line],
+) -> None:
     def dropped(outcome: Outcome) -> list[str]:
         gone = [line.event for line in outcome.lines if isinstance(line.event, MemberGone)]
         return [event.how for event in gone]
@@ -154,8 +148,7 @@ def test_who_is_too_busy_is_dropped_again(busy: list[Line]) -> None:
     assert dropped(played(busy, max_poll_interval_ms="120000")) == []
 
 
-def test_nights_cost_nothing(coterie_cluster: Callable[..., Cluster]) -> None:
-    """A time in which nothing happens is cut short, and the same happens as without it."""
+def test_quiet_nights_take_hardly_any_steps(coterie_cluster: Callable[..., Cluster]) -> None:
     cluster = coterie_cluster({"jobs": 2})
     cluster.start("a", worker(cluster.bootstrap, "a"))
     cluster.run(60)
@@ -170,14 +163,12 @@ def test_nights_cost_nothing(coterie_cluster: Callable[..., Cluster]) -> None:
     assert long.steps < short.steps + 1_000
 
 
-def test_replay_that_takes_too_long(flapping: list[Line]) -> None:
-    """It is given up."""
+def test_replay_with_too_many_steps_is_given_up(flapping: list[Line]) -> None:
     with pytest.raises(TooLongError, match="a replay takes more than 1,000 steps"):
         replay(play_of(flapping, "g"), steps_max=1_000)
 
 
-def test_same_seed_same_outcome(flapping: list[Line]) -> None:
-    """As everything in virtual time."""
+def test_same_seed_gives_the_same_cost(flapping: list[Line]) -> None:
     play: Play = play_of(flapping, "g")
     assert replay(play, seed=3) == replay(play, seed=3)
 
@@ -196,14 +187,12 @@ def test_same_seed_same_outcome(flapping: list[Line]) -> None:
         ({"static": "yes"}, "neither true nor false"),
     ],
 )
-def test_changes_that_make_no_sense(wishes: dict[str, str], sentence: str) -> None:
-    """They are refused by name."""
+def test_invalid_changes_are_refused_by_name(wishes: dict[str, str], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         Changes.parse(wishes)
 
 
-def test_changes_say_what_they_are() -> None:
-    """In the words in which they are given."""
+def test_changes_print_as_they_are_given() -> None:
     wishes = {"session.timeout.ms": "20000", "group.initial.rebalance.delay.ms": "0"}
     said = "session.timeout.ms=20000, group.initial.rebalance.delay.ms=0"
     assert str(Changes.parse(wishes)) == said
