@@ -3,11 +3,11 @@
 import os
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
+from tests.support.long_first import rank
 from tests.support.profiles import PROFILE, load_profile
 
 load_profile()
@@ -43,26 +43,14 @@ def planted_bug() -> Iterator[None]:
         yield
 
 
-def _needs_spark(nodeid: str) -> bool:
-    return nodeid.startswith("tests/pipeline/") and "/kafka_logs/" not in nodeid
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what keeps one process busy for longest, so that others do not wait for it."""
-    items.sort(key=lambda item: not _needs_spark(item.nodeid))
-
-
-class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """The tests of a file go to one process, and so do all files of the pipeline: they share Spark.
-
-    To start it takes longer than most of them.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        return "spark" if _needs_spark(nodeid) else super()._split_scope(nodeid)
+    """Begin with what takes longest, so that no process is left alone with it in the end."""
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Say who runs what."""
-    return _ByFile(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Say which process runs what."""
+    from tests.support.by_file import ByFile  # noqa: PLC0415  # there may be no xdist
+
+    return ByFile(config, log)

@@ -23,6 +23,8 @@ from bench.support.wire_libraries import BY_HAND, COTERIE, contenders
 from coterie_protocol import encode_request, encode_response
 from tests.support.strategies import messages
 
+pytestmark = pytest.mark.slow
+
 CASES = cases()
 BY_HAND_CASES = [case for case in CASES if (type(case.message).__name__, case.version) in DECODERS]
 

@@ -1,4 +1,4 @@
-"""Tables of one group's figures: what stood still by cause, and commits."""
+"""Lists and tables of a report: advice, the costs and commits of a group, and all groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEVERITIES: Final[Mapping[str, str]] = {
 def advised(
     pieces: Sequence[Advice], in_all: int, anchors: Mapping[str, str] | None = None
 ) -> Markup:
-    """A list; with `anchors`, each piece says which group it is about."""
+    """A list of advice; with `anchors`, each piece names its group and links to it."""
     items = (_item(piece, anchors) for piece in pieces)
     left = in_all - len(pieces)
     more = f"+ {words.count(left, 'piece')} of advice more, of less weight."
@@ -71,7 +71,7 @@ def _evidence(piece: Advice) -> Markup | None:
 
 
 def heads(*columns: str, figures: Sequence[str] = ()) -> Markup:
-    """The head of a table; the columns of figures stand right."""
+    """The head of a table; the columns named in `figures` are right-aligned."""
     cells = (
         element("th", name, scope="col", class_="num" if name in figures else None)
         for name in columns
@@ -80,7 +80,7 @@ def heads(*columns: str, figures: Sequence[str] = ()) -> Markup:
 
 
 def costs(found: Sequence[Cost]) -> Markup:
-    """For how long partitions stood still, by the cause at the root; a bar for each cause."""
+    """The time that partitions stood still by root cause, with a bar for each."""
     worst = max((cost.stopped_ms for cost in found), default=0)
     figures = ("Rebalances", "Follow-ups", "Partition-seconds")
     return element(
@@ -169,7 +169,7 @@ _SPARK_HEIGHT = 24
 
 
 def overview(report: Report, anchors: Mapping[str, str]) -> Markup:
-    """The table; groups that have a section of their own lead to it."""
+    """All groups in one table, the worst first, with links to those that have a section."""
     rows = (_row(line, anchors.get(line.group)) for line in report.lines)
     table = element(
         "table",
@@ -231,7 +231,7 @@ def _overlaps(line: GroupLine) -> Markup | str:
 
 
 def _spark(line: GroupLine) -> Markup:
-    """A bar for each part of the time, as high as what stood still in it."""
+    """A sparkline of the time that stood still."""
     parts = line.stopped_by_time_ms
     worst = max(parts, default=0)
     bars = (

@@ -1,4 +1,10 @@
-"""Who owned what: a row for each partition, a bar for each owner."""
+"""The chart of ownership: a row for each partition, a bar for each owner.
+
+A process keeps its colour over its memberships.  The colour starts from a hash of its name, so that
+it is the same in each report as far as possible; another one is taken only where a process that it
+meets in the chart, before, after, above or below, already has it.  The colours themselves are in
+`report.css`.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +21,25 @@ from coterie_pipeline.report.scale import Scale, plot
 
 __all__ = ["COLOURS", "Owner", "gantt", "note", "owners", "tip"]
 
-#: How many there are; red is none of them, it means that something is wrong.
+#: The number of colours; red is not among them, as it means that something is wrong.
 COLOURS: Final = 8
 
-#: A beginning that all names share is left out of bars if it is as long as this.
+#: A prefix that all names share is left out of bars from this length on.
 _SHARED_MIN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """How one holder appears."""
+    """How a holder appears."""
 
     colour: int
-    #: The process: what is picked and filtered by.
+    #: The number of its process, by which the page selects and filters.
     number: int
     name: str
 
 
 def owners(rows: Sequence[Row], processes: Sequence[Process]) -> Mapping[str, Owner]:
-    """Each holder in these rows and processes."""
+    """How each holder in these rows and processes appears."""
     holders = _identities(rows, processes)
     colours = _colours(rows, holders)
     numbers = {identity: number for number, identity in enumerate(sorted(set(holders.values())))}
@@ -47,7 +53,7 @@ def owners(rows: Sequence[Row], processes: Sequence[Process]) -> Mapping[str, Ow
 
 
 def _identities(rows: Sequence[Row], processes: Sequence[Process]) -> dict[str, str]:
-    """The process of each holder; where intervals and memberships disagree, these know better."""
+    """The process of each holder, by memberships first and by intervals where there is none."""
     found = {bar.holder: bar.identity for row in rows for bar in row.bars}
     for process in processes:
         found |= {session.holder: process.identity for session in process.sessions}
@@ -55,7 +61,7 @@ def _identities(rows: Sequence[Row], processes: Sequence[Process]) -> dict[str, 
 
 
 def _shared(names: Sequence[str]) -> int:
-    """How long the beginning is that tells nobody from anybody; it ends where a word does."""
+    """The length of the prefix, up to the end of a word, that all names share."""
     if len(names) < 2:
         return 0
     pairs = zip(min(names), max(names), strict=False)
@@ -72,7 +78,7 @@ def _colours(rows: Sequence[Row], holders: Mapping[str, str]) -> Mapping[str, in
             meets[one].add(other)
             meets[other].add(one)
     chosen: dict[str, int] = {}
-    # Those who meet most have the least choice, so they choose first.
+    # Those that meet most others have the least choice, so they choose first.
     for identity in sorted(meets, key=lambda each: (-len(meets[each]), each)):
         taken = [chosen[other] for other in sorted(meets[identity]) if other in chosen]
         wanted = zlib.crc32(identity.encode(errors="replace")) % COLOURS
@@ -82,7 +88,7 @@ def _colours(rows: Sequence[Row], holders: Mapping[str, str]) -> Mapping[str, in
 
 
 def _meetings(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Pairs of holders that lie side by side."""
+    """Pairs of holders that are side by side in the chart."""
     for row in rows:
         for bar, following in pairwise(row.bars):
             yield bar.holder, following.holder
@@ -91,7 +97,7 @@ def _meetings(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def _side_by_side(upper: Sequence[Bar], lower: Sequence[Bar]) -> Iterator[tuple[str, str]]:
-    """Pairs that own one of two partitions each at one time; both rows are in order."""
+    """Pairs of holders of two neighbouring partitions at one time; both rows are sorted."""
     above, below = 0, 0
     while above < len(upper) and below < len(lower):
         one, other = upper[above], lower[below]
@@ -110,7 +116,7 @@ _HEIGHT: Final = 16
 _BAR: Final = 12
 _TOP: Final = 2
 
-#: From which share of the chart on a bar has room for some letters of its owner's name.
+#: The least share of the chart at which a bar has room for letters of its owner's name.
 _NAMED_MIN: Final = 0.015
 
 
@@ -174,7 +180,7 @@ def _is_overlap(fault: Fault) -> bool:
 
 
 def _bar(bar: Bar, scale: Scale, owner: Owner) -> Markup:
-    """A bar; a wide one bears its owner's name, which its own window cuts off at its end."""
+    """A bar; a wide one has its owner's name, cut off at its end."""
     place: dict[str, str | int] = {
         "x": scale.at(bar.from_ms),
         "width": scale.width(bar.from_ms, bar.to_ms),
@@ -211,7 +217,7 @@ def _bar_tip(bar: Bar) -> Markup:
 
 
 _BEGAN: Final[Mapping[str, str]] = {
-    "claimed": "nobody gave it, it sentence that it owns it",
+    "claimed": "nobody gave it, it said that it owns it",
     "recovered": "had it when a node read the group back",
     "replaced": "took it over from its former self",
 }
@@ -233,7 +239,7 @@ def _when(from_ms: int, to_ms: int) -> str:
 
 
 def _tail(bar: Bar, scale: Scale, owner: Owner) -> Markup:
-    """From when somebody lost a partition until it had let go of it at the latest."""
+    """The time after a bar in which the former owner may have worked on."""
     return element(
         "rect",
         x=scale.at(bar.to_ms),
@@ -287,7 +293,7 @@ def _gap_tip(fault: Fault) -> Markup:
 
 
 def note(detail: GroupDetail) -> Markup | None:
-    """What of the partitions is not drawn, or not drawn apart; None if all is."""
+    """What is not drawn, or merged; None if everything is drawn."""
     left = detail.rows_in_all - len(detail.rows)
     sentences = []
     if left:

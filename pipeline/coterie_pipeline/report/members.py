@@ -1,4 +1,4 @@
-"""Who was a member when: a row for each process, a bar for each of its memberships."""
+"""The chart of members: a row for each process, a bar for each of its memberships."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEIGHT: Final = 16
 _BAR: Final = 10
 _TOP: Final = 3
 
-#: Signs for how a membership ended; what is not here was given up by the coordinator.
+#: Signs for the ends of memberships; those not listed were ended by the coordinator.
 _SIGNS: Final[Mapping[str, str]] = {
     "left": "→",
     "replaced": "↻",
@@ -36,7 +36,7 @@ def members(detail: GroupDetail, scale: Scale, owners: Mapping[str, Owner]) -> M
 
 
 def note(detail: GroupDetail) -> Markup | None:
-    """What of the processes is not drawn; None if all is."""
+    """What is not drawn; None if everything is."""
     left = detail.processes_in_all - len(detail.processes)
     sentences = []
     if left:
@@ -89,7 +89,7 @@ def _badge(process: Process) -> Markup:
 
 
 def _times(session: Session, scale: Scale) -> tuple[int, int]:
-    """When it began and ended; where that is not known, the edges of the chart."""
+    """Its beginning and end, which are the edges of the chart where they are not known."""
     span = scale.span
     return (
         span.from_ms if session.joined_ms is None else session.joined_ms,
@@ -112,7 +112,7 @@ def _bar(session: Session, scale: Scale, owner: Owner) -> Markup:
 
 
 def _sign(session: Session, scale: Scale) -> Markup | None:
-    """How it ended; drawn after all bars, for the next one may begin at once."""
+    """The sign for its end; drawn after all bars, as the next one may begin at once."""
     sign = _SIGNS.get(session.ended, _GIVEN_UP)
     if not sign:
         return None

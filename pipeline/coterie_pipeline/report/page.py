@@ -1,4 +1,4 @@
-"""The whole page: one file that needs nothing else."""
+"""The page: one file that needs nothing else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _resource(name: str) -> str:
 
 
 def _policy(script: str) -> str:
-    """Nothing is loaded, and no script runs but this one, whatever names a journal has in it."""
+    """A policy that loads nothing and runs no other script, whatever names a journal contains."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}';"
@@ -164,7 +164,7 @@ _WHY_UNREAD: Final = {
     "misfit": "with a field of a wrong type",
 }
 
-#: Clocks that differ by less explain nothing.
+#: Smaller differences between clocks do not matter.
 _CLOCK_MS: Final = 100
 
 #: How many nodes the table has at most; what is wrong with a node is tooltip of all.
@@ -181,7 +181,7 @@ def when(report: Report) -> str:
 
 
 def verdict(report: Report) -> Markup:
-    """The answer to the first question: was a partition ever owned twice, and what was lost."""
+    """The answer to the first question: whether a partition ever had two owners."""
     totals = report.totals
     if totals.overlaps:
         groups = words.count(totals.groups_with_overlaps, "group")
@@ -224,7 +224,7 @@ def _figure(name: str, value: str, more: str | None) -> Markup:
 
 
 def read_in_short(report: Report) -> Markup:
-    """The same in a line, which leads to what is wrong with them."""
+    """A line about what was read, with a link to what is wrong with it."""
     found = [*_losses(report), *_oddities(report)]
     whole = _whole(report)
     return join((_lines(report), " ", element("a", whole, href="#read") if found else whole))
@@ -243,7 +243,7 @@ def _lines(report: Report) -> str:
 
 
 def read(report: Report) -> Markup:
-    """Which journals were read, and what is wrong with them."""
+    """The section about the journals that were read, and what is wrong with them."""
     warnings = [*_losses(report), *_oddities(report)]
     items = element("ul", *(element("li", each) for each in warnings)) if warnings else None
     table = element(
@@ -262,7 +262,7 @@ def read(report: Report) -> Markup:
 
 
 def _losses(report: Report) -> Iterator[str]:
-    """What is missing, so that figures may be too low."""
+    """What is missing or unreadable, so that figures may be too low."""
     for node in report.nodes:
         name = f"Node {words.cut(node.node, 60)}"
         if node.missing:
@@ -280,7 +280,7 @@ def _losses(report: Report) -> Iterator[str]:
 
 
 def _oddities(report: Report) -> Iterator[str]:
-    """What happened to nodes, and whose times can't be relied on."""
+    """Crashes, and clocks that can't be relied on."""
     for node in report.nodes:
         name = f"Node {words.cut(node.node, 60)}"
         if node.crashes:

@@ -1,4 +1,4 @@
-"""Small parts of queries that a report is collected with."""
+"""Small helpers for the queries that collect a report."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ M = TypeVar("M")
 
 
 def row_of(model: type[M], row: Row, **more: object) -> M:
-    """A row as a dataclass: each field is a column of its name, unless it is in `more`.
+    """A row as a dataclass, each field from the column of its name or from `more`.
 
-    Text that is null becomes empty: a report shows nothing for either.
+    Text that is null becomes empty, as a report shows nothing for either.
     """
     # As text, for annotations are not evaluated there.
     types = {field.name: field.type for field in dataclasses.fields(model)}  # type: ignore[arg-type]
@@ -62,9 +62,9 @@ def first(
 
 
 def summed(parts: Sequence[DataFrame], key: Sequence[str], figures: Sequence[str]) -> DataFrame:
-    """Frames that each know some of the figures as one, with the sums of each key.
+    """Sum figures by key over several frames, each of which has some of the columns.
 
-    It takes no join, so a key that only one frame has loses nothing.
+    This takes no join, so a key that only one frame has is kept.
     """
 
     def filled(part: DataFrame) -> DataFrame:

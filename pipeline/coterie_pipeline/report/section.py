@@ -18,7 +18,7 @@ _AXIS_HEIGHT = 22
 
 
 def section(detail: GroupDetail, anchor: str) -> Markup:
-    """The section."""
+    """The section of a group."""
     name = words.cut(detail.line.group, 120) or "(no name)"
     advice = advised(detail.advice, detail.advice_in_all) if detail.advice else None
     return element(

@@ -1,4 +1,4 @@
-"""When a group rebalanced, and why: a row for each cause, a mark for each rebalance."""
+"""A group's rebalances: a chart with a row for each cause, and each rebalance in sentences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LATE_MAX: Final = 3
 
 
 def headline(rebalance: Rebalance) -> str:
-    """What it was, when and what it cost, in one line."""
+    """Its number, time, cause and cost, in one line."""
     parts = [
         f"Rebalance {rebalance.number}",
         words.clock_ms(rebalance.started_ms),
@@ -41,7 +41,7 @@ def headline(rebalance: Rebalance) -> str:
 
 
 def sentences(rebalance: Rebalance) -> Iterator[str]:
-    """Why it came, whom it waited for, what it changed and what it cost; a sentence each."""
+    """Its cause, the members it waited for, what it changed and what it cost."""
     yield from _why(rebalance)
     yield from _waiting(rebalance)
     yield from _members(rebalance)
@@ -160,7 +160,7 @@ def _label(cause: str, rebalances: Sequence[Rebalance]) -> Markup:
 def _chains(
     rebalances: Sequence[Rebalance], scale: Scale, middles: Mapping[str, int]
 ) -> Iterator[Markup]:
-    """A line from each follow-up back to the one before it in its chain that is drawn."""
+    """A line from each follow-up to the rebalance before it in its chain, if that is drawn."""
     latest: dict[int, Rebalance] = {}
     for rebalance in rebalances:
         before = latest.get(rebalance.root)
@@ -177,7 +177,7 @@ def _chains(
 
 
 def _phases(rebalance: Rebalance, scale: Scale, middle: int) -> Markup:
-    """Both phases, as long as they were: to be seen when the chart is zoomed."""
+    """Both phases to scale, which shows when the chart is zoomed."""
     start = rebalance.started_ms
     end = rebalance.ended_ms if rebalance.ended_ms is not None else scale.span.to_ms
     joined = rebalance.joined_ms if rebalance.joined_ms is not None else end
@@ -226,7 +226,7 @@ def _mark(rebalance: Rebalance, scale: Scale, middle: int, radius: float, anchor
 
 
 def listing(detail: GroupDetail, anchor: str) -> Markup:
-    """The same rebalances as a table: what marks lead to, and all there is to read about them."""
+    """The same rebalances as a table, to which the marks of the chart lead."""
     head = element(
         "tr",
         *(

@@ -1,8 +1,8 @@
 """From lines to tables: pure functions from DataFrames to DataFrames, one after the other.
 
-Nothing here reads or writes.  Spark looks at a plan as a whole, and what is made of what is made
-of what grows past what it can look at; so the steps are stages, and `make_tables` hands the result
-of each to `materialize`, which puts it down somewhere and answers with what is there.
+Nothing here reads or writes.  Spark optimizes a plan as a whole, and a plan of all steps would be
+too large for that; so `make_tables` hands the result of each stage to `materialize`, which stores
+it and returns a DataFrame that starts from there.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ __all__ = [
     "stages_for",
 ]
 
-#: Puts the result of a stage down, and answers with a DataFrame that has no past.
+#: Stores the result of a stage, and returns a DataFrame that reads it.
 Materialize = Callable[[str, DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step, and the stages whose results it is made of."""
+    """A step, and the stages whose results it takes."""
 
     name: str
     sources: tuple[str, ...]
     step: Callable[..., DataFrame]
-    #: What is made easily is made anew for each stage that needs it.
+    #: A cheap step is repeated by each stage that needs its result.
     is_materialized: bool = True
 
     @property
     def is_table(self) -> bool:
-        """Whether it makes a table, rather than what tables are made of."""
+        """Whether it makes a table, rather than an intermediate result."""
         return not self.name.startswith("_")
 
 
@@ -63,7 +63,7 @@ def _control(once: DataFrame) -> DataFrame:
 
 
 def _horizons(once: DataFrame) -> DataFrame:
-    """Until when anything is known of each group."""
+    """The time of the last line about each group."""
     return once.where("`group` != ''").groupBy("group").agg(F.max("ts").alias("horizon_ms"))
 
 
@@ -84,7 +84,7 @@ def _commits(once: DataFrame, ends: DataFrame) -> DataFrame:
     return commits(once.where(F.col("part") == COMMITS), ends)
 
 
-#: In an order in which each comes after what it is made of.
+#: Each stage comes after those whose results it takes.
 STAGES: Final = (
     Stage("unread", ("bronze",), unread),
     Stage("_segments", ("bronze",), segments),
@@ -134,12 +134,12 @@ def stages_for(names: Iterable[str]) -> tuple[Stage, ...]:
 
 
 def checkpoint(_name: str, rows: DataFrame) -> DataFrame:
-    """Put a result down in Spark's own memory."""
+    """Store a result in Spark's own memory."""
     return rows.localCheckpoint()
 
 
 def coalesced(rows: DataFrame) -> DataFrame:
-    """All rows in one place, if any shuffle would bring them there: so no step has to shuffle."""
+    """All rows in one partition if any shuffle would do the same, so that no step shuffles."""
     return rows.coalesce(1) if is_quick(rows.sparkSession) else rows
 
 
@@ -149,9 +149,9 @@ def make_tables(
     materialize: Materialize = checkpoint,
     names: Iterable[str] | None = None,
 ) -> dict[str, DataFrame]:
-    """Every table, or those that are named, of what was parsed.
+    """Make every table, or those that are named, of parsed lines.
 
-    `ends` says where partitions end, if anything is known of that; see `commits.ENDS`.
+    `ends` has the known ends of partitions; see `commits.ENDS`.
     """
     wanted = STAGES if names is None else stages_for(names)
     results = {"bronze": coalesced(bronze), "ends": coalesced(ends)}

@@ -1,7 +1,11 @@
-"""How far journals are read, and how far to read next: pure arithmetic over segments.
+"""Which files a journal has, how far they are read, and how far to read next; without any I/O.
 
-An offset says for each segment how many bytes of its text were read; WHOLE stands for all of a
-compressed one.  It names the segments that are there, and the last one of each node for ever.
+A node writes one file after the other and never touches one again after it began the next.  Only
+that tells a line that is being written from one that a crash cut off, so a segment is *closed* if a
+later one of its node is beside it, or if it was compressed.
+
+An offset has for each segment the number of bytes of its text that were read; WHOLE stands for all
+of a compressed one.  It keeps the segments that are there, and the last one of each node for ever.
 """
 
 from __future__ import annotations
@@ -32,8 +36,8 @@ _NAME: Final = re.compile(
     r"(?P<stem>journal-(?P<node>.+)-(?P<number>[0-9]{16})\.jsonl)(?P<packed>\.gz|\.zst)?"
 )
 
-#: Whose files follow each other: a directory and a node.  Nodes of one name in two directories
-#: may be two nodes, which both write.
+#: What writes files one after the other: a node in a directory.  Nodes of one name in two
+#: directories may be two nodes.
 Writer = tuple[str, str]
 
 
@@ -41,7 +45,7 @@ Writer = tuple[str, str]
 class Segment:
     """One file of a journal."""
 
-    #: Its path without what compressing it added.  A segment keeps it, so it is read once.
+    #: Its path without the suffix of a compressed file, which stays the same when it is compressed.
     key: str
     #: The file to read.
     path: str
@@ -70,10 +74,10 @@ class _Found:
 
 
 def survey(files: Iterable[tuple[str, int]]) -> tuple[Segment, ...]:
-    """The segments among files, given as path and size: writer by writer, each in its order.
+    """The segments among files, given as path and size: by writer, and by number.
 
-    Of a segment that is there both plain and compressed the plain file is taken, for the other one
-    may just be being written.
+    If a segment is there both plain and compressed, the plain file is taken, as the other one may
+    still be being written.
     """
     found = sorted(filter(None, (_read_name(path, size) for path, size in files)))
     return tuple(
@@ -84,7 +88,7 @@ def survey(files: Iterable[tuple[str, int]]) -> tuple[Segment, ...]:
 
 
 def writer_of(key: str) -> tuple[Writer, int] | None:
-    """The writer and first number of a path; None if it is no segment's."""
+    """The writer and first number of a segment's path; None for any other path."""
     found = _read_name(key, 0)
     return (found.writer, found.number) if found is not None else None
 
@@ -113,37 +117,37 @@ def _segments_of(writer: list[_Found]) -> Iterator[Segment]:
 #: Bytes that were read, by the segment's key.
 Offset = Mapping[str, int]
 
-#: All of a compressed segment: how much text that is, only reading it tells.
+#: All of a compressed segment, as the length of its text is known only after reading it.
 WHOLE: Final = -1
 
-#: How much text a byte of a compressed journal stands for, about.
+#: About how much text a byte of a compressed journal stands for.
 _PACKED: Final = 8
 
-#: Into so many parts a batch is divided to be shared out by time.
+#: The number of steps in which a batch is shared out by time.
 _STEPS: Final = 32
 
 _TIME: Final = re.compile(rb'"ts":\s*([0-9]{1,18})')
 
 
 class LineLookup(Protocol):
-    """What has to be looked up within files."""
+    """What has to be looked up in the content of files."""
 
     def line_end(self, segment: Segment, start: int, upto: int) -> int:
-        """Where to stop that is after a line feed and no further than `upto`, if possible.
+        """The last position after a line feed that is no further than `upto`, if there is one.
 
-        A line that is longer than that is taken as a whole; `start` stands for no line at all.
-        Of a closed segment, what follows the last line feed is a line as well.
+        A longer line is taken as a whole; `start` means that there is no whole line.  In a closed
+        segment, what follows the last line feed is a line as well.
         """
         ...
 
     def time_at(self, segment: Segment, start: int) -> int:
-        """The time of the line that begins there, 0 if that can't be told."""
+        """The time of the line that begins there; 0 if it has none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Text to read: from one byte up to another one, or to the end."""
+    """A part of a segment's text: from one byte up to another one, or WHOLE."""
 
     key: str
     start: int
@@ -151,7 +155,7 @@ class Range:
 
 
 def time_of(beginning: bytes) -> int:
-    """The time of a line, from its beginning; 0 if that can't be told."""
+    """The time in the beginning of a line; 0 if there is none."""
     match = _TIME.search(beginning)
     return int(match[1]) if match is not None else 0
 
@@ -159,10 +163,10 @@ def time_of(beginning: bytes) -> int:
 def advance(
     start: Offset, segments: Sequence[Segment], limit_bytes: int | None, lookup: LineLookup
 ) -> dict[str, int]:
-    """The offset to read up to from `start`: about so many bytes further at most, or to the end.
+    """The offset up to which to read after `start`: about `limit_bytes` further, or to the end.
 
-    No node waits for another one: half of the limit is shared out equally.  The other half goes to
-    whoever's next line is the oldest, so that nodes come up to date side by side.
+    Half of the limit is shared out equally, so that no node waits for another one.  The other half
+    goes to the node whose next line is the oldest, so that all come up to date side by side.
     """
     writers = [
         _Cursor(list(writer), start, lookup)
@@ -194,7 +198,7 @@ def _share_out(writers: list[_Cursor], limit_bytes: int) -> None:
 
 
 def _kept(start: Offset, segments: Iterable[Segment]) -> dict[str, int]:
-    """What is still to be remembered: nodes delete their files from the oldest on."""
+    """The part of an offset that is still needed: nodes delete their files from the oldest on."""
     present = {segment.key for segment in segments}
     newest: dict[Writer, int] = {}
     for segment in segments:
@@ -208,7 +212,7 @@ def _kept(start: Offset, segments: Iterable[Segment]) -> dict[str, int]:
 
 
 class _Cursor:
-    """The way through the segments of one writer."""
+    """A position in the segments of one writer."""
 
     def __init__(self, segments: list[Segment], start: Offset, lookup: LineLookup) -> None:
         self._lookup = lookup
@@ -229,7 +233,7 @@ class _Cursor:
         return self._lookup.time_at(segment, self._position(segment))
 
     def go_on(self, room: int | None) -> int:
-        """Go on by about so many bytes, and at least by one line; say by how many."""
+        """Advance by about `room` bytes, and at least by one line; return by how many."""
         gone = 0
         while self._waiting and (room is None or gone < room or gone == 0):
             segment = self._waiting[-1]
@@ -255,12 +259,12 @@ class _Cursor:
 
 
 def _is_behind(segment: Segment, position: int) -> bool:
-    # A file that is shorter than what was read of it is being copied anew: its text will come back.
+    # A file that is shorter than what was read of it is being copied again.
     return position != WHOLE and (segment.is_packed or segment.size > position)
 
 
 def behind_bytes(offset: Offset, segments: Iterable[Segment]) -> int:
-    """How much there is to read after an offset, about."""
+    """About how much text there is to read after an offset."""
     behind = 0
     for segment in segments:
         position = offset.get(segment.key, 0)
@@ -271,7 +275,7 @@ def behind_bytes(offset: Offset, segments: Iterable[Segment]) -> int:
 
 
 def ranges(start: Offset, end: Offset) -> list[Range]:
-    """What lies between two offsets."""
+    """The ranges between two offsets."""
     return [
         Range(key, start.get(key, 0), position)
         for key, position in end.items()

@@ -1,8 +1,8 @@
-"""The pieces that following leaves: many small ones, merged into fewer and bigger ones.
+"""The pieces that following writes: many small ones, merged into fewer and larger ones.
 
 Each micro-batch is a piece.  A hundred pieces of one level are merged into one of the next level,
-so there are never many.  What counts, the pieces or what they were merged into, is noted in one
-step, so a driver that is killed meanwhile loses nothing and counts nothing twice.
+so there are never many.  Whether the pieces count or the merged one is noted in one step, so a
+driver that is killed meanwhile loses nothing and counts nothing twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PREFIX: Final = "piece="
 
 
 def piece_name(number: int, level: int = 0) -> str:
-    """What a micro-batch's piece is called, or one that ends with that micro-batch."""
+    """The name of a micro-batch's piece, or of a merged piece that ends with it."""
     return f"level{level}-{number:010}"
 
 
@@ -36,7 +36,7 @@ class Pieces(Warehouse):
 
     def __init__(self, spark: SparkSession, out: str, lock: threading.RLock | None = None) -> None:
         super().__init__(spark, out)
-        #: Held while pieces come and go: which there are is looked up at other times.
+        #: Held while pieces are added or removed, and while they are listed.
         self.lock = lock or threading.RLock()
 
     def quick(self) -> Pieces:
@@ -44,25 +44,25 @@ class Pieces(Warehouse):
         return Pieces(quick_session(self._spark), self.out, self.lock)
 
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
-        """Every line that was added so far, each from one piece."""
+        """Every line that was added so far, once."""
         with self.lock:
             read = super().bronze(parts)
             void = self._void()
         return read.where(~F.col("piece").isin(void)) if void else read
 
     def merge(self, at_least: int = _MERGED) -> None:
-        """Merge the pieces of each level of which there are enough; the newest piece stays."""
+        """Merge the pieces of each level that has enough of them, except for the newest piece."""
         self.mend()
         for level in _LEVELS:
             former = self._of_level(level)
             if level == 0:
-                # Spark may take the latest micro-batch again.
+                # Spark may repeat the latest micro-batch.
                 former = former[:-1]
             if len(former) >= at_least:
                 self._merge(former, piece_name(int(former[-1].rpartition("-")[2]), level + 1))
 
     def mend(self) -> None:
-        """Finish a merge, or undo it, that was cut off."""
+        """Finish or undo a merge that was interrupted."""
         with self.lock:
             void = self._void()
             for piece in void:
@@ -79,7 +79,7 @@ class Pieces(Warehouse):
             self.mend()
 
     def _void(self) -> list[str]:
-        """Pieces that do not count: half of a merge, or what was merged."""
+        """Pieces that do not count: an unfinished merge, or what was merged."""
         state: dict[str, Any] = self._state()
         return list((state.get("merge") or {}).get("void", ()))
 

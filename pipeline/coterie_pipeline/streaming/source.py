@@ -1,10 +1,10 @@
 """The source `coterie-journal`: the lines of journals as they grow, as a stream in Spark.
 
-It finds all segments beneath the directories that it is given, again and again, so nodes may come
-at any time.  It reads only whole lines, and what a crash left of a line once that is certain.  A
-segment that its node deleted is no error if it was read; what was planned and is gone, is.
+It looks for segments beneath the given directories again and again, so nodes may appear at any
+time.  It reads only whole lines, and what a crash left of a line once that is certain.  A segment
+that its node deleted is an error only if it was to be read and was not.
 
-All that reads files must find them under the same path, the executors of a cluster as well.
+The executors of a cluster must find the files under the same paths.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ __all__ = [
     "tails",
 ]
 
-#: How much is read at once to find a line feed.
+#: How much is read at a time to find a line feed.
 _BLOCK_BYTES: Final = 65_536
 
-#: How much of a line is looked at to find its time.
+#: How much of a line is read to find its time.
 _GLANCE_BYTES: Final = 512
 
-#: How much text is handed on at once.
+#: How much text is returned at a time.
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 
-#: What a segment's file may be called after its key, and how it is compressed then.
+#: The suffixes of a segment's file after its key, and the compression of each.
 _COPIES: Final = {"": None, ".gz": "gzip", ".zst": "zstd"}
 
 
-#: What may not stand in the path of a URI as it is.
+#: Characters that must be escaped in the path of a URI.
 _ILLEGAL: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
 
 
@@ -86,7 +86,8 @@ def find(journals: Iterable[str]) -> tuple[Segment, ...]:
     found: dict[str, int] = {}
     for journal in journals:
         for folder, _, names in os.walk(os.path.abspath(journal)):  # noqa: PTH100
-            # All names come before any size: a file that has a later one beside it is complete.
+            # The names are listed before any size is read: a file with a later one beside it is
+            # complete.
             for name in names:
                 path = f"{folder}/{name}"
                 with contextlib.suppress(FileNotFoundError):  # too old, and deleted by its node
@@ -95,17 +96,17 @@ def find(journals: Iterable[str]) -> tuple[Segment, ...]:
 
 
 def name_of(path: str) -> str:
-    """What Spark calls a file in `_metadata.file_path`."""
+    """The name of a file in Spark's `_metadata.file_path`."""
     return "file:" + _ILLEGAL.sub(lambda match: f"%{ord(match[0]):02X}", path)
 
 
 class FileLookup:
-    """Looks things up within files; see `offsets.LineLookup`."""
+    """Looks things up in files; see `offsets.LineLookup`."""
 
     def line_end(self, segment: Segment, start: int, upto: int) -> int:
-        """Where the last line ends that is whole by `upto`, or else the first one."""
+        """The end of the last line that is whole by `upto`, or else of the first line."""
         if segment.is_closed and upto >= segment.size:
-            return segment.size  # with what a crash left of a line
+            return segment.size  # including what a crash left of a line
         with open(segment.path, "rb") as file:  # noqa: PTH123  # paths are texts here
             if not segment.is_closed and _line_start(file, start) != start:
                 raise SourceError(
@@ -128,7 +129,7 @@ class FileLookup:
 
 
 def cut(whole: Range, slice_bytes: int) -> Iterator[Range]:
-    """A range in slices of about a size that end where lines do; a compressed segment is one."""
+    """Cut a range at ends of lines into slices; a compressed segment stays whole."""
     path = _path_of(whole)
     if path != whole.key or whole.end - whole.start <= slice_bytes:
         yield whole
@@ -143,12 +144,12 @@ def cut(whole: Range, slice_bytes: int) -> Iterator[Range]:
 
 
 def read_lines(part: Range) -> Iterator[tuple[str, list[bytes]]]:
-    """The lines in a range without their line feeds, some at a time, and the file they are from."""
+    """The file of a range, and its lines without their line feeds, some at a time."""
     path = _path_of(part)
     if path == part.key:
         with open(path, "rb") as file:  # noqa: PTH123
             end = file.seek(0, os.SEEK_END) if part.end == WHOLE else part.end
-            # It starts within a line if that seemed to be all that a crash had left of it.
+            # The range starts within a line if a crash had seemed to cut off the part before it.
             start = file.seek(_line_start(file, part.start))
             for lines in _split(file, end - start, path):
                 yield path, lines
@@ -169,7 +170,7 @@ def _read_packed(path: str, part: Range) -> Iterator[list[bytes]]:
 
 
 def tails(segments: Iterable[Segment]) -> list[tuple[str, bytes]]:
-    """What follows the last line feed of segments that are not closed, if anything does."""
+    """What follows the last line feed of each segment that is not closed."""
     found = []
     for segment in segments:
         if not segment.is_closed:
@@ -182,7 +183,7 @@ def tails(segments: Iterable[Segment]) -> list[tuple[str, bytes]]:
 
 
 def _path_of(part: Range) -> str:
-    """The file that has a segment now: it may have been compressed since the range was planned."""
+    """The present file of a segment, which may have been compressed in the meantime."""
     for ending in _COPIES:
         path = part.key + ending
         if os.path.exists(path):  # noqa: PTH110
@@ -206,7 +207,7 @@ def _skip(text: _Readable, count: int) -> None:
 
 
 def _split(text: _Readable, left: int | None, path: str) -> Iterator[list[bytes]]:
-    """The lines in so many bytes, or in all that there are."""
+    """The lines in `left` bytes, or in the whole text."""
     rest = b""
     while left is None or left > 0:
         block = text.read(_CHUNK_BYTES if left is None else min(left, _CHUNK_BYTES))
@@ -226,7 +227,7 @@ def _split(text: _Readable, left: int | None, path: str) -> Iterator[list[bytes]
 
 
 def _line_start(file: _File, position: int) -> int:
-    """Where the line begins in which a position is; the position itself, if a line begins there."""
+    """The beginning of the line that contains a position."""
     end = position
     while end > 0:
         begin = max(end - _BLOCK_BYTES, 0)
@@ -244,7 +245,7 @@ def _last_line_end(file: _File, start: int, upto: int) -> int | None:
 
 
 def _first_line_end(file: _File, position: int) -> int | None:
-    """Where the first line ends that is not over before a position."""
+    """The end of the first line that ends after a position."""
     file.seek(position)
     while block := file.read(_BLOCK_BYTES):
         found = block.find(b"\n")
@@ -259,7 +260,7 @@ def _first_line_end(file: _File, position: int) -> int | None:
 
 FORMAT: Final = "coterie-journal"
 
-#: How much text a micro-batch has at most, so that a long journal is caught up with in steps.
+#: How much text a micro-batch has at most, so that a long journal is read in steps.
 BATCH_BYTES: Final = 128 * 1024 * 1024
 
 #: How much text one task reads.
@@ -303,7 +304,7 @@ class JournalSource(DataSource):
 
 @dataclass
 class _Task(InputPartition):
-    """What one task reads: little things are read together."""
+    """The ranges that one task reads; small ones are read together."""
 
     parts: tuple[Range, ...]
 
@@ -313,7 +314,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._journals = journals
         self._batch_bytes = batch_bytes
         self._slice_bytes = slice_bytes
-        #: What there was when a stream began that reads just that.
+        #: The segments at the beginning of a stream that reads no others.
         self._fixed: tuple[Segment, ...] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -343,7 +344,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _packed(slices: Iterable[Range], slice_bytes: int) -> list[_Task]:
-    """Tasks of about a size; a compressed segment is one of its own."""
+    """Tasks of about a size; a compressed segment is a task of its own."""
     tasks: list[list[Range]] = []
     room = 0
     for each in slices:
@@ -357,7 +358,7 @@ def _packed(slices: Iterable[Range], slice_bytes: int) -> list[_Task]:
 
 
 def _batch(path: str, lines: list[bytes]) -> pa.RecordBatch:
-    # A text of Spark's is any bytes: what is no UTF-8 comes through as Spark's own reader has it.
+    # Spark's strings may be any bytes: what is not UTF-8 passes as it does in Spark's own reader.
     values: Any = pa.array(lines, pa.binary())
     texts = pa.StringArray.from_buffers(len(values), values.buffers()[1], values.buffers()[2])
     return pa.record_batch(

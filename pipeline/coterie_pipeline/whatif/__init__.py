@@ -1,4 +1,4 @@
-"""What would have been with other settings: histories, replayed in the simulator."""
+"""What-if: groups' histories, replayed in the simulator with other settings."""
 
 from coterie_pipeline.whatif.answers import HEADINGS, LIMITS, Answer, answers
 from coterie_pipeline.whatif.distribution import Bounds, what_if

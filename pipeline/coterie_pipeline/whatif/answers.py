@@ -1,4 +1,4 @@
-"""What the replays say, for people: rows of a table, and a sentence for each setting."""
+"""The results of replays for people: rows of a table, and a sentence for each setting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coterie_pipeline.whatif.table import AS_RECORDED, BASELINE
 
 __all__ = ["HEADINGS", "LIMITS", "Answer", "answers"]
 
-#: What a replay can't know, shortly; `docs/what-if.md` has it at length.
+#: What a replay can't know, in short; `docs/what-if.md` has it at length.
 LIMITS: Final = (
     "Why a process was silent or slow is in no journal: it is so for as long as it was then.",
     "Silences shorter than the session timeout are in no journal: a shorter one would show more.",
@@ -23,7 +23,7 @@ LIMITS: Final = (
 
 HEADINGS: Final = ("setting", "rebalances", "stopped", "moved", "taken over after")
 
-#: A baseline is taken to be right if it is off by no more than this share, or so many rebalances.
+#: A baseline fits if it is off by no more than this share, or this number of rebalances.
 _FIT_SHARE: Final = 0.2
 _FIT_COUNT: Final = 2
 
@@ -32,16 +32,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the replays say about one group."""
+    """The results for one group."""
 
     group: str
     #: Which part of its history was replayed.
     title: str
     #: A row for each setting under `HEADINGS`; none if nothing could be replayed.
     rows: tuple[tuple[str, ...], ...]
-    #: What follows from it, a sentence for each setting.
+    #: A sentence for each setting.
     sentences: tuple[str, ...]
-    #: How far that can be trusted.
+    #: How far the results can be trusted.
     notes: tuple[str, ...]
 
 
@@ -105,7 +105,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _ranged(row: Row, name: str, unit: str = "") -> str:
-    """A median, and what it lies between if the replays differ."""
+    """A median, and its range if the replays differ."""
     middle = row[f"{name}{unit}"]
     if middle is None:
         return "-"
@@ -124,7 +124,7 @@ def _number(value: float, unit: str) -> str:
 
 
 def _sentence(row: Row, baseline: Row) -> str:
-    """What would have been different: what it saves, and what it costs."""
+    """What a setting would have saved, and what it would have cost."""
     head = f"With {row['setting']}"
     if row["rebalances"] is None:
         return f"{head}: {row['why']}."
@@ -136,7 +136,7 @@ def _sentence(row: Row, baseline: Row) -> str:
 
 
 def _rebalances(row: Row, baseline: Row) -> Iterator[tuple[bool, str]]:
-    """Whether it is worse, and what it is; nothing if there is no difference."""
+    """Whether the difference is for the worse, and its text; nothing if there is none."""
     if _differ(row, baseline, "rebalances"):
         before, after = (_number(each["rebalances"], "") for each in (baseline, row))
         noun = "rebalance" if after == "1" else "rebalances"
@@ -151,7 +151,7 @@ def _stopped(row: Row, baseline: Row) -> Iterator[tuple[bool, str]]:
 
 
 def _detection(row: Row, baseline: Row) -> Iterator[tuple[bool, str]]:
-    """What it costs when a process dies, as far as that differs."""
+    """The time until a dead process is replaced, if that differs."""
     before_s, after_s = baseline["slowest_takeover_s"], row["slowest_takeover_s"]
     before_ms, after_ms = baseline["session_timeout_ms"], row["session_timeout_ms"]
     if before_s is not None and after_s is not None:
@@ -164,7 +164,7 @@ def _detection(row: Row, baseline: Row) -> Iterator[tuple[bool, str]]:
 
 
 def _differ(row: Row, baseline: Row, name: str, unit: str = "") -> bool:
-    """Whether all replays under one setting lie on one side of all under the other."""
+    """Whether all replays with one setting are on one side of all with the other."""
     ends = [(each[f"{name}_least{unit}"], each[f"{name}_most{unit}"]) for each in (row, baseline)]
     if None in ends[0] or None in ends[1]:
         return False
@@ -188,7 +188,7 @@ def _notes(recorded: Row, baseline: Row) -> Iterator[str]:
 
 
 def _fit(recorded: Row, baseline: Row) -> str:
-    """Whether the history happens again if nothing is changed."""
+    """Whether the unchanged replay has as many rebalances as the journal."""
     there, here = recorded["rebalances"], baseline["rebalances"]
     text = f"Replayed as it was, there are {_ranged(baseline, 'rebalances')} rebalances where the"
     text += f" journal has {_number(there, '')}"
@@ -199,7 +199,7 @@ def _fit(recorded: Row, baseline: Row) -> str:
 
 
 def _off(there: Mapping[str, float], here: Mapping[str, float]) -> Sequence[str]:
-    """The causes that are off, by how much."""
+    """The causes whose counts differ, and by how much."""
     return [
         f"{here.get(cause, 0) - there.get(cause, 0):+g} {cause}"
         for cause in sorted({*there, *here})

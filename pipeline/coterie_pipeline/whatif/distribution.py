@@ -1,4 +1,4 @@
-"""From bronze to one row for each group: the lines that tell its history."""
+"""What-if in Spark: a row for each group's history, and a task for each replay of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coterie_testing.replay import STEPS_MAX, Changes
 
 __all__ = ["Bounds", "histories", "what_if"]
 
-#: What a history is read out of.
+#: The kinds of lines that make a history.
 _KINDS: Final = (
     "member_joined",
     "member_replaced",
@@ -38,9 +38,9 @@ _NODE_KINDS: Final = ("node_started", "node_stopped", "topic_changed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much of a history is replayed."""
+    """The part of each history that is replayed."""
 
-    #: Only lines that were written from then on, and before then.
+    #: Only lines from `since_ms` on and before `until_ms`.
     since_ms: int | None = None
     until_ms: int | None = None
     #: Of longer histories, the last lines.
@@ -90,7 +90,7 @@ def _of_groups(about: DataFrame, bounds: Bounds) -> DataFrame:
 
 
 def _of_nodes(readable: DataFrame, bounds: Bounds) -> DataFrame:
-    """What nodes tell of themselves and of topics: one row."""
+    """The lines about nodes and topics, in one row."""
     return (
         readable.where(F.col("kind").isin(*_NODE_KINDS))
         .where(F.lit(True) if bounds.until_ms is None else F.col("ts") < bounds.until_ms)
@@ -133,8 +133,9 @@ def what_if(
     """Replay the history of each group under each setting; the columns of `WHAT_IF`.
 
     Nothing is replayed before the result is asked for, and it may be replayed anew whenever it is
-    asked for again: collect or write it once.  `pieces` is into how many the work is divided, four
-    for each of Spark's shuffle partitions if nothing is said; any number has the same result.
+    asked for again: collect or write it once.  `pieces` is the number of parts that the work is
+    divided into, by default four for each of Spark's shuffle partitions; any number gives the same
+    result.
     """
     bounds = bounds or Bounds()
     runs, sums = _schema(RUNS), _schema(WHAT_IF)
@@ -142,8 +143,7 @@ def what_if(
     return (
         histories(spark, bronze, plan.groups, bounds)
         .crossJoin(F.broadcast(_tasks(spark, plan, bounds)))
-        # Without it, whatever little data there is would go to a single process: what makes work
-        # here is not the data.
+        # Otherwise Spark would give so little data to a single process, but replays take long.
         .repartition(pieces or _PIECES_PER_SHUFFLE * shuffles)
         .mapInArrow(lambda batches: _play(batches, runs), RUNS.ddl)
         .groupBy("group", "place")
@@ -152,7 +152,7 @@ def what_if(
 
 
 def _tasks(spark: SparkSession, plan: Plan, bounds: Bounds) -> DataFrame:
-    """What is done with each history: first it is read as it is, then it is replayed."""
+    """The tasks for each history: one for the journal itself, and the replays."""
     recorded: list[tuple[object, ...]] = [(AS_RECORDED, "in the journal", {}, 0, bounds.steps_max)]
     replays = [
         (place, str(Changes.parse(dict(overrides))), dict(overrides), seed, bounds.steps_max)
@@ -181,12 +181,12 @@ def _sum(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _schema(table: Table) -> pa.Schema:
-    """Its columns for Arrow; only a driver can read them."""
+    """A table's columns for Arrow; only the driver can parse them."""
     columns = StructType.fromDDL(table.ddl)
     assert isinstance(columns, StructType)
     return to_arrow_schema(columns)
 
 
 def _silence() -> None:
-    """Keep the parts of the system from logging: what they say is about no real group."""
+    """Keep server and client from logging, as what they log is about no real group."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))

@@ -1,4 +1,4 @@
-"""The lines of a group and of its nodes, put in order."""
+"""One replay of a group's history, and the sum of several; plain Python that runs on executors."""
 
 from __future__ import annotations
 
@@ -12,32 +12,40 @@ from zlib import crc32
 
 from coterie_pipeline.whatif.table import AS_RECORDED, RUNS, WHAT_IF
 from coterie_protocol.journal import GroupRecovered, JournalError, Line, read_line
-from coterie_testing.replay import Changes, Outcome, Play, TooLongError, outcome_of, play_of, replay
+from coterie_testing.replay import (
+    Changes,
+    Cost,
+    Recording,
+    TooLongError,
+    cost_of,
+    read_recording,
+    replay,
+)
 
 __all__ = ["Task", "in_order", "replay_task", "summarize"]
 
 
 @dataclass(slots=True)
 class _Stint:
-    """A run of one node's lines about the group, with what the node says of itself meanwhile."""
+    """Consecutive lines of one node about the group, with those about the node in between."""
 
     lines: list[Line]
 
     @property
     def key(self) -> tuple[int, int, str, int]:
-        """What puts stints in order: generations first, as clocks may disagree."""
+        """The key that sorts stints: generations first, as clocks may disagree."""
         group = [line for line in self.lines if line.event.group]
         named = (getattr(line.event, "generation", None) for line in group)
         generation = next((number for number in named if number is not None), -1)
         return generation, group[0].ts, group[0].node, group[0].seq
 
     def with_group(self) -> Iterator[Line]:
-        """The lines from the first one about the group on."""
+        """The lines from the first one about the group."""
         return itertools.dropwhile(lambda line: not line.event.group, self.lines)
 
 
 def in_order(lines: Iterable[str], node_lines: Iterable[str]) -> list[Line]:
-    """Read a group's lines, and those of nodes about themselves, and put them in order.
+    """Parse a group's lines and those about nodes, and put them in order.
 
     The order is that of the tables, see `steps.lines.in_order`.  Nodes that never had the group are
     left out.  Time never runs backwards in the result.
@@ -54,7 +62,7 @@ def in_order(lines: Iterable[str], node_lines: Iterable[str]) -> list[Line]:
         for stint in _stints([numbered[seq] for seq in sorted(numbered)])
     ]
     first, *others = sorted(stints, key=lambda each: each.key) or [_Stint([])]
-    # What a node did before it had the group only matters if the group was nowhere before.
+    # What a node did before it had the group only matters if it is the first node.
     ordered = [*first.lines, *(line for stint in others for line in stint.with_group())]
     return list(_forwards(ordered))
 
@@ -68,7 +76,7 @@ def _readable(texts: Iterable[str]) -> Iterator[Line]:
 
 
 def _stints(lines: Sequence[Line]) -> Iterator[_Stint]:
-    """Cut one node's lines where it reads the group back."""
+    """Split one node's lines where it reads the group back."""
     run: list[Line] = []
     for line in lines:
         if isinstance(line.event, GroupRecovered) and any(each.event.group for each in run):
@@ -89,13 +97,13 @@ def _forwards(lines: Iterable[Line]) -> Iterator[Line]:
 # -- one replay ------------------------------------------------------------------------------------
 
 
-#: More processes than a virtual world has room for in reasonable time.
-_LIVES_MAX: Final = 1_000
+#: With more processes, a replay takes too long.
+_PROCESSES_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is to be replayed, and how."""
+    """A replay to be done."""
 
     group: str
     place: int
@@ -109,7 +117,7 @@ class Task:
 
 
 def replay_task(task: Task) -> dict[str, Any]:
-    """Replay a history; a row of `RUNS`, which says why if nothing can come of it."""
+    """Replay a history; return a row of `RUNS`, which says why if it could not be done."""
     row: dict[str, Any] = dict.fromkeys(RUNS.names) | {
         "group": task.group,
         "place": task.place,
@@ -119,14 +127,14 @@ def replay_task(task: Task) -> dict[str, Any]:
         "left_out": task.left_out,
     }
     try:
-        return row | _outcome(task)
+        return row | _cost(task)
     except (TooLongError, ValueError) as error:
         return row | {"why": str(error)}
-    except Exception as error:  # noqa: BLE001  # a group that can't be played is no other's fault
+    except Exception as error:  # noqa: BLE001  # one group must not make the others fail
         return row | {"why": f"the replay failed: {type(error).__name__}: {error}"}
 
 
-def _outcome(task: Task) -> dict[str, Any]:
+def _cost(task: Task) -> dict[str, Any]:
     lines = in_order(task.lines, task.node_lines)
     about = [line for line in lines if line.event.group]
     if not about:
@@ -134,55 +142,56 @@ def _outcome(task: Task) -> dict[str, Any]:
     span = {"from_ms": about[0].ts, "to_ms": about[-1].ts, "lines": len(about)}
     if task.place == AS_RECORDED:
         return span | _recorded(lines, task.group)
-    play, changes = play_of(lines, task.group), Changes.parse(task.overrides)
-    if len(play.lives) > _LIVES_MAX:
+    recording, changes = read_recording(lines, task.group), Changes.parse(task.overrides)
+    processes = len(recording.members)
+    if processes > _PROCESSES_MAX:
         raise ValueError(
-            f"{len(play.lives):,} processes took part and a replay takes {_LIVES_MAX:,} at most: "
+            f"{processes:,} processes took part and a replay takes {_PROCESSES_MAX:,} at most: "
             "choose a shorter time"
         )
-    # The same seeds for all settings: what differs between them is not what chance does.
+    # The same seeds for all settings, so that differences between settings are not chance.
     seed = crc32(f"{task.group}/{task.seed}".encode())
-    outcome = replay(play, changes, seed=seed, steps_max=task.steps_max)
-    return span | _row(outcome) | _background(play, changes)
+    cost = replay(recording, changes, seed=seed, steps_max=task.steps_max)
+    return span | _row(cost) | _background(recording, changes)
 
 
 def _recorded(lines: Sequence[Line], group: str) -> dict[str, Any]:
-    """What the journal itself tells, which needs no replay."""
-    row = _row(outcome_of(lines, group))
+    """What it did cost, which the journal itself records."""
+    row = _row(cost_of(lines, group))
     try:
-        return row | _background(play_of(lines, group), Changes())
+        return row | _background(read_recording(lines, group), Changes())
     except ValueError:
-        return row  # nobody was ever there
+        return row  # the group never had members
 
 
-def _row(outcome: Outcome) -> dict[str, Any]:
+def _row(cost: Cost) -> dict[str, Any]:
     return {
-        "by_cause": dict(outcome.rebalances),
-        "stopped_s": outcome.stopped_s,
-        "moved": outcome.moved,
-        "takeover_s": outcome.takeover_s,
-        "slowest_takeover_s": outcome.slowest_takeover_s,
-        "overlap_s": outcome.overlap_s,
-        "steps": outcome.steps,
+        "by_cause": dict(cost.rebalances),
+        "stopped_s": cost.stopped_s,
+        "moved": cost.moved,
+        "takeover_s": cost.takeover_s,
+        "slowest_takeover_s": cost.slowest_takeover_s,
+        "overlap_s": cost.overlap_s,
+        "steps": cost.steps,
     }
 
 
-def _background(play: Play, changes: Changes) -> dict[str, Any]:
-    sessions_ms = (changes.session_timeout_ms or life.session_ms for life in play.lives)
-    return {"assumed": list(play.assumed), "session_timeout_ms": max(sessions_ms)}
+def _background(recording: Recording, changes: Changes) -> dict[str, Any]:
+    sessions_ms = (changes.session_timeout_ms or member.session_ms for member in recording.members)
+    return {"assumed": list(recording.assumptions), "session_timeout_ms": max(sessions_ms)}
 
 
 # -- the replays of one setting --------------------------------------------------------------------
 
 
-#: What is the same in all replays of a group under a setting.
+#: The fields that are the same in all replays of a group with a setting.
 _COMMON: Final = ("group", "place", "setting", "lines", "left_out")
-#: What only a history that could be read has.
+#: The fields that only a readable history has.
 _READ: Final = ("from_ms", "to_ms", "assumed", "session_timeout_ms")
 
 
 def summarize(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The replays of one group under one setting, together: a row of `WHAT_IF`."""
+    """Sum up the replays of one group with one setting as a row of `WHAT_IF`."""
     runs = sorted(runs, key=lambda run: run["seed"])
     good = [run for run in runs if run["why"] is None]
     first = (good or runs)[0]

@@ -1,4 +1,4 @@
-"""What a what-if answers: its columns and what they mean."""
+"""The result of a what-if: its columns and their meaning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coterie_pipeline.tables import Table, declared
 
 __all__ = ["AS_RECORDED", "BASELINE", "RUNS", "WHAT_IF"]
 
-#: The places of what is not a setting to be tried.
+#: The places of the rows that are not settings: the journal itself, and its unchanged replay.
 AS_RECORDED: Final = 0
 BASELINE: Final = 1
 

@@ -8,8 +8,8 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from coterie_client.group import default_sources
 from coterie_client.membership import Sources
+from coterie_client.options import default_sources
 from coterie_client.wire import default_dial
 from coterie_protocol.journal import Event, Line
 from coterie_server.config.settings import Settings
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Program:
-    """A program of the test's, in a process of its own."""
+    """A program that a test starts, in a virtual process of its own."""
 
     def __init__(self, cluster: Cluster, name: str, process: Process) -> None:
         self._cluster = cluster
@@ -33,7 +33,7 @@ class Program:
         self._task: asyncio.Task[Any] | None = None
 
     def begin(self, main: Coroutine[Any, Any, Any]) -> None:
-        """Run its main coroutine, in a context in which clients connect within the cluster."""
+        """Run its main coroutine, in a context in which clients use the virtual network."""
         context = copy_context()
         context.run(default_dial.set, self._network.dialler(self.process))
         sources = Sources(self._cluster.scheduler.random.random, self.process.wall_ms)
@@ -51,7 +51,7 @@ class Program:
             raise RuntimeError(f"{self.name} was not begun")
         return self._task.result()
 
-    # -- what befalls it -----------------------------------------------------------------------
+    # -- faults --------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Cancel its main coroutine, as Ctrl-C would."""
@@ -59,7 +59,7 @@ class Program:
             self.process.call_soon(self._task.cancel)
 
     def kill(self) -> None:
-        """`kill -9`: nothing of it runs any more, not even a `finally`."""
+        """`kill -9`: none of its code runs again, not even a `finally`."""
         self.process.kill()
 
     def pause(self, seconds: float) -> None:
@@ -72,7 +72,7 @@ class Program:
         self._network.cut(self.process)
 
     def part(self, seconds: float) -> None:
-        """Let nothing through between it and the coordinator for a while."""
+        """Cut it off from the coordinator for a while."""
         self._cluster.scheduler.after(
             seconds, self._network.conditions.isolate(self.process.host, ADDRESS.host)
         )
@@ -81,8 +81,8 @@ class Program:
 class Cluster:
     """A coordinator, a network, and time that passes only when the test lets it.
 
-    Programs are plain asyncio code that uses `coterie_client`; what they await takes no real time,
-    and everything that is left to chance is decided by the seed::
+    Programs are plain asyncio code that uses `coterie_client`. What they await takes no real time,
+    and the seed decides everything that is random::
 
         with Cluster({"orders": 4}) as cluster:
             first, second = (cluster.start(name, consume(cluster.bootstrap)) for name in "ab")
@@ -100,7 +100,7 @@ class Cluster:
     ) -> None:
         self.scheduler = Scheduler(seed)
         self.network = Network(self.scheduler)
-        #: What befalls requests.
+        #: Faults of requests.
         self.faults = Faults(lambda: self.scheduler.now_s, self._hand_on)
         values: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0} | dict(settings or {})
         self._coordinator = SimulatedCoordinator(
@@ -143,15 +143,15 @@ class Cluster:
         return program
 
     def run(self, seconds: float) -> None:
-        """Let time pass, and what is due in it happen."""
+        """Let time pass."""
         self.scheduler.run(seconds)
 
     def run_until(self, done: Callable[[], bool], within_s: float = 600.0) -> None:
-        """Let time pass until something is so; raise `IdleError` if it never is."""
+        """Let time pass until a condition holds; raise `IdleError` if it never does."""
         self.scheduler.run_until(done, within_s)
 
     def call(self, work: Coroutine[Any, Any, T], within_s: float = 600.0) -> T:
-        """Run a coroutine to its end, in a process of its own, and all else meanwhile."""
+        """Run a coroutine to its end in a process of its own, and return its result."""
         program = self.start("call", work)
         self.run_until(lambda: program.is_done, within_s)
         answer: T = program.result()
@@ -164,7 +164,7 @@ class Cluster:
         self._coordinator.kill()
 
     def start_coordinator(self) -> None:
-        """Start the coordinator again, with what was stored."""
+        """Start the coordinator again, with what it has stored."""
         self._coordinator.start()
 
     def restart_coordinator(self, after_s: float = 1.0) -> None:

@@ -31,7 +31,7 @@ _LOOK_S: Final = 0.25
 
 
 class Simulation:
-    """A system, the faults that befall it, and what has to be true at the end."""
+    """A system, the faults that are injected into it, and the checks at the end."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from coterie_assignors import Assignor
 from coterie_client import Group, Partition, Release, Restart
@@ -22,8 +22,8 @@ __all__ = ["METADATA_MAX_AGE_S", "WorkObserver", "Worker", "WorkerOptions"]
 METADATA_MAX_AGE_S: Final = 20.0
 
 
-class WorkObserver(Protocol):
-    """Is told what workers do."""
+class WorkObserver:
+    """Is told what workers do, and does nothing about it unless a subclass does."""
 
     def started(self, worker: Worker, partition: Partition) -> None:
         """Work on a partition begins."""

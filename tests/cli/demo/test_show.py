@@ -26,7 +26,7 @@ _TERMINAL: Final = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
 _SIDES: Final = ("cooperative", "eager")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[pytest.param("told", marks=pytest.mark.slow)])
 def show() -> subprocess.CompletedProcess[str]:
     """All of the demo, for a program."""
     command = [*_COMMAND, "--json"]
@@ -148,6 +148,7 @@ def _is_running(pid: int) -> bool:
     return status.rsplit(") ", 1)[1][0] != "Z"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_and_all_workers_with_the_summary_so_far(spectator: Spectator) -> None:
     eventually(lambda: "2 of 6" in spectator.seen, "the second chapter")
     workers = spectator.workers
@@ -173,6 +174,7 @@ def test_small_terminal_gets_plain_lines() -> None:
         assert "\x1b[?1049h" not in spectator.seen
 
 
+@pytest.mark.slow
 def test_workers_end_when_the_demo_is_killed(spectator: Spectator) -> None:
     eventually(lambda: "(1)" in spectator.seen, "a group")
     workers = spectator.workers

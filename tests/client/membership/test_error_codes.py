@@ -236,26 +236,25 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "code", "follows"), CASES)
 def test_error_code(kind: type[Any], code: ErrorCode, follows: Any) -> None:
-    """What follows from a code is what the table says."""
     script = asking(kind)
     script.refuse(kind, code)
     follows(script, kind)
 
 
 def test_unknown_code() -> None:
-    """A code of a future version counts as an error over there, as it does for Kafka's clients."""
+    """A code of a future version counts as an error of the server, as for Kafka's clients."""
     assert reaction_to(31_000) is reaction_to(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 @pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
 def test_every_code_is_judged(code: ErrorCode) -> None:
-    """A code that can be tried again by its own account is not fatal."""
+    """A code whose error is retriable never ends the membership."""
     reaction = reaction_to(code)
     assert reaction is not Reaction.FAIL or not error_for(code).retriable
 
 
 def test_same_coordinator_again() -> None:
-    """Whoever denied being the coordinator may be it a moment later."""
+    """A node that denied being the coordinator may be it a moment later."""
     script = at_work()
     script.next_beat(E.NOT_COORDINATOR)
     script.sleep(150)

@@ -182,7 +182,9 @@ async def test_open_is_given_up_when_nobody_talks() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = NodeAddress(*listener.getsockname())
         counters = Counters()
-        with pytest.raises(ConnectionFailedError, match=r"more than 0\.05 s to tell its versions"):
+        with pytest.raises(
+            ConnectionFailedError, match=r"more than 0\.05 s to learn the server's versions"
+        ):
             await Connection.open(address, limits=QUICK, counters=counters)
         assert (counters.connections_failed, counters.connections_opened) == (1, 0)
 

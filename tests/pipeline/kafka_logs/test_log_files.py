@@ -30,7 +30,6 @@ def _join(log: OldLog, second: float, generation: int, group: str = "g") -> None
 
 
 def test_rotated_and_packed_files_are_read_in_the_order_of_time(tmp_path: Path) -> None:
-    """Whatever order they are named in."""
     logs = tmp_path / "logs"
     logs.mkdir()
     early, middle, late = OldLog(), OldLog(), OldLog()
@@ -46,7 +45,6 @@ def test_rotated_and_packed_files_are_read_in_the_order_of_time(tmp_path: Path) 
 
 
 def test_file_given_twice_counts_once(tmp_path: Path) -> None:
-    """By its own name, and as a copy."""
     log = OldLog()
     first_generation(log, A)
     first = log.write(tmp_path / "server.log")
@@ -56,7 +54,7 @@ def test_file_given_twice_counts_once(tmp_path: Path) -> None:
 
 
 def test_brokers_have_journals_of_their_own_without_gaps(tmp_path: Path) -> None:
-    """Lines of each are in the order of time and numbered from 1 on."""
+    # Lines of each are in the order of time and numbered from 1 on.
     one, two = OldLog(node=1), OldLog(node=2)
     for second in range(4):
         _join(one if second % 2 else two, second, second, f"g{second}")
@@ -69,7 +67,6 @@ def test_brokers_have_journals_of_their_own_without_gaps(tmp_path: Path) -> None
 
 
 def test_file_with_lines_of_two_brokers_is_taken_apart(tmp_path: Path) -> None:
-    """As collectors of logs make them."""
     one, two = OldLog(node=1), OldLog(node=2)
     _join(one, 0, 0, "g")
     _join(two, 1, 0, "h")
@@ -79,21 +76,18 @@ def test_file_with_lines_of_two_brokers_is_taken_apart(tmp_path: Path) -> None:
 
 
 def test_cluster_can_have_a_name(tmp_path: Path) -> None:
-    """So that journals of several clusters can lie side by side."""
     log = OldLog()
     _join(log, 0, 0)
     counts, _ = run(tmp_path, log, cluster="berlin")
     assert counts.written == {"berlin-1": 2}
 
 
-def test_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
-    """It is part of the names of files."""
+def test_cluster_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KafkaLogsError, match="can't be called"):
         import_logs([tmp_path], tmp_path / "out", cluster="a/b")
 
 
-def test_stack_traces_and_other_lines_are_passed_over(tmp_path: Path) -> None:
-    """Also where a trace names the coordinator's class."""
+def test_stack_traces_and_other_lines_are_skipped(tmp_path: Path) -> None:
     log = OldLog()
     log.raw(0, "ERROR [KafkaApi-1] Unexpected error (kafka.server.KafkaApis)")
     log.lines += ["java.lang.IllegalStateException: [GroupCoordinator 1]: Shutting down."]
@@ -105,7 +99,6 @@ def test_stack_traces_and_other_lines_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_line_that_is_not_understood_is_counted_and_shown(tmp_path: Path) -> None:
-    """It is no reason to stop."""
     log = OldLog()
     log.say(0, "The moon is full")
     first_generation(log, A)
@@ -114,8 +107,7 @@ def test_line_that_is_not_understood_is_counted_and_shown(tmp_path: Path) -> Non
     assert counts.not_understood == ("The moon is full",)
 
 
-def test_debugging_is_passed_over(tmp_path: Path) -> None:
-    """Its lines are of no version in particular."""
+def test_debug_lines_are_skipped(tmp_path: Path) -> None:
     log = OldLog()
     log.raw(0, "DEBUG [GroupCoordinator 1]: Member b has already been removed from the group.")
     first_generation(log, A)
@@ -124,7 +116,6 @@ def test_debugging_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_what_stands_in_front_of_a_line_does_no_harm(tmp_path: Path) -> None:
-    """Such as a container's name."""
     log = OldLog()
     first_generation(log, A)
     log.lines = [f"kafka-1  | {line}" for line in log.lines]
@@ -133,7 +124,7 @@ def test_what_stands_in_front_of_a_line_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_thread_behind_a_line_does_no_harm(tmp_path: Path) -> None:
-    """Strimzi has its name there, and no brackets around the time."""
+    # Strimzi has its name there, and no brackets around the time.
     log = OldLog()
     first_generation(log, A)
     log.lines = [f"{line[1:24]}{line[25:]} [executor-Rebalance]" for line in log.lines]
@@ -141,8 +132,7 @@ def test_thread_behind_a_line_does_no_harm(tmp_path: Path) -> None:
     assert (counts.rebalances, counts.not_understood) == (1, ())
 
 
-def test_time_with_a_zone_is_what_it_says(tmp_path: Path) -> None:
-    """Whatever zone was asked for."""
+def test_time_with_a_zone_is_read_in_that_zone(tmp_path: Path) -> None:
     log = OldLog()
     log.lines = ["2026-03-01T13:00:00.250+01:00 INFO [GroupCoordinator 1]: Startup complete."]
     _, lines = run(tmp_path, log, zone=ZoneInfo("America/New_York"))
@@ -150,7 +140,6 @@ def test_time_with_a_zone_is_what_it_says(tmp_path: Path) -> None:
 
 
 def test_time_without_a_zone_is_of_the_zone_asked_for(tmp_path: Path) -> None:
-    """Brokers log in local time."""
     log = OldLog()
     log.say(0, "Startup complete.")
     _, lines = run(tmp_path, log, zone=ZoneInfo("Europe/Berlin"))
@@ -158,7 +147,6 @@ def test_time_without_a_zone_is_of_the_zone_asked_for(tmp_path: Path) -> None:
 
 
 def test_hour_that_comes_twice_does_not_go_back(tmp_path: Path) -> None:
-    """On the night when clocks are set back, the second half past two is an hour later."""
     log = OldLog()
     log.lines = [
         f"[2026-10-25 02:{minute}:00,000] INFO [GroupCoordinator 1]: {text}"
@@ -171,7 +159,6 @@ def test_hour_that_comes_twice_does_not_go_back(tmp_path: Path) -> None:
 
 
 def test_seconds_that_swap_are_not_taken_for_an_hour(tmp_path: Path) -> None:
-    """Not even in that night."""
     log = OldLog()
     log.lines = [
         f"[2026-10-25 02:{moment}] INFO [GroupCoordinator 1]: {text}"
@@ -182,7 +169,7 @@ def test_seconds_that_swap_are_not_taken_for_an_hour(tmp_path: Path) -> None:
 
 
 def test_times_that_swap_are_put_right(tmp_path: Path) -> None:
-    """Threads that log at once do that; a journal's lines are in order."""
+    # Threads that log at once do that; a journal's lines are in order.
     log = OldLog()
     _join(log, 1.001, 0)
     log.say(1.0, "Group g with generation 1 is now empty (__consumer_offsets-7)")
@@ -190,8 +177,7 @@ def test_times_that_swap_are_put_right(tmp_path: Path) -> None:
     assert [line.ts for line in lines] == [ms(1.001)] * 3
 
 
-def test_packed_file_that_ends_too_early_is_read_so_far(tmp_path: Path) -> None:
-    """And it is told."""
+def test_compressed_file_that_ends_too_early_is_read_so_far_and_named(tmp_path: Path) -> None:
     log = OldLog()
     for second in range(2000):
         _join(log, second, second, f"g{second}")
@@ -204,7 +190,6 @@ def test_packed_file_that_ends_too_early_is_read_so_far(tmp_path: Path) -> None:
 
 
 def test_file_without_a_coordinator_is_named(tmp_path: Path) -> None:
-    """It may be the wrong one."""
     log = OldLog()
     first_generation(log, A)
     log.write(tmp_path / "server.log")
@@ -215,7 +200,6 @@ def test_file_without_a_coordinator_is_named(tmp_path: Path) -> None:
 
 
 def test_logs_without_any_coordinator_are_refused(tmp_path: Path) -> None:
-    """Nothing is written then."""
     (tmp_path / "controller.log").write_text("nothing\n")
     with pytest.raises(KafkaLogsError, match=r"None of 1 files.*server\.log"):
         import_logs([tmp_path / "controller.log"], tmp_path / "out")
@@ -223,13 +207,11 @@ def test_logs_without_any_coordinator_are_refused(tmp_path: Path) -> None:
 
 
 def test_path_with_nothing_there_is_refused(tmp_path: Path) -> None:
-    """By its name."""
     with pytest.raises(KafkaLogsError, match=r"There is no .*server\.log"):
         import_logs([tmp_path / "server.log"], tmp_path / "out")
 
 
-def test_progress_is_told_by_lines(tmp_path: Path) -> None:
-    """Gigabytes take a while."""
+def test_progress_is_reported_by_lines(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     lines = ["noise"] * 250_000
     lines.append("[2026-03-01 12:00:00,000] INFO [GroupCoordinator 1]: Startup complete.")

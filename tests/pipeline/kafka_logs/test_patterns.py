@@ -241,7 +241,6 @@ _SENTENCES: list[tuple[str, LogEvent]] = [
 
 @pytest.mark.parametrize(("text", "meant"), _SENTENCES, ids=[s[0] for s in _SENTENCES])
 def test_sentence_is_understood(text: str, meant: LogEvent) -> None:
-    """In the words of the versions that write it."""
     assert parse_line(text) == meant
 
 
@@ -261,18 +260,15 @@ def test_sentence_is_understood(text: str, meant: LogEvent) -> None:
         "Group g could not complete rebalance because no members rejoined",
     ],
 )
-def test_sentence_that_adds_nothing_is_known(text: str) -> None:
-    """So that what is not understood is worth a look."""
+def test_sentence_that_adds_nothing_is_understood(text: str) -> None:
     assert parse_line(text) == log_events.Nothing()
 
 
 def test_unknown_sentence_is_not_understood() -> None:
-    """Whatever it may be."""
     assert parse_line("The moon is full") is None
 
 
-def test_every_form_is_shown_here() -> None:
-    """No pattern goes untested."""
+def test_every_pattern_has_an_example_here() -> None:
     texts = [text for text, _ in _SENTENCES]
     unused = {f.kind for f in PATTERNS if not any(f.pattern.fullmatch(text) for text in texts)}
     assert unused == {"simple_group", "nothing"}

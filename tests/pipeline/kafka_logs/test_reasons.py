@@ -130,24 +130,20 @@ _REASONS = [
 
 @pytest.mark.parametrize(("reason", "member", "cause"), _REASONS, ids=[r[0] for r in _REASONS])
 def test_reason_has_its_cause(reason: str, member: str | None, cause: str) -> None:
-    """The cause, and the member that is named."""
     read = parse_reason(reason)
     assert (read.cause, read.members) == (cause, (member,) if member else ())
     assert cause in CAUSES
 
 
 def test_reason_of_no_known_version_has_no_cause() -> None:
-    """It is not guessed here."""
     assert parse_reason("The moon is full").cause is None
 
 
 def test_several_members_are_named() -> None:
-    """Members can leave together."""
     assert parse_reason("explicit `LeaveGroup` request for (a, b) members.").members == ("a", "b")
 
 
 def test_name_of_a_static_member_is_read() -> None:
-    """From Scala's and from Java's way to write it."""
     scala = parse_reason(
         "Adding new member m with group instance id Some(s); client reason: not provided"
     )
@@ -156,23 +152,23 @@ def test_name_of_a_static_member_is_read() -> None:
 
 
 def test_reason_that_a_client_did_not_give_is_empty() -> None:
-    """Kafka puts words in its place, which are nobody's reason."""
+    # Kafka puts words in its place, which are nobody's reason.
     assert parse_reason("Removing member m on LeaveGroup; client reason: not provided").client == ""
 
 
-def test_member_that_comes_is_one_whatever_it_says() -> None:
-    """A client's reason tells nothing about a member that was not there before."""
+def test_clients_reason_does_not_overrule_that_a_member_came() -> None:
+    # A client's reason tells nothing about a member that was not there before.
     reason = "Adding new member m with group instance id None; client reason: cached metadata has "
     assert parse_reason(reason + "changed").cause == "member_joined"
 
 
-def test_early_versions_do_not_emit_leaders_from_others() -> None:
-    """Before 2.7 a leader that joins again is said to update its metadata."""
+def test_early_versions_do_not_tell_leaders_from_others() -> None:
+    # Before 2.7 a leader that joins again is said to update its metadata.
     assert parse_reason("Updating metadata for member m").may_be_leader
     assert not parse_reason("Updating metadata for member m during Stable").may_be_leader
 
 
-def test_administrators_are_known_by_what_they_say() -> None:
-    """Kafka's own client for administrators gives that reason."""
+def test_administrators_are_known_by_their_reason() -> None:
+    # Kafka's own client for administrators gives that reason.
     assert is_by_admin("member was removed by an admin")
     assert not is_by_admin(None)

@@ -42,7 +42,7 @@ def lines(part: Range) -> list[bytes]:
 
 
 def test_segments_are_found_beneath_directories(tmp_path: Path) -> None:
-    """Each node may have a folder of its own, however deep."""
+    # Each node may have a folder of its own, however deep.
     (tmp_path / "a" / "journal").mkdir(parents=True)
     (tmp_path / "a" / "journal" / NAME).write_bytes(b"12\n")
     (tmp_path / "a" / "other.txt").write_bytes(b"no segment")
@@ -51,34 +51,32 @@ def test_segments_are_found_beneath_directories(tmp_path: Path) -> None:
 
 
 def test_a_directory_within_another_one_is_found_once(tmp_path: Path) -> None:
-    """Nothing is read twice because it was named twice."""
+    # Nothing is read twice because it was named twice.
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / NAME).write_bytes(b"")
     assert len(find([str(tmp_path), str(tmp_path / "a"), f"{tmp_path}/"])) == 1
 
 
 def test_a_line_ends_before_the_limit(tmp_path: Path) -> None:
-    """The last line that is whole by then."""
     (tmp_path / NAME).write_bytes(b"one\ntwo\nthree\nfo")
     assert FileLookup().line_end(only(tmp_path), 0, 9) == 8
 
 
 def test_a_long_line_ends_after_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line is not cut, however many blocks it takes to find its end."""
+    # A line is not cut, however many blocks it takes to find its end.
     monkeypatch.setattr(source, "_BLOCK_BYTES", 4)
     (tmp_path / NAME).write_bytes(b"one\n" + b"x" * 30 + b"\nfo")
     assert FileLookup().line_end(only(tmp_path), 4, 20) == 35
 
 
 def test_an_open_segment_ends_with_its_last_whole_line(tmp_path: Path) -> None:
-    """What follows may be being written."""
     (tmp_path / NAME).write_bytes(b"one\ntwo")
     segment = only(tmp_path)
     assert [FileLookup().line_end(segment, start, 7) for start in (0, 4)] == [4, 4]
 
 
 def test_another_file_under_the_name_of_one_is_noticed(tmp_path: Path) -> None:
-    """An open segment is always read up to a line's end; if there is none, it is another file."""
+    # An open segment is always read up to a line's end; if there is none, it is another file.
     (tmp_path / NAME).write_bytes(b"one\ntwo\n")
     with pytest.raises(SourceError, match="is not the file that was read so far"):
         FileLookup().line_end(only(tmp_path), 6, 8)
@@ -86,7 +84,6 @@ def test_another_file_under_the_name_of_one_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pack", [pack_gzip, pack_zstd])
 def test_the_time_of_a_line_is_found(tmp_path: Path, pack: Pack) -> None:
-    """In plain files where a line begins, in compressed ones at their beginning."""
     text = b'{"v":1,"ts":5}\n{"v":1,"ts":7}\n'
     (tmp_path / LATER).write_bytes(text)
     pack(tmp_path / NAME, text)
@@ -95,7 +92,6 @@ def test_the_time_of_a_line_is_found(tmp_path: Path, pack: Pack) -> None:
 
 
 def test_ranges_are_cut_where_lines_end(tmp_path: Path) -> None:
-    """Slices hold whole lines and leave nothing out."""
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\nthree\nfour\nfive")
     slices = list(cut(Range(str(path), 4, 23), 5))
@@ -103,7 +99,6 @@ def test_ranges_are_cut_where_lines_end(tmp_path: Path) -> None:
 
 
 def test_lines_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines are whole, wherever chunks end."""
     monkeypatch.setattr(source, "_CHUNK_BYTES", 5)
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\n\nthree\nfour")
@@ -111,14 +106,13 @@ def test_lines_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_range_ends_where_it_ends(tmp_path: Path) -> None:
-    """What was written since belongs to the next batch."""
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\nthree\n")
     assert lines(Range(str(path), 4, 8)) == [b"two"]
 
 
 def test_what_seemed_torn_and_was_not_is_read_as_a_whole(tmp_path: Path) -> None:
-    """A file may be copied after a later one: its last line is begun with once more."""
+    # A file may be copied after a later one: its last line is begun with once more.
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\nthree\n")
     assert lines(Range(str(path), 6, 14)) == [b"two", b"three"]
@@ -126,7 +120,7 @@ def test_what_seemed_torn_and_was_not_is_read_as_a_whole(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("pack", [pack_gzip, pack_zstd])
 def test_compressed_segments_are_read(tmp_path: Path, pack: Pack) -> None:
-    """Positions count the bytes of the text, so they hold for a compressed copy as well."""
+    # Positions count the bytes of the text, so they hold for a compressed copy as well.
     path = tmp_path / NAME
     pack(path, b"one\ntwo\nthree\nfo")
     parts = (Range(str(path), 0, WHOLE), Range(str(path), 8, WHOLE), Range(str(path), 4, 8))
@@ -139,7 +133,6 @@ def test_compressed_segments_are_read(tmp_path: Path, pack: Pack) -> None:
 
 @pytest.mark.parametrize("pack", [pack_gzip, pack_zstd])
 def test_a_compressed_segment_that_is_cut_off_is_an_error(tmp_path: Path, pack: Pack) -> None:
-    """It is not taken for a short one."""
     path = tmp_path / NAME
     pack(path, b"".join(b"%d\n" % number for number in range(100_000)))
     (packed,) = tmp_path.iterdir()
@@ -149,14 +142,12 @@ def test_a_compressed_segment_that_is_cut_off_is_an_error(tmp_path: Path, pack: 
 
 
 def test_a_segment_that_is_gone_is_an_error(tmp_path: Path) -> None:
-    """What was planned can't be read any more, and that is said."""
     path = tmp_path / NAME
     with pytest.raises(SourceError, match=r"was deleted before it was read from byte 4 on: put"):
         lines(Range(str(path), 4, 8))
 
 
 def test_a_segment_that_shrank_is_an_error(tmp_path: Path) -> None:
-    """Less is not taken for all."""
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\n")
     with pytest.raises(SourceError, match="is shorter than it was, by 6 bytes"):
@@ -164,7 +155,6 @@ def test_a_segment_that_shrank_is_an_error(tmp_path: Path) -> None:
 
 
 def test_tails_are_what_may_be_torn(tmp_path: Path) -> None:
-    """Only of open segments, and only what follows the last line feed."""
     (tmp_path / NAME).write_bytes(b"one\ntw")
     (tmp_path / LATER).write_bytes(b"three\nfo")
     (tmp_path / NAME.replace("1-", "2-")).write_bytes(b"five\n")

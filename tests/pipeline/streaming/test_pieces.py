@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
 from coterie_pipeline.warehouse import bronze_schema
 
+pytestmark = pytest.mark.slow
+
 
 class LineLookup:
     """Pieces of one line each, whose number it has."""
@@ -44,8 +46,8 @@ def lookup(spark: SparkSession, tmp_path: Path) -> LineLookup:
     return LineLookup(spark, tmp_path / "out")
 
 
-def test_pieces_are_merged(lookup: LineLookup) -> None:
-    """All but the latest, which may be added once more."""
+def test_pieces_are_merged_except_for_the_latest(lookup: LineLookup) -> None:
+    # All but the latest, which may be added once more.
     lookup.add(0, 1, 2, 3)
     lookup.pieces.merge(at_least=3)
     assert lookup.names == ["piece=level0-0000000003", "piece=level1-0000000002"]
@@ -53,16 +55,14 @@ def test_pieces_are_merged(lookup: LineLookup) -> None:
     assert lookup.lines == [0, 1, 2, 3]
 
 
-def test_few_pieces_stay(lookup: LineLookup) -> None:
-    """Merging costs more than it saves then."""
+def test_few_pieces_are_not_merged(lookup: LineLookup) -> None:
     lookup.add(0, 1, 2)
     lookup.pieces.merge(at_least=3)
     assert len(lookup.names) == 3
 
 
 @pytest.mark.parametrize("void", [["level1-0000000001"], ["level0-0000000000"]])
-def test_a_merge_that_was_cut_off(lookup: LineLookup, void: list[str]) -> None:
-    """What was not noted does not count, be it the whole or its parts."""
+def test_merge_that_was_cut_off_changes_no_lines(lookup: LineLookup, void: list[str]) -> None:
     lookup.add(0)
     lookup.pieces.add("level1-0000000001", lookup.pieces.bronze())
     lookup.pieces.note(lookup.pieces.claim("follow") | {"merge": {"void": void}})

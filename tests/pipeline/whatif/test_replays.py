@@ -29,8 +29,7 @@ def task_of(texts: list[str], place: int = 1, **overrides: str) -> Task:
     )
 
 
-def test_journal_and_replay_side_by_side(flapping: Flapping) -> None:
-    """Two pauses of 12 s with sessions of 10 s: two expiries, and the return of the process."""
+def test_replay_has_the_causes_of_the_journal(flapping: Flapping) -> None:
     texts = flapping("billing", 2)
     recorded, baseline = replay_task(task_of(texts, place=0)), replay_task(task_of(texts))
     assert list(recorded) == list(baseline) == RUNS.names
@@ -46,16 +45,15 @@ def test_journal_and_replay_side_by_side(flapping: Flapping) -> None:
     assert (recorded["steps"], recorded["session_timeout_ms"]) == (0, 10_000)
 
 
-def test_longer_session_timeout(flapping: Flapping) -> None:
-    """Nobody notices the pauses; partitions stand still all the same."""
+def test_longer_session_timeout_hides_the_pauses(flapping: Flapping) -> None:
     row = replay_task(task_of(flapping("billing", 2), session_timeout_ms="20000"))
     assert row["by_cause"] == {"member_joined": 2}
     assert (row["takeover_s"], row["session_timeout_ms"]) == (None, 20_000)
     assert 2 * 2 * 12 < row["stopped_s"] < 2 * 2 * 15.1
 
 
-def test_other_assignor(flapping: Flapping) -> None:
-    """An eager one stops everybody in each rebalance, and asks nobody to follow up."""
+def test_eager_assignor_needs_no_follow_ups_and_stops_more(flapping: Flapping) -> None:
+    # An eager one stops everybody in each rebalance, and asks nobody to follow up.
     texts = flapping("billing", 2)
     cooperative, eager = replay_task(task_of(texts)), replay_task(task_of(texts, assignor="range"))
     assert eager["by_cause"] == {"member_joined": 4, "session_expired": 2}
@@ -63,32 +61,28 @@ def test_other_assignor(flapping: Flapping) -> None:
     assert eager["moved"] >= cooperative["moved"]
 
 
-def test_same_seed_same_row(flapping: Flapping) -> None:
-    """Wherever it is played."""
+def test_same_seed_gives_the_same_row(flapping: Flapping) -> None:
     task = task_of(flapping("billing", 1))
     assert replay_task(task) == replay_task(task)
 
 
-def test_replay_that_takes_too_long(flapping: Flapping) -> None:
-    """It says so, and what there is to know without it is there."""
+def test_replay_that_takes_too_long_says_so(flapping: Flapping) -> None:
+    # It says so, and what there is to know without it is there.
     row = replay_task(replace(task_of(flapping("billing", 1)), steps_max=100, left_out=3))
     assert row["why"] == "a replay takes more than 100 steps"
     assert (row["group"], row["left_out"], row["by_cause"]) == ("billing", 3, None)
 
 
-def test_setting_that_clients_refuse(flapping: Flapping) -> None:
-    """In their words."""
+def test_setting_that_clients_refuse_says_why(flapping: Flapping) -> None:
     row = replay_task(task_of(flapping("billing", 1), heartbeat_interval_ms="20000"))
     assert row["why"].startswith("heartbeat_interval must be at most a third of session_timeout")
 
 
-def test_nothing_to_replay() -> None:
-    """One sentence says so."""
+def test_history_without_lines_says_so() -> None:
     assert replay_task(task_of([]))["why"] == "no line in this time is about the group"
 
 
-def test_lines_that_make_no_sense() -> None:
-    """They are no other group's fault."""
+def test_lines_that_break_the_replay_say_so() -> None:
     text = (
         '{"v":1,"ts":1,"node":"1","seq":1,"group":"billing","kind":"member_joined","member":1,'
         '"instance":null,"client_id":2,"host":3,"session_timeout_ms":"a","rebalance_timeout_ms":[],'
@@ -98,8 +92,8 @@ def test_lines_that_make_no_sense() -> None:
     assert why.startswith("the replay failed: ")
 
 
-def test_lines_imported_from_kafka() -> None:
-    """They may tell little: neither timeouts nor topics nor what was assigned."""
+def test_lines_imported_from_kafka_can_be_replayed() -> None:
+    # They may tell little: neither timeouts nor topics nor what was assigned.
 
     def text(seq: int, second: int, kind: str, **fields: object) -> str:
         envelope = {"v": 1, "ts": 1_000 * second, "node": "1", "seq": seq, "group": "billing"}

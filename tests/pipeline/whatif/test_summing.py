@@ -30,8 +30,8 @@ def run(seed: int, **values: Any) -> dict[str, Any]:
     return dict.fromkeys(RUNS.names) | good | values
 
 
-def test_medians_and_what_they_lie_between() -> None:
-    """A cause that a replay does not have counts as none; a time that it does not have is none."""
+def test_row_has_medians_and_spreads() -> None:
+    # A cause that a replay does not have counts as none; a time that it does not have is none.
     row = summarize(
         [
             run(2, by_cause={"member_joined": 2, "member_left": 4}, stopped_s=8.0, overlap_s=0.5),
@@ -70,8 +70,7 @@ def test_medians_and_what_they_lie_between() -> None:
     }
 
 
-def test_replays_that_failed() -> None:
-    """The others count, and why is said."""
+def test_failed_replays_are_counted_and_left_out() -> None:
     failed = {"by_cause": None, "steps": None, "from_ms": None, "why": "too long"}
     row = summarize([run(0, **failed), run(1)])
     assert (row["replays"], row["failed"], row["why"]) == (2, 1, "too long")
@@ -80,6 +79,5 @@ def test_replays_that_failed() -> None:
     assert (row["failed"], row["rebalances"], row["by_cause"]) == (1, None, None)
 
 
-def test_what_the_journal_tells_is_no_replay() -> None:
-    """It is one row at place 0."""
+def test_row_of_the_journal_itself_counts_no_replays() -> None:
     assert summarize([run(0, place=0)])["replays"] == 0

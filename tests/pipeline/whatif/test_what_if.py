@@ -16,6 +16,8 @@ from coterie_pipeline.whatif import Bounds, Plan, answers, what_if
 from coterie_pipeline.whatif.distribution import histories
 from coterie_pipeline.whatif.replays import Task, replay_task, summarize
 
+pytestmark = pytest.mark.slow
+
 Flapping = Callable[[str, int], list[str]]
 
 PLAN = Plan.parse(

@@ -14,14 +14,14 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from coterie_assignors import Claim, leader
-from coterie_client.desk import Desk
 from coterie_client.membership import joining as client_joining
 from coterie_client.membership import ownership
 from coterie_client.membership.actions import Committed
 from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.offsets import Commits
 from coterie_client.membership.ownership import Ownership
-from coterie_client.work.crew import Crew
+from coterie_client.partition_owner import PartitionOwner
+from coterie_client.work.supervisor import TaskSupervisor
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import (
     checks,
@@ -360,17 +360,17 @@ def keeps_what_it_was_not_given(
         revoke(self, doomed, reason, *rest)
 
 
-@_mutant(Desk, "revoke")
-def lets_go_before_work_ends(revoke: Any, desk: Desk, partitions: Any) -> None:
+@_mutant(PartitionOwner, "revoke")
+def lets_go_before_work_ends(revoke: Any, owner: PartitionOwner, partitions: Any) -> None:
     """A partition is let go of while its task is still finishing."""
-    revoke(desk, partitions)
-    desk._driver.released(list(partitions))
+    revoke(owner, partitions)
+    owner._driver.released(list(partitions))
 
 
-@_mutant(Crew, "lost", "rifts")
-def lost_work_goes_on(_: Any, crew: Crew, partitions: Any, reason: str) -> None:
+@_mutant(TaskSupervisor, "lost", "rifts")
+def lost_work_goes_on(_: Any, supervisor: TaskSupervisor, partitions: Any, reason: str) -> None:
     """Work on partitions that were lost is not ended."""
-    del crew, partitions, reason
+    del supervisor, partitions, reason
 
 
 @_mutant(Heartbeats, "has_run_out", "rifts")

@@ -22,7 +22,7 @@ from coterie_testing.sim.invariants.exemptions import Exemptions
 from coterie_testing.sim.invariants.journal import JournalChecker
 from coterie_testing.sim.invariants.offsets import OffsetChecker
 from coterie_testing.sim.invariants.requests import RequestChecker
-from coterie_testing.sim.worker import Worker
+from coterie_testing.sim.worker import Worker, WorkObserver
 from coterie_testing.virtual import Scheduler
 
 __all__ = ["InvariantChecker", "Violation"]
@@ -48,7 +48,7 @@ class _Work:
     owner: Worker | None = None
 
 
-class InvariantChecker:
+class InvariantChecker(WorkObserver):
     """Is told what workers do and what the journal says, and keeps the first violation.
 
     Some workers can't know for a while that they have a successor (`Exemptions`). Fencing tokens
