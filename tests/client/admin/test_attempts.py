@@ -683,7 +683,7 @@ async def test_senseless_reset() -> None:
     """A place that is none is refused before anybody is asked."""
     nowhere: Any = "middle"
     async with FakeServer() as server, Admin(server.address, timing=PROMPT) as admin:
-        with pytest.raises(ConfigurationError, match="earliest or latest"):
+        with pytest.raises(ConfigurationError, match="to must be 'earliest' or 'latest', got 'middle'"):
             await admin.offsets.reset("g", nowhere)
         assert server.accepted == 0
 

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from coterie_client.admin import Result, Results
-from coterie_client.admin.results import error_of
+from coterie_client.admin.models import error_of
 from coterie_client.errors import BatchFailedError
 from coterie_protocol.errors import (
     GroupIdNotFoundError,
