@@ -38,8 +38,7 @@ def failure() -> ValueError:
     return caught.value
 
 
-def test_line_in_words(heard: pytest.LogCaptureFixture) -> None:
-    """The event, then what belongs to it; the details are there as they are, too."""
+def test_line_is_the_event_and_its_details(heard: pytest.LogCaptureFixture) -> None:
     Log(NAME, group="billing").info("assigned", partitions="orders[0-3] users[1]", number=3)
     (record,) = heard.records
     assert record.getMessage() == (
@@ -69,22 +68,19 @@ def test_line_in_words(heard: pytest.LogCaptureFixture) -> None:
         ("100%s", "100%s"),
     ],
 )
-def test_values_can_not_pass_for_lines(
+def test_foreign_values_can_not_forge_lines(
     heard: pytest.LogCaptureFixture, value: object, text: str
 ) -> None:
-    """Names come from others, and steer neither the log nor the terminal."""
     Log(NAME).warning("event", value=value)
     assert heard.messages == [f"event value={text}"]
 
 
-def test_line_without_details(heard: pytest.LogCaptureFixture) -> None:
-    """It is the event alone."""
+def test_line_without_details_is_the_event_alone(heard: pytest.LogCaptureFixture) -> None:
     Log(NAME).error("the end")
     assert heard.messages == ["the end"]
 
 
-def test_levels(heard: pytest.LogCaptureFixture) -> None:
-    """Each has its method, and `write` takes its name."""
+def test_levels_have_methods_and_names(heard: pytest.LogCaptureFixture) -> None:
     log = Log(NAME)
     for severity in ("debug", "info", "warning", "error"):
         getattr(log, severity)("event")
@@ -97,23 +93,20 @@ def test_levels(heard: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_traceback_goes_along_as_the_exception(heard: pytest.LogCaptureFixture) -> None:
-    """Formatters and collectors of errors know what to do with it."""
+def test_failure_is_logged_as_exc_info(heard: pytest.LogCaptureFixture) -> None:
     error = failure()
     Log(NAME).write("error", "failed", {}, error)
     assert heard.records[0].exc_info == (ValueError, error, error.__traceback__)
 
 
-def test_details_may_have_any_name(heard: pytest.LogCaptureFixture) -> None:
-    """The standard library refuses its own names for extra fields."""
+def test_details_may_have_names_that_logging_reserves(heard: pytest.LogCaptureFixture) -> None:
     Log(NAME).write("info", "event", {"name": 1, "message": 2, "args": 3})
     assert heard.messages == ["event name=1 message=2 args=3"]
 
 
-def test_filter_that_raises_ends_nothing(
+def test_filter_that_raises_is_reported_like_a_handler(
     heard: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is complained about, as a handler that raises would be."""
 
     def fails(_record: logging.LogRecord) -> bool:
         raise OSError("filter")
@@ -141,16 +134,16 @@ def configure(*processors: Any) -> list[dict[str, Any]]:
     return lines
 
 
-def test_structlog_gets_events(heard: pytest.LogCaptureFixture) -> None:
-    """If it is configured, and the standard library gets nothing."""
+def test_configured_structlog_gets_events_instead_of_logging(
+    heard: pytest.LogCaptureFixture,
+) -> None:
     lines = configure()
     Log(NAME, group="billing").warning("lost", partitions=3)
     assert lines == [{"severity": "warning", "event": "lost", "group": "billing", "partitions": 3}]
     assert not heard.records
 
 
-def test_structlog_is_looked_for_at_every_line(heard: pytest.LogCaptureFixture) -> None:
-    """An application may configure it after it has made its group."""
+def test_structlog_may_be_configured_later(heard: pytest.LogCaptureFixture) -> None:
     log = Log(NAME)
     log.info("before")
     lines = configure()
@@ -167,8 +160,7 @@ def test_structlog_gets_a_traceback_as_text() -> None:
     assert "exc_info" not in lines[0]
 
 
-def test_structlog_that_hands_on_gets_the_exception() -> None:
-    """The standard library's formatters print it."""
+def test_structlog_in_front_of_logging_gets_the_exception() -> None:
 
     def render_to_log_kwargs(_logger: object, _severity: str, event: Any) -> Any:
         return event
@@ -179,8 +171,7 @@ def test_structlog_that_hands_on_gets_the_exception() -> None:
     assert "stack" not in lines[0]
 
 
-def test_structlog_that_fails(heard: pytest.LogCaptureFixture) -> None:
-    """The line is not lost, and says so itself."""
+def test_line_is_not_lost_when_structlog_fails(heard: pytest.LogCaptureFixture) -> None:
 
     def full(_logger: object, _severity: str, _event: Any) -> Any:
         raise OSError("disk full")
@@ -204,7 +195,6 @@ def test_level_of_the_clients_loggers_counts_for_structlog(
     level: int,
     is_heard: bool,  # noqa: FBT001  # pytest's
 ) -> None:
-    """There is no other way there to silence the client alone."""
     lines = configure()
     before = logging.getLogger(logger).level
     logging.getLogger(logger).setLevel(level)
@@ -215,8 +205,7 @@ def test_level_of_the_clients_loggers_counts_for_structlog(
     assert bool(lines) is is_heard
 
 
-def test_logging_that_is_disabled_silences_structlog_too() -> None:
-    """It is asked for all loggers."""
+def test_disabled_logging_silences_structlog_too() -> None:
     lines = configure()
     logging.disable(logging.WARNING)
     Log(NAME).warning("event")

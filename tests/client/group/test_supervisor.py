@@ -149,8 +149,7 @@ def failing(error: BaseException, after_s: float = 0.0) -> tuple[Work, list[floa
 # -- starting and ending ------------------------------------------------------------------------
 
 
-def test_each_partition_has_a_task_of_its_name() -> None:
-    """What is assigned is worked on by one task each, and the tasks bear the partitions' names."""
+def test_each_partition_has_one_task_with_its_name() -> None:
 
     async def main() -> None:
         diary = Diary()
@@ -165,7 +164,6 @@ def test_each_partition_has_a_task_of_its_name() -> None:
 
 
 def test_revoked_partition_is_released_when_its_task_has_ended() -> None:
-    """Its clean-up comes first, however long that takes."""
 
     async def main() -> None:
         work, entries = stubborn(3)
@@ -181,8 +179,7 @@ def test_revoked_partition_is_released_when_its_task_has_ended() -> None:
     run_virtually(main())
 
 
-def test_partitions_are_released_one_by_one() -> None:
-    """The slowest task holds up nothing but its own partition."""
+def test_slow_task_delays_only_its_own_release() -> None:
 
     async def main() -> None:
         async def work(partition: Partition) -> None:
@@ -205,8 +202,7 @@ def test_partitions_are_released_one_by_one() -> None:
     run_virtually(main())
 
 
-def test_other_partitions_go_on() -> None:
-    """A revocation does not touch the tasks of what stays."""
+def test_revocation_does_not_touch_other_partitions() -> None:
 
     async def main() -> None:
         diary = Diary()
@@ -221,8 +217,7 @@ def test_other_partitions_go_on() -> None:
     run_virtually(main())
 
 
-def test_task_that_never_ran_is_released() -> None:
-    """A partition that is revoked in the moment it was assigned is released all the same."""
+def test_partition_revoked_before_its_task_ran_is_released() -> None:
 
     async def main() -> None:
         diary = Diary()
@@ -234,8 +229,7 @@ def test_task_that_never_ran_is_released() -> None:
     run_virtually(main())
 
 
-def test_clean_up_is_not_interrupted() -> None:
-    """A task that is lost while it ends is not cancelled a second time."""
+def test_task_lost_while_it_ends_is_not_cancelled_again() -> None:
 
     async def main() -> None:
         work, entries = stubborn(3)
@@ -252,8 +246,7 @@ def test_clean_up_is_not_interrupted() -> None:
     run_virtually(main())
 
 
-def test_work_in_a_timeout_of_its_own_is_ended() -> None:
-    """A cancellation that comes while asyncio's own time-out cancels the task gets through."""
+def test_cancellation_gets_through_asyncios_own_timeout() -> None:
 
     async def main() -> None:
         outcome: list[str] = []
@@ -280,7 +273,6 @@ def test_work_in_a_timeout_of_its_own_is_ended() -> None:
 
 
 def test_work_that_swallows_its_cancellation_and_returns_has_ended() -> None:
-    """How a task ends does not matter once it was asked to."""
 
     async def main() -> None:
         async def work(_: Partition) -> None:
@@ -301,8 +293,7 @@ def test_work_that_swallows_its_cancellation_and_returns_has_ended() -> None:
 
 
 @pytest.mark.parametrize(("how", "released"), [("revoked", ["orders[0]"]), ("lost", [])])
-def test_error_while_ending_is_told(how: str, released: list[str]) -> None:
-    """Clean-up that raises is reported, no policy applies, and a revoked partition is released."""
+def test_error_while_ending_is_reported_without_policy(how: str, released: list[str]) -> None:
 
     async def main() -> None:
         async def work(_: Partition) -> None:
@@ -326,8 +317,7 @@ def test_error_while_ending_is_told(how: str, released: list[str]) -> None:
     run_virtually(main())
 
 
-def test_commit_that_comes_too_late_is_no_news() -> None:
-    """A last commit after a loss fails, as it must; nobody is bothered with it."""
+def test_commit_that_fails_after_a_loss_is_not_reported() -> None:
 
     async def main() -> None:
         errors: list[Exception] = []
@@ -353,8 +343,7 @@ def test_commit_that_comes_too_late_is_no_news() -> None:
     run_virtually(main())
 
 
-def test_work_sees_the_context_of_whoever_ordered_it() -> None:
-    """Context variables are those of the caller, and what one task sets no other one sees."""
+def test_work_sees_the_callers_context_variables() -> None:
 
     async def main() -> None:
         variable = contextvars.ContextVar("variable", default="none")
@@ -378,8 +367,7 @@ def test_work_sees_the_context_of_whoever_ordered_it() -> None:
 
 
 @pytest.mark.parametrize("how", ["lost", "abandoned"])
-def test_new_task_waits_for_the_former(how: str) -> None:
-    """A partition that comes back is worked on when its old task has ended, and not before."""
+def test_new_task_waits_for_the_former_one(how: str) -> None:
 
     async def main() -> None:
         work, entries = stubborn(3)
@@ -404,8 +392,7 @@ def test_new_task_waits_for_the_former(how: str) -> None:
     run_virtually(main())
 
 
-def test_waiting_work_can_be_revoked() -> None:
-    """What waits for a former task has no task to wait for, and is released at once."""
+def test_work_waiting_for_a_former_task_is_released_at_once() -> None:
 
     async def main() -> None:
         work, entries = stubborn(3)
@@ -421,8 +408,7 @@ def test_waiting_work_can_be_revoked() -> None:
     run_virtually(main())
 
 
-def test_waiting_work_can_be_lost_and_come_back_again() -> None:
-    """However often a partition comes and goes meanwhile, one task follows the former one."""
+def test_one_task_follows_the_former_one_however_often_the_partition_returns() -> None:
 
     async def main() -> None:
         work, entries = stubborn(3)
@@ -442,8 +428,7 @@ def test_waiting_work_can_be_lost_and_come_back_again() -> None:
     run_virtually(main())
 
 
-def test_partition_that_was_released_and_comes_back_can_be_lost() -> None:
-    """What happened to its former task does not hide the present one."""
+def test_returned_partition_can_be_lost() -> None:
 
     async def main() -> None:
         diary = Diary()
@@ -464,8 +449,7 @@ def test_partition_that_was_released_and_comes_back_can_be_lost() -> None:
 # -- policies -----------------------------------------------------------------------------------
 
 
-def test_restart_pauses_longer_and_longer() -> None:
-    """The pauses double up to the limit."""
+def test_restart_pauses_double_up_to_the_limit() -> None:
 
     async def main() -> None:
         work, begun = failing(ValueError("no"))
@@ -479,8 +463,7 @@ def test_restart_pauses_longer_and_longer() -> None:
     run_virtually(main())
 
 
-def test_long_run_starts_over() -> None:
-    """Work that ran for longer than the longest pause pauses as briefly as the first time."""
+def test_long_run_resets_the_pauses() -> None:
 
     async def main() -> None:
         work, begun = failing(ValueError("no"), after_s=6)
@@ -493,7 +476,6 @@ def test_long_run_starts_over() -> None:
 
 
 def test_pause_outlives_the_ownership() -> None:
-    """A partition that comes back while its work rests goes on resting."""
 
     async def main() -> None:
         work, begun = failing(ValueError("no"))
@@ -511,8 +493,7 @@ def test_pause_outlives_the_ownership() -> None:
     run_virtually(main())
 
 
-def test_resting_work_is_not_started_after_a_revocation() -> None:
-    """A pause ends with the ownership."""
+def test_pause_ends_with_the_ownership() -> None:
 
     async def main() -> None:
         work, begun = failing(ValueError("no"))
@@ -527,7 +508,6 @@ def test_resting_work_is_not_started_after_a_revocation() -> None:
 
 
 def test_release_gives_the_partition_up() -> None:
-    """With `Release`, failed work gives its partition up, and nothing is restarted here."""
 
     async def main() -> None:
         work, begun = failing(ValueError("no"))
@@ -542,8 +522,7 @@ def test_release_gives_the_partition_up() -> None:
     run_virtually(main())
 
 
-def test_partition_that_was_given_up_and_comes_back_rests_first() -> None:
-    """Alone in its group, a member does not spin: it pauses longer each time."""
+def test_returned_partition_pauses_first_after_a_release() -> None:
 
     async def main() -> None:
         work, begun = failing(ValueError("no"))
@@ -565,8 +544,7 @@ def test_partition_that_was_given_up_and_comes_back_rests_first() -> None:
     run_virtually(main())
 
 
-def test_stop_keeps_the_first_error() -> None:
-    """With `Stop`, the first error is what the group fails with, and says where it came from."""
+def test_stop_fails_the_group_with_the_first_error() -> None:
 
     async def main() -> None:
         first, calls = ValueError("first"), []
@@ -587,8 +565,7 @@ def test_stop_keeps_the_first_error() -> None:
     run_virtually(main())
 
 
-def test_cancellation_of_its_own_is_an_error() -> None:
-    """A CancelledError that the supervisor did not cause is treated like any other error."""
+def test_cancelled_error_from_the_work_itself_is_an_error() -> None:
 
     async def main() -> None:
         work, begun = failing(asyncio.CancelledError())
@@ -601,8 +578,7 @@ def test_cancellation_of_its_own_is_an_error() -> None:
     run_virtually(main())
 
 
-def test_work_that_returns_rests() -> None:
-    """Work that returns is not started again, until its partition is assigned anew."""
+def test_work_that_returned_is_not_started_again() -> None:
 
     async def main() -> None:
         begun: list[int] = []
@@ -624,8 +600,7 @@ def test_work_that_returns_rests() -> None:
     run_virtually(main())
 
 
-def test_only_the_error_that_is_raised_is_called_raised() -> None:
-    """The others' tracebacks would be seen nowhere else than in the log."""
+def test_only_the_first_error_is_marked_as_raised() -> None:
 
     async def main() -> None:
         async def work(partition: Partition) -> None:
@@ -646,10 +621,9 @@ def test_only_the_error_that_is_raised_is_called_raised() -> None:
 
 
 @pytest.mark.parametrize("policy", [RESTART, Release(first=1.0, limit=60.0), Stop()])
-def test_work_that_can_not_be_awaited_is_not_tried_again(
+def test_unawaitable_work_stops_the_group_and_is_reported_once(
     policy: Restart | Release | Stop,
 ) -> None:
-    """A plain function ends it all at the first call, is told once, and the sentence says what."""
     calls: list[int] = []
 
     async def main() -> None:
@@ -673,7 +647,6 @@ def test_work_that_can_not_be_awaited_is_not_tried_again(
 
 
 def test_configuration_errors_of_the_work_itself_follow_the_policy() -> None:
-    """It may make a client of its own."""
 
     async def main() -> None:
         work, begun = failing(ConfigurationError("not ours"))
@@ -696,7 +669,6 @@ async def silent(_: Partition) -> None:
 
 
 def test_stall_is_reported_with_its_position() -> None:
-    """What was committed last is told along, and nothing else is done by default."""
 
     async def main() -> None:
         async def work(partition: Partition) -> None:
@@ -721,7 +693,6 @@ def test_stall_is_reported_with_its_position() -> None:
 
 @pytest.mark.parametrize("policy", [RESTART, Stop(), Release()])
 def test_stalled_work_is_restarted(policy: Restart | Release | Stop) -> None:
-    """If asked to, a stalled task is ended and started anew, whatever errors lead to."""
 
     async def main() -> None:
         begun: list[float] = []
@@ -742,8 +713,7 @@ def test_stalled_work_is_restarted(policy: Restart | Release | Stop) -> None:
     run_virtually(main())
 
 
-def test_stalled_work_is_restarted_however_it_ends() -> None:
-    """A stalled task that swallows its cancellation and returns has not finished its work."""
+def test_stalled_work_is_restarted_even_if_it_returns() -> None:
 
     async def main() -> None:
         begun: list[float] = []
@@ -764,8 +734,7 @@ def test_stalled_work_is_restarted_however_it_ends() -> None:
     run_virtually(main())
 
 
-def test_stalled_work_that_raises_tells_what() -> None:
-    """What its clean-up raised is the cause of the error that is reported."""
+def test_error_of_stalled_work_is_the_cause_of_the_report() -> None:
 
     async def main() -> None:
         async def work(_: Partition) -> None:
@@ -785,8 +754,7 @@ def test_stalled_work_that_raises_tells_what() -> None:
     run_virtually(main())
 
 
-def test_stalled_work_gives_its_partition_up() -> None:
-    """If asked to, a stalled task is ended, and then its partition is given up."""
+def test_stalled_work_is_released_on_request() -> None:
 
     async def main() -> None:
         work, entries = stubborn(3)
@@ -800,8 +768,7 @@ def test_stalled_work_gives_its_partition_up() -> None:
     run_virtually(main())
 
 
-def test_stalled_work_that_is_revoked_meanwhile_is_released() -> None:
-    """Between its cancellation and its end, a revocation takes precedence."""
+def test_revocation_takes_precedence_over_a_stall() -> None:
 
     async def main() -> None:
         work, _ = stubborn(3)
@@ -816,8 +783,7 @@ def test_stalled_work_that_is_revoked_meanwhile_is_released() -> None:
     run_virtually(main())
 
 
-def test_resting_work_is_not_watched() -> None:
-    """Work that failed makes no progress while it pauses, and need not."""
+def test_pausing_work_is_not_watched() -> None:
 
     async def main() -> None:
         work, _ = failing(ValueError("no"))
@@ -830,7 +796,6 @@ def test_resting_work_is_not_watched() -> None:
 
 
 def test_ending_work_is_not_watched() -> None:
-    """Clean-up that takes long is the rebalance timeout's business, not the watchdog's."""
 
     async def main() -> None:
         work, _ = stubborn(30)
@@ -847,8 +812,7 @@ def test_ending_work_is_not_watched() -> None:
 # -- hooks that come back -----------------------------------------------------------------------
 
 
-def test_hook_may_have_everything_revoked_at_the_first_start() -> None:
-    """Who is told of the first start may stop the group: the others never start."""
+def test_hook_may_revoke_everything_at_the_first_start() -> None:
 
     async def main() -> None:
         diary = Diary()
@@ -870,8 +834,7 @@ def test_hook_may_have_everything_revoked_at_the_first_start() -> None:
 
 
 @pytest.mark.parametrize("policy", [RESTART, Release()])
-def test_hook_may_have_failed_work_revoked(policy: Restart | Release) -> None:
-    """Who is told of a failure may stop the group: nothing is restarted or given up then."""
+def test_hook_may_revoke_failed_work(policy: Restart | Release) -> None:
 
     async def main() -> None:
         work, begun = failing(ValueError("no"))
@@ -891,8 +854,7 @@ def test_hook_may_have_failed_work_revoked(policy: Restart | Release) -> None:
 
 
 @pytest.mark.parametrize("where", [WorkFailed, WorkStarted, WorkStalled])
-def test_fault_of_ours_is_not_left_to_the_loop(where: type[Event]) -> None:
-    """What goes wrong in a callback of the loop is handed on, so that the group ends of it."""
+def test_bug_in_a_loop_callback_ends_the_group(where: type[Event]) -> None:
 
     async def main() -> None:
         async def work(_: Partition) -> None:

@@ -33,8 +33,7 @@ class Kennel:
         return partition
 
 
-def test_silence_is_reported_once() -> None:
-    """Work that says nothing is reported when the deadline has passed, and not again."""
+def test_stall_is_reported_once() -> None:
 
     async def main() -> None:
         kennel = Kennel()
@@ -49,8 +48,7 @@ def test_silence_is_reported_once() -> None:
     run_virtually(main())
 
 
-def test_progress_puts_off_the_deadline() -> None:
-    """Work that gets on in time is never reported."""
+def test_progress_extends_the_deadline() -> None:
 
     async def main() -> None:
         kennel = Kennel()
@@ -64,7 +62,6 @@ def test_progress_puts_off_the_deadline() -> None:
 
 
 def test_commit_is_progress() -> None:
-    """A stored commit counts as progress."""
 
     async def main() -> None:
         kennel = Kennel()
@@ -77,8 +74,7 @@ def test_commit_is_progress() -> None:
     run_virtually(main())
 
 
-def test_recovery_is_reported_and_the_next_stall_too() -> None:
-    """Progress after a stall is told with the time that it took, and the dog is awake again."""
+def test_recovery_and_the_next_stall_are_reported() -> None:
 
     async def main() -> None:
         kennel = Kennel()
@@ -94,8 +90,7 @@ def test_recovery_is_reported_and_the_next_stall_too() -> None:
     run_virtually(main())
 
 
-def test_one_that_stalls_does_not_hide_another() -> None:
-    """Each partition has a deadline of its own."""
+def test_each_partition_has_its_own_deadline() -> None:
 
     async def main() -> None:
         kennel = Kennel()
@@ -111,8 +106,7 @@ def test_one_that_stalls_does_not_hide_another() -> None:
     run_virtually(main())
 
 
-def test_nobody_is_watched_who_has_stopped() -> None:
-    """Work that is not watched any more is not reported, whatever it says or does not say."""
+def test_unwatched_work_is_not_reported() -> None:
 
     async def main() -> None:
         kennel = Kennel()
@@ -125,8 +119,7 @@ def test_nobody_is_watched_who_has_stopped() -> None:
     run_virtually(main())
 
 
-def test_others_are_watched_on() -> None:
-    """That one has stopped changes nothing for the others."""
+def test_others_are_watched_after_one_stopped() -> None:
 
     async def main() -> None:
         kennel = Kennel()
@@ -138,8 +131,7 @@ def test_others_are_watched_on() -> None:
     run_virtually(main())
 
 
-def test_whoever_comes_after_all_have_stopped_is_watched() -> None:
-    """The dog does not sleep for good."""
+def test_work_is_watched_after_all_had_stopped() -> None:
 
     async def main() -> None:
         kennel = Kennel()
@@ -151,8 +143,7 @@ def test_whoever_comes_after_all_have_stopped_is_watched() -> None:
     run_virtually(main())
 
 
-def test_whoever_hears_of_a_stall_may_end_the_others() -> None:
-    """When the first report ends all work, the second partition is not reported any more."""
+def test_callback_of_a_stall_may_end_the_others() -> None:
 
     async def main() -> None:
         kennel = Kennel()
