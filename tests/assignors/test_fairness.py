@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_assignors import (
@@ -37,6 +37,7 @@ from tests.assignors.world import (
     moved,
     rounds_until_settled,
 )
+from tests.support.profiles import examples
 
 TOPICS = ["t0", "t1", "t2", "t3"]
 
@@ -74,7 +75,7 @@ def test_every_assignment_is_valid_and_fair(group: Group) -> None:
 
 
 @given(group=groups())
-@settings(max_examples=60)
+@examples(30)
 def test_loads_are_as_even_as_possible(group: Group) -> None:
     topics, members = group
     given = CooperativeStickyAssignor().assign(Cluster(topics), members)
@@ -186,7 +187,7 @@ def cost(
 
 
 @given(drawn=pools())
-@settings(max_examples=60)
+@examples(30)
 def test_quotas_are_the_best_of_all_there_are(drawn: tuple[list[Pool], int]) -> None:
     found, members = drawn
     every = product(*(list(ways(pool.size, len(pool.members))) for pool in found))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_assignors import (
@@ -36,6 +36,7 @@ from tests.assignors.world import (
     rounds_until_settled,
     without,
 )
+from tests.support.profiles import examples
 
 RACKS = ["a", "b", "c"]
 TOPICS = ["t0", "t1", "t2"]
@@ -92,7 +93,7 @@ def cost(
 
 
 @given(group=groups(sizes=3))
-@settings(max_examples=150)
+@examples(75)
 def test_best_of_all_assignments(group: Group) -> None:
     cluster, members = group
     size = sum(cluster.topics.values())

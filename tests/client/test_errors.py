@@ -43,7 +43,8 @@ ALL = [
 
 
 @pytest.mark.parametrize("error", ALL)
-def test_message_survives_pickling(error: type[CoterieClientError]) -> None:
+def test_error_says_its_sentence(error: type[CoterieClientError]) -> None:
+    """Also after a journey to another process."""
     made = error("What happened; what to do.")
     again = pickle.loads(pickle.dumps(made))  # noqa: S301  # what was just written
     for each in (made, again):
@@ -64,7 +65,7 @@ def test_message_survives_pickling(error: type[CoterieClientError]) -> None:
         (ConfigurationError, ValueError),
     ],
 )
-def test_error_can_be_caught_as_kafkas_or_pythons(
+def test_error_can_be_caught_as_what_it_is(
     error: type[CoterieClientError], base: type[Exception]
 ) -> None:
     made = error("sentence")
@@ -74,7 +75,7 @@ def test_error_can_be_caught_as_kafkas_or_pythons(
         assert made.code is base.code
 
 
-def test_only_network_errors_are_retriable() -> None:
+def test_which_errors_may_pass() -> None:
     retriable = {error.__name__ for error in ALL if error.retriable}
     assert retriable == {"AnswerTimedOutError", "ConnectionFailedError", "ConnectionLostError"}
 

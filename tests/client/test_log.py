@@ -38,7 +38,8 @@ def failure() -> ValueError:
     return caught.value
 
 
-def test_line_is_the_event_and_its_details(heard: pytest.LogCaptureFixture) -> None:
+def test_line_in_words(heard: pytest.LogCaptureFixture) -> None:
+    """The event, then what belongs to it; the details are there as they are, too."""
     Log(NAME, group="billing").info("assigned", partitions="orders[0-3] users[1]", number=3)
     (record,) = heard.records
     assert record.getMessage() == (
@@ -68,19 +69,20 @@ def test_line_is_the_event_and_its_details(heard: pytest.LogCaptureFixture) -> N
         ("100%s", "100%s"),
     ],
 )
-def test_foreign_values_can_not_forge_lines(
+def test_values_can_not_pass_for_lines(
     heard: pytest.LogCaptureFixture, value: object, text: str
 ) -> None:
     Log(NAME).warning("event", value=value)
     assert heard.messages == [f"event value={text}"]
 
 
-def test_line_without_details_is_the_event_alone(heard: pytest.LogCaptureFixture) -> None:
+def test_line_without_details(heard: pytest.LogCaptureFixture) -> None:
     Log(NAME).error("the end")
     assert heard.messages == ["the end"]
 
 
-def test_levels_have_methods_and_names(heard: pytest.LogCaptureFixture) -> None:
+def test_levels(heard: pytest.LogCaptureFixture) -> None:
+    """Each has its method, and `write` takes its name."""
     log = Log(NAME)
     for severity in ("debug", "info", "warning", "error"):
         getattr(log, severity)("event")
@@ -93,21 +95,20 @@ def test_levels_have_methods_and_names(heard: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_failure_is_logged_as_exc_info(heard: pytest.LogCaptureFixture) -> None:
+def test_traceback_goes_along_as_the_exception(heard: pytest.LogCaptureFixture) -> None:
     error = failure()
     Log(NAME).write("error", "failed", {}, error)
     assert heard.records[0].exc_info == (ValueError, error, error.__traceback__)
 
 
-def test_details_may_have_names_that_logging_reserves(heard: pytest.LogCaptureFixture) -> None:
+def test_details_may_have_any_name(heard: pytest.LogCaptureFixture) -> None:
     Log(NAME).write("info", "event", {"name": 1, "message": 2, "args": 3})
     assert heard.messages == ["event name=1 message=2 args=3"]
 
 
-def test_filter_that_raises_is_reported_like_a_handler(
+def test_filter_that_raises_ends_nothing(
     heard: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-
     def fails(_record: logging.LogRecord) -> bool:
         raise OSError("filter")
 
@@ -134,16 +135,15 @@ def configure(*processors: Any) -> list[dict[str, Any]]:
     return lines
 
 
-def test_configured_structlog_gets_events_instead_of_logging(
-    heard: pytest.LogCaptureFixture,
-) -> None:
+def test_structlog_gets_events(heard: pytest.LogCaptureFixture) -> None:
+    """When it is configured, and then the standard library gets nothing."""
     lines = configure()
     Log(NAME, group="billing").warning("lost", partitions=3)
     assert lines == [{"severity": "warning", "event": "lost", "group": "billing", "partitions": 3}]
     assert not heard.records
 
 
-def test_structlog_may_be_configured_later(heard: pytest.LogCaptureFixture) -> None:
+def test_structlog_is_looked_for_at_every_line(heard: pytest.LogCaptureFixture) -> None:
     log = Log(NAME)
     log.info("before")
     lines = configure()
@@ -152,7 +152,6 @@ def test_structlog_may_be_configured_later(heard: pytest.LogCaptureFixture) -> N
 
 
 def test_structlog_gets_a_traceback_as_text() -> None:
-    """Its default formatter would show what variables hold."""
     lines = configure()
     Log(NAME).write("error", "failed", {}, failure())
     assert lines[0]["stack"].startswith("Traceback (most recent call last):")
@@ -160,8 +159,7 @@ def test_structlog_gets_a_traceback_as_text() -> None:
     assert "exc_info" not in lines[0]
 
 
-def test_structlog_in_front_of_logging_gets_the_exception() -> None:
-
+def test_structlog_that_hands_on_gets_the_exception() -> None:
     def render_to_log_kwargs(_logger: object, _severity: str, event: Any) -> Any:
         return event
 
@@ -171,7 +169,8 @@ def test_structlog_in_front_of_logging_gets_the_exception() -> None:
     assert "stack" not in lines[0]
 
 
-def test_line_is_not_lost_when_structlog_fails(heard: pytest.LogCaptureFixture) -> None:
+def test_structlog_that_fails(heard: pytest.LogCaptureFixture) -> None:
+    """The line is not lost, and says so itself."""
 
     def full(_logger: object, _severity: str, _event: Any) -> Any:
         raise OSError("disk full")
@@ -205,7 +204,7 @@ def test_level_of_the_clients_loggers_counts_for_structlog(
     assert bool(lines) is is_heard
 
 
-def test_disabled_logging_silences_structlog_too() -> None:
+def test_logging_that_is_disabled_silences_structlog_too() -> None:
     lines = configure()
     logging.disable(logging.WARNING)
     Log(NAME).warning("event")

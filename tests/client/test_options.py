@@ -139,9 +139,7 @@ CASES: Final = [
 
 
 @pytest.mark.parametrize(("make", "name", "value"), CASES)
-def test_error_names_the_option_and_what_it_must_be(
-    make: Callable[..., object], name: str, value: object
-) -> None:
+def test_value_that_makes_no_sense(make: Callable[..., object], name: str, value: object) -> None:
     with pytest.raises(ConfigurationError) as caught:
         make(**{name: value})
     sentence = str(caught.value)
@@ -171,9 +169,7 @@ def test_error_names_the_option_and_what_it_must_be(
         (Tls, Tls),
     ],
 )
-def test_every_option_is_checked(
-    make: Callable[..., object], signature: Callable[..., Any]
-) -> None:
+def test_no_option_is_left_out(make: Callable[..., object], signature: Callable[..., Any]) -> None:
     assert set(REFUSED[make]) == set(inspect.signature(signature).parameters)
 
 
@@ -200,14 +196,14 @@ def test_every_option_is_checked(
         ({"topics": "t"}, "topics must be a collection of names, at least one: write topics=['t']"),
     ],
 )
-def test_error_messages_read_as_expected(options: Mapping[str, Any], sentence: str) -> None:
+def test_sentence(options: Mapping[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         group(**options)
     assert str(caught.value) == sentence
 
 
 @pytest.mark.parametrize("name", ["password", "key_password"])
-def test_secrets_are_not_in_the_error(name: str) -> None:
+def test_secrets_are_not_in_the_sentence(name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         _ = Tls(key_password=b"hunter2") if name == "key_password" else sasl(password=b"hunter2")  # type: ignore[arg-type]
     assert str(caught.value) == f"{name} must be a string, got a value of type bytes"
@@ -223,14 +219,14 @@ def test_secrets_are_not_in_the_error(name: str) -> None:
         lambda: group(bootstrap="kafka://u:hunter2@host:9092"),
     ],
 )
-def test_objects_that_hold_secrets_are_not_shown(make: Callable[[], object]) -> None:
+def test_neither_is_what_holds_them(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError, match=" must be ") as caught:
         make()
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["no\0path", "\udc80", "missing.pem"])
-def test_tls_files_are_read_at_construction(path: str) -> None:
+def test_tls_files_are_read_where_the_client_is_made(path: str) -> None:
     for make in (group, admin):
         with pytest.raises(ConfigurationError, match="TLS files"):
             make(security=Security(tls=Tls(cafile=path)))
@@ -248,5 +244,5 @@ def test_tls_files_are_read_at_construction(path: str) -> None:
         {"close_timeout": 0.0001},
     ],
 )
-def test_valid_values_are_accepted(options: Mapping[str, Any]) -> None:
+def test_values_that_make_sense(options: Mapping[str, Any]) -> None:
     group(**options)

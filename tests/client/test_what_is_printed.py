@@ -163,8 +163,15 @@ def assert_discreet(done: subprocess.CompletedProcess[str], tracebacks: int = 1)
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-@pytest.mark.parametrize("work", ["fails", "fails_ending", "ends"])
-def test_traceback_of_an_unraised_failure_is_logged(
+@pytest.mark.parametrize(
+    "work",
+    [
+        "fails",
+        pytest.param("fails_ending", marks=pytest.mark.slow),
+        pytest.param("ends", marks=pytest.mark.slow),
+    ],
+)
+def test_failure_that_is_raised_nowhere(
     bootstrap: str, tmp_path: Path, configuration: str, work: str
 ) -> None:
     done = run(bootstrap, tmp_path, CONFIGURATIONS[configuration], work)
@@ -175,9 +182,7 @@ def test_traceback_of_an_unraised_failure_is_logged(
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_raised_failure_is_logged_in_one_line(
-    bootstrap: str, tmp_path: Path, configuration: str
-) -> None:
+def test_failure_that_ends_the_program(bootstrap: str, tmp_path: Path, configuration: str) -> None:
     done = run(bootstrap, tmp_path, CONFIGURATIONS[configuration], policy="Stop()")
     assert done.returncode == 1
     assert_discreet(done)
@@ -185,14 +190,12 @@ def test_raised_failure_is_logged_in_one_line(
 
 
 @pytest.mark.parametrize("silence", SILENCES)
-def test_client_is_silent_if_logging_is(bootstrap: str, tmp_path: Path, silence: str) -> None:
+def test_silence(bootstrap: str, tmp_path: Path, silence: str) -> None:
     done = run(bootstrap, tmp_path, SILENCES[silence])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_success_prints_nothing_and_does_not_import_structlog(
-    bootstrap: str, tmp_path: Path
-) -> None:
+def test_nothing_is_told_unasked_of_what_goes_well(bootstrap: str, tmp_path: Path) -> None:
     said = "import atexit, sys; atexit.register(lambda: print('structlog' in sys.modules))"
     done = run(bootstrap, tmp_path, said, work="goes_well")
     assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")

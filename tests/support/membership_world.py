@@ -187,7 +187,7 @@ class Worker:
     @property
     def is_closing(self) -> bool:
         """Whether it was told to end."""
-        return self.machine._standing.is_closing  # noqa: SLF001
+        return self.machine._state.is_closing  # noqa: SLF001
 
     # -- what the membership wants -------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the membership asks of whoever runs it, and how it is told what came of that."""
+"""What the membership asks of its driver, and how a request's failure is told to it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = [
 
 
 class FailureKind(Enum):
-    """Why there is no answer."""
+    """Why a request got no answer."""
 
-    #: The connection broke, or could not be made. Whether the request arrived is not known.
+    #: The connection broke, or none could be made.  Whether the request arrived is not known.
     LOST = auto()
     #: No answer came in time.
     TIMED_OUT = auto()
@@ -76,7 +76,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Hangup:
-    """Close the connections to a node, or the one of a lane: something is wrong with them."""
+    """Close the connections to a node, or the one of a lane, because it does not answer."""
 
     node: NodeAddress
     #: None for all lanes.
@@ -93,23 +93,23 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Finish work on these partitions, then call `released`. Their commits still pass."""
+    """End work on these partitions in order, then call `released`.  Commits still pass."""
 
     partitions: frozenset[TopicPartition]
-    #: When they are no longer ours, finished or not.
+    #: When they are no longer owned, whether the work has ended or not.
     deadline_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """These were not released in time: whatever still works on them does so without owning them."""
+    """These were not released in time: work on them goes on without owning them."""
 
     partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Stop work on these partitions at once: others may own them already."""
+    """Stop work on these partitions at once: other members may own them already."""
 
     partitions: frozenset[TopicPartition]
     reason: str
@@ -117,7 +117,7 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What became of a commit: stored, if there is no error."""
+    """The outcome of a commit: it is stored if there is no error."""
 
     key: Hashable
     error: Exception | None = None
@@ -125,7 +125,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The committed offset that was asked for; no position if there is none."""
+    """The outcome of a fetch; no position and no error if nothing was committed yet."""
 
     key: Hashable
     position: Position | None = None
@@ -134,7 +134,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something that people may want to know."""
+    """Tell the log, the counters and the user of an event."""
 
     event: Event
 

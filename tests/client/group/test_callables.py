@@ -99,7 +99,8 @@ class Blocking:
         Mock(),
     ],
 )
-def test_callables_that_may_return_an_awaitable_are_accepted(good: Any) -> None:
+def test_work_that_may_do(good: Any) -> None:
+    """Async functions, and all that may return an awaitable."""
     require_async(good)
 
 
@@ -154,22 +155,22 @@ async def takes_nothing() -> None:
         (Worker.method, "missing a required argument: 'partition'"),
     ],
 )
-def test_callables_that_can_not_be_work_are_refused_with_the_reason(bad: Any, reason: str) -> None:
+def test_work_that_never_will(bad: Any, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^work must be an async function") as caught:
         require_async(bad)
     assert reason in str(caught.value)
 
 
-def test_coroutine_is_refused_without_a_never_awaited_warning() -> None:
+def test_coroutine_is_not_a_function() -> None:
     with pytest.raises(ConfigurationError, match="without calling it"):
         require_async(work(1))
 
 
 @pytest.mark.parametrize("yes", [work, Worker(), functools.partial(work), Worker().method])
-def test_async_callables_are_recognised(yes: Any) -> None:
+def test_async(yes: Any) -> None:
     assert is_async(yes)
 
 
 @pytest.mark.parametrize("no", [plain, hands_on, lambda _: work(1), Blocking(), print])
-def test_other_callables_are_not_taken_for_async(no: Any) -> None:
+def test_not_async(no: Any) -> None:
     assert not is_async(no)
