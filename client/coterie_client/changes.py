@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
+from coterie_client.errors import GroupMisuseError
 from coterie_client.partition import Partition
-from coterie_client.work.errors import GroupMisuseError
 
 __all__ = ["Assigned", "Change", "Changes", "Lost", "Revoked"]
 

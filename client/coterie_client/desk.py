@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from coterie_client.driver import Driver
-from coterie_client.membership import TopicPartition
 from coterie_client.partition import Partition
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["Consumer", "Desk"]
 

@@ -17,7 +17,6 @@ from coterie_client.log import in_a_line
 from coterie_client.membership import (
     Abandon,
     Action,
-    Anybody,
     Assign,
     ClosedError,
     Committed,
@@ -25,19 +24,17 @@ from coterie_client.membership import (
     FailureKind,
     Fetched,
     Hangup,
-    Lane,
     Lose,
     Membership,
-    NodeAddress,
     PartitionLostError,
     Position,
     Report,
     Revoke,
     Send,
     Stop,
-    TopicPartition,
 )
 from coterie_client.membership.events import Event
+from coterie_client.wire.addresses import Anybody, Lane, NodeAddress, TopicPartition
 from coterie_client.wire.deadlines import SECOND_LOOK_S
 from coterie_client.work.events import GroupFailed
 from coterie_protocol.exceptions import CoterieError

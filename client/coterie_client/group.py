@@ -18,7 +18,7 @@ from coterie_client.changes import Changes
 from coterie_client.counters import GroupCounters
 from coterie_client.desk import Desk
 from coterie_client.driver import Driver
-from coterie_client.errors import ConfigurationError
+from coterie_client.errors import ConfigurationError, GroupMisuseError
 from coterie_client.membership import (
     ClosedError,
     Membership,
@@ -30,10 +30,9 @@ from coterie_client.partition import Partition
 from coterie_client.reporting import OnEvent, Reporter
 from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Network, Security
 from coterie_client.work.callables import is_async, require_async
-from coterie_client.work.crew import Crew, CrewOptions, Work
-from coterie_client.work.errors import GroupMisuseError
 from coterie_client.work.events import WorkLeftBehind
 from coterie_client.work.policies import OnStall, Policy, Restart
+from coterie_client.work.supervisor import SupervisorOptions, TaskSupervisor, Work
 
 __all__ = ["Group", "default_sources"]
 
@@ -112,7 +111,7 @@ class Group:
         self._desk = Desk(self._driver)
         self._name = group
         self._use: Literal["run", "changes"] | None = None
-        self._crew: Crew | None = None
+        self._supervisor: TaskSupervisor | None = None
         self._changes: Changes | None = None
         self._is_entered = False
         self._close_by_s: float | None = None
@@ -207,19 +206,19 @@ class Group:
         Returns when `stop` was called, and raises why the group can't go on otherwise.
         """
         require_async(work)
-        options = _crew_options(on_error, progress_deadline, on_stall)
+        options = _supervisor_options(on_error, progress_deadline, on_stall)
         self._claim("run")
-        self._crew = crew = Crew(
+        self._supervisor = supervisor = TaskSupervisor(
             work,
             options,
             released=self._desk.released,
             give_up=self._desk.give_up,
             failed=lambda: self._begin_to_close("the work failed"),
             crash=self._driver.crash,
-            report=self._report,
+            emit=self._report,
             random=self._sources.random,
         )
-        self._desk.attach(crew)
+        self._desk.attach(supervisor)
         try:
             await self._driver.over.wait()
         except asyncio.CancelledError:
@@ -261,7 +260,7 @@ class Group:
     @property
     def _reason(self) -> BaseException | None:
         """Why the group ended, if it was not for somebody's wish."""
-        failure = self._crew.failure if self._crew is not None else None
+        failure = self._supervisor.failure if self._supervisor is not None else None
         return failure or self._driver.error
 
     def _raise_reason(self) -> None:
@@ -300,7 +299,7 @@ class Group:
         """
         self._require_entered()
         current = asyncio.current_task()
-        if self._crew is not None and current in self._crew.tasks.values():
+        if self._supervisor is not None and current in self._supervisor.tasks.values():
             raise GroupMisuseError("Work can't wait for its own end: call stop() in it.")
         if self._changes is not None and not self._changes.is_read_elsewhere(current):
             self._desk.detach()
@@ -344,12 +343,12 @@ class Group:
         now_s = asyncio.get_running_loop().time()
         if self._close_by_s is None:
             self._close_by_s = now_s + self._close_timeout_s
-        tasks = self._crew.tasks.values() if self._crew is not None else ()
+        tasks = self._supervisor.tasks.values() if self._supervisor is not None else ()
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, self._close_by_s - now_s))
 
     def _report_left_behind(self) -> None:
-        tasks = self._crew.tasks if self._crew is not None else {}
+        tasks = self._supervisor.tasks if self._supervisor is not None else {}
         if tasks:
             self._report(WorkLeftBehind(partitions=tuple(sorted(tasks))))
 
@@ -394,7 +393,9 @@ def _hook(on_event: OnEvent | None) -> OnEvent | None:
     return on_event
 
 
-def _crew_options(on_error: Policy, deadline_s: float | None, on_stall: OnStall) -> CrewOptions:
+def _supervisor_options(
+    on_error: Policy, deadline_s: float | None, on_stall: OnStall
+) -> SupervisorOptions:
     # Whoever leaves out the brackets should hear of it now and not when something fails.
     if not isinstance(on_error, Policy):
         checks.must_be("on_error", "a Restart(), Release() or Stop()", on_error)
@@ -406,4 +407,4 @@ def _crew_options(on_error: Policy, deadline_s: float | None, on_stall: OnStall)
         raise ConfigurationError(
             f"progress_deadline must be given with on_stall={on_stall!r}, or nothing would stall"
         )
-    return CrewOptions(on_error=on_error, progress_deadline=deadline_s, on_stall=on_stall)
+    return SupervisorOptions(on_error=on_error, progress_deadline=deadline_s, on_stall=on_stall)

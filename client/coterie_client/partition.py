@@ -6,7 +6,8 @@ import operator
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from coterie_client.membership import PartitionLostError, Position, TopicPartition
+from coterie_client.membership import PartitionLostError, Position
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["Keeper", "Partition"]
 

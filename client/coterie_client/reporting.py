@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from coterie_client.counters import GroupCounters
 from coterie_client.log import ROOT, Log, in_a_line
-from coterie_client.membership import TopicPartition
 from coterie_client.membership.events import CoordinatorLost, Event, RetryPlanned, Severity
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["OnEvent", "Reporter", "brief"]
 

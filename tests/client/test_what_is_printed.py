@@ -163,7 +163,14 @@ def assert_discreet(done: subprocess.CompletedProcess[str], tracebacks: int = 1)
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-@pytest.mark.parametrize("work", ["fails", "fails_ending", "ends"])
+@pytest.mark.parametrize(
+    "work",
+    [
+        "fails",
+        pytest.param("fails_ending", marks=pytest.mark.slow),
+        pytest.param("ends", marks=pytest.mark.slow),
+    ],
+)
 def test_failure_that_is_raised_nowhere(
     bootstrap: str, tmp_path: Path, configuration: str, work: str
 ) -> None:

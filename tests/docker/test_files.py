@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 import yaml  # type: ignore[import-untyped]  # it comes with mkdocs, without types
 
+from coterie_cli.commands.serve import serve
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
-from coterie_cli.serve import serve
 from coterie_server.config.settings import SETTINGS
 
 COMPOSE: Final = ("compose.yaml", "compose.test.yaml")

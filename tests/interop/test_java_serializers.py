@@ -38,21 +38,18 @@ from coterie_protocol.consumer import (
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.schema import Kind, declaration_of
 from tests.interop.java_serializers import JavaSerializers
+from tests.support.every_message import by_version
 from tests.support.oracle_examples import (
     CLIENT_IDS,
     INT32S,
     UNKNOWN_TAGS,
     examples,
-    having_own_fields,
-    parametrize_messages,
+    has_own_fields,
     without_own_fields,
 )
 from tests.support.strategies import messages
 
 pytestmark = pytest.mark.interop
-
-#: Beyond all versions.
-_ANY: Final = 1_000
 
 NEW: Final = "current Kafka"
 OLD: Final = "Kafka 3.9"
@@ -89,12 +86,13 @@ _either_kafka = pytest.mark.parametrize("java", [NEW, OLD], indirect=True)
 _new_kafka = pytest.mark.parametrize("java", [NEW], indirect=True)
 
 
-def _messages_of(kind: Kind, *, flexible: bool = False) -> pytest.MarkDecorator:
+def _messages_of(kind: Kind, *, flexible: bool = False, own: bool = False) -> pytest.MarkDecorator:
     """Every message of a kind in every version, as parameters."""
-    return parametrize_messages(
+    return by_version(
         lambda cls, version: (
             declaration_of(cls).kind is kind
             and (version in declaration_of(cls).flexible or not flexible)
+            and (has_own_fields(cls, version) or not own)
         )
     )
 
@@ -198,7 +196,7 @@ def test_unknown_tags_in_responses_are_passed_over(
     check()
 
 
-@having_own_fields(Kind.REQUEST, lambda _: _ANY)
+@_messages_of(Kind.REQUEST, own=True)
 def test_own_fields_of_requests_are_passed_over(
     kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
 ) -> None:
@@ -214,7 +212,7 @@ def test_own_fields_of_requests_are_passed_over(
     check()
 
 
-@having_own_fields(Kind.RESPONSE, lambda _: _ANY)
+@_messages_of(Kind.RESPONSE, own=True)
 def test_own_fields_of_responses_are_passed_over(
     kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
 ) -> None:

@@ -82,6 +82,7 @@ def test_misuse_has_an_exit_code_of_its_own(
     assert commands.refused(*words, code=2)
 
 
+@pytest.mark.slow
 def test_unreachable_coordinator_has_an_exit_code_of_its_own(commands: CommandRunner) -> None:
     nowhere = f"127.0.0.1:{free_port()}"
     assert "No connection" in commands.refused("topics", "list", "--bootstrap", nowhere, code=3)

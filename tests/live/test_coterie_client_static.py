@@ -7,6 +7,8 @@ import pytest
 from tests.live.coterie_static import *  # noqa: F403 - the tests
 from tests.live.daemon import Daemon
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def address(daemon: Daemon) -> str:

@@ -30,7 +30,7 @@ from tests.live.hostile import (
 from tests.live.steady_group import SteadyGroup
 from tests.live.wire import Pair, Wire, join_request, run
 
-pytestmark = pytest.mark.usefixtures("unharmed")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unharmed")]
 
 PENDING_MAX: Final = 2000
 CONNECTIONS: Final = 5000

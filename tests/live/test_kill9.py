@@ -18,6 +18,8 @@ from tests.live.conftest import SETTINGS, errors_in
 from tests.live.daemon import Daemon
 from tests.live.wire import run
 
+pytestmark = pytest.mark.slow
+
 ROUNDS: Final = int(os.environ.get("KILL9_ROUNDS", "3"))
 SEED: Final = int(os.environ.get("KILL9_SEED", str(random.randrange(2**32))))
 #: With the same data and members; many rounds are several tests.

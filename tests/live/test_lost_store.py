@@ -21,6 +21,8 @@ from coterie_protocol.error_codes import ErrorCode
 from tests.live.daemon import Daemon, DaemonError, eventually
 from tests.live.wire import Wire, run
 
+pytestmark = pytest.mark.slow
+
 GROUPS = 40
 
 

@@ -7,6 +7,8 @@ import pytest
 from tests.live.group import LiveGroup
 from tests.live.member import CONFLUENT, CONFLUENT_COOPERATIVE, KAFKA_PYTHON, Client
 
+pytestmark = pytest.mark.slow
+
 STATIC = (CONFLUENT, CONFLUENT_COOPERATIVE, KAFKA_PYTHON)
 
 

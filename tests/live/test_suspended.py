@@ -15,6 +15,8 @@ from tests.live.daemon import Daemon, eventually
 from tests.live.member import KAFKA_PYTHON_COOPERATIVE
 from tests.live.portable_group import PortableGroup, Snapshot
 
+pytestmark = pytest.mark.slow
+
 E = TypeVar("E", bound=Event)
 
 #: The shortest that a daemon allows without being told otherwise.

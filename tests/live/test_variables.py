@@ -6,11 +6,15 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from coterie_cli.options import Variable
 from coterie_protocol import messages as m
 from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, eventually
 from tests.live.wire import Wire, run
+
+pytestmark = pytest.mark.slow
 
 #: The daemon's.
 OWN: Final = {

@@ -30,7 +30,10 @@ ARGUMENTS: Final = {
     "missing file": ("--config nowhere.toml", "nowhere.toml: No such file or directory"),
     "no port": ("--listen 9092", "--listen: '9092' is no HOST:PORT"),
     "no such port": ("--http here:99999", "--http: 'here:99999' has no port from 0 to 65535"),
-    "topic without partitions": ("--topic orders", "--topic: 'orders' is no NAME:PARTITIONS"),
+    "topic without partitions": (
+        "--topic orders",
+        "--topic: expected NAME:PARTITIONS, got 'orders'",
+    ),
     "topic given twice": ("--topic a:1 --topic a:2", "--topic: 'a' is given twice"),
 }
 

@@ -22,6 +22,8 @@ from tests.live.daemon import Daemon
 from tests.live.ownership import TaskRun
 from tests.live.portable_group import PortableGroup
 
+pytestmark = pytest.mark.slow
+
 GROUP: Final = "life"
 PARTITIONS: Final = 12
 _SESSION_MS: Final = 6_000
@@ -32,7 +34,7 @@ _CLOCK_MS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Evidence:
     """What the workers saw, and what the tables say."""
 
     #: By the workers' names, in the order of their beginnings, with times since 1970.
@@ -90,7 +92,7 @@ def _journal(daemon: Daemon) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def evidence(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     """Let it happen, and make the tables of what the daemon wrote down."""
     folder = tmp_path_factory.mktemp("end-to-end")
     with Daemon(folder / "daemon", settings=SETTINGS) as daemon:
@@ -100,7 +102,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
     run(spark, [str(journal)], out)
     tables = Warehouse(spark, out).tables()
     write_report(tables, folder / "report.html")
-    return Told(
+    return Evidence(
         runs=runs,
         since_1970_s=time.time() - time.monotonic(),
         committed=committed,
@@ -112,41 +114,40 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
     )
 
 
-def sessions(told: Told) -> dict[str, dict[str, Any]]:
+def sessions(evidence: Evidence) -> dict[str, dict[str, Any]]:
     """The memberships by the workers' names."""
-    found = {row["client_id"]: row for row in told.tables["member_sessions"]}
-    assert set(found) == set(told.runs)
+    found = {row["client_id"]: row for row in evidence.tables["member_sessions"]}
+    assert set(found) == set(evidence.runs)
     return found
 
 
-def intervals(told: Told, name: str) -> list[dict[str, Any]]:
+def intervals(evidence: Evidence, name: str) -> list[dict[str, Any]]:
     """What a worker owned, in the order of its beginnings."""
-    member = sessions(told)[name]["member"]
-    owned = [row for row in told.tables["ownership"] if row["member"] == member]
+    member = sessions(evidence)[name]["member"]
+    owned = [row for row in evidence.tables["ownership"] if row["member"] == member]
     return sorted(owned, key=lambda row: (row["partition"], row["from_ms"]))
 
 
 @pytest.mark.parametrize("name", ["first", "second", "victim"])
-def test_intervals_are_the_tasks_that_ran(told: Told, name: str) -> None:
-    """Each task of a worker has its interval, and did not run outside of it."""
-    tasks = sorted(told.runs[name], key=lambda task: (task.partition, task.began_s))
-    owned = intervals(told, name)
+def test_intervals_are_the_tasks_that_ran(evidence: Evidence, name: str) -> None:
+    # Each task of a worker has its interval, and did not run outside of it.
+    tasks = sorted(evidence.runs[name], key=lambda task: (task.partition, task.began_s))
+    owned = intervals(evidence, name)
     assert [row["partition"] for row in owned] == [task.partition for task in tasks]
     for row, task in zip(owned, tasks, strict=True):
-        assert -_CLOCK_MS <= told.ms(task.began_s) - row["from_ms"] <= _LATER_MS
+        assert -_CLOCK_MS <= evidence.ms(task.began_s) - row["from_ms"] <= _LATER_MS
         if not math.isinf(task.ended_s):
-            assert told.ms(task.ended_s) <= row["released_ms"] + _CLOCK_MS
+            assert evidence.ms(task.ended_s) <= row["released_ms"] + _CLOCK_MS
 
 
-def test_nobody_shared_a_partition(told: Told) -> None:
-    """No overlap, certain or possible, and the workers saw none either."""
-    faults = told.tables["ownership_faults"]
+def test_tables_have_no_overlap(evidence: Evidence) -> None:
+    # No overlap, certain or possible, and the workers saw none either.
+    faults = evidence.tables["ownership_faults"]
     assert [row for row in faults if row["fault"] == "overlap"] == []
 
 
-def test_memberships_ended_as_they_did(told: Told) -> None:
-    """Two said goodbye; the one that was killed was given up when its session was over."""
-    found = sessions(told)
+def test_memberships_ended_as_they_did(evidence: Evidence) -> None:
+    found = sessions(evidence)
     assert {name: row["ended"] for name, row in found.items()} == {
         "first": "left",
         "second": "left",
@@ -155,18 +156,17 @@ def test_memberships_ended_as_they_did(told: Told) -> None:
     assert found["victim"]["silent_ms"] >= _SESSION_MS
 
 
-def test_causes_are_what_was_done(told: Told) -> None:
-    """Workers came, died and left, which began rebalances; the crash of the daemon began none."""
-    causes = {row["root_cause"] for row in told.tables["rebalances"]}
+def test_causes_are_what_was_done(evidence: Evidence) -> None:
+    # Workers came, died and left, which began rebalances; the crash of the daemon began none.
+    causes = {row["root_cause"] for row in evidence.tables["rebalances"]}
     assert causes == {"member_joined", "session_expired", "member_left"}
-    (node,) = told.tables["nodes"]
+    (node,) = evidence.tables["nodes"]
     assert (node["starts"], node["crashes"], node["missing"]) == (2, 1, 0)
 
 
-def test_standstill_is_no_more_than_the_workers_saw(told: Told) -> None:
-    """What the tables count is a lower bound of what the workers missed, and not nothing."""
+def test_standstill_is_no_more_than_the_workers_saw(evidence: Evidence) -> None:
     pauses_ms = 0.0
-    tasks = [task for runs in told.runs.values() for task in runs]
+    tasks = [task for runs in evidence.runs.values() for task in runs]
     for partition in range(PARTITIONS):
         mine = sorted(
             (task for task in tasks if task.partition == partition), key=lambda task: task.began_s
@@ -176,21 +176,22 @@ def test_standstill_is_no_more_than_the_workers_saw(told: Told) -> None:
             if math.isinf(ended_s):  # it was killed, and acknowledged something last
                 ended_s = max((at_s for at_s, _ in before.acks), default=before.began_s)
             pauses_ms += (after.began_s - ended_s) * 1000
-    stopped_ms = sum(row["stopped_partition_ms"] for row in told.tables["rebalances"])
+    stopped_ms = sum(row["stopped_partition_ms"] for row in evidence.tables["rebalances"])
     assert 0 < stopped_ms <= pauses_ms + PARTITIONS * _CLOCK_MS
 
 
-def test_last_commits_are_those_that_are_stored(told: Told) -> None:
-    """Per partition, over all hours; and none went back."""
+def test_last_commits_are_those_that_are_stored(evidence: Evidence) -> None:
     last = {row["partition"]: (row["last_ms"], row["last_offset"]) for row in sorted(
-        told.tables["commits"], key=lambda row: row["last_ms"]
+        evidence.tables["commits"], key=lambda row: row["last_ms"]
     )}  # fmt: skip
-    assert {partition: offset for partition, (_, offset) in last.items()} == dict(told.committed)
-    assert sum(row["regressions"] for row in told.tables["commits"]) == 0
+    assert {partition: offset for partition, (_, offset) in last.items()} == dict(
+        evidence.committed
+    )
+    assert sum(row["regressions"] for row in evidence.tables["commits"]) == 0
 
 
-def test_page_shows_the_group(told: Told) -> None:
-    """The report of these tables names the group and all who worked in it."""
-    assert GROUP in told.page
-    for row in sessions(told).values():
-        assert row["member"] in told.page
+def test_page_shows_the_group(evidence: Evidence) -> None:
+    # The report of these tables names the group and all who worked in it.
+    assert GROUP in evidence.page
+    for row in sessions(evidence).values():
+        assert row["member"] in evidence.page

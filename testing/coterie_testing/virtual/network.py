@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TypeAlias, TypeVarTuple, Unpack
 
-from coterie_client.membership import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_testing.virtual.conditions import RETRY_S, Conditions, NetworkOptions
 from coterie_testing.virtual.process import Process
 from coterie_testing.virtual.scheduler import Scheduler

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from coterie_client.membership import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_testing.virtual.conditions import RETRY_S, Conditions
 from coterie_testing.virtual.process import Process
 

@@ -9,8 +9,9 @@ import pytest
 
 from coterie_client.desk import Desk
 from coterie_client.driver import Driver
-from coterie_client.membership import Position, TopicPartition
+from coterie_client.membership import Position
 from coterie_client.partition import Partition
+from coterie_client.wire.addresses import TopicPartition
 
 FIRST, SECOND = ("orders", 1), ("orders", 2)
 

@@ -21,26 +21,22 @@ from coterie_client.errors import (
 )
 from coterie_client.events import CoordinatorFound, Event, GroupFailed
 from coterie_client.membership import (
-    ANY,
     Abandon,
     Action,
-    Anybody,
     Assign,
     Committed,
     Failure,
     FailureKind,
     Fetched,
     Hangup,
-    Lane,
     Lose,
     Membership,
-    NodeAddress,
     Report,
     Revoke,
     Send,
     Stop,
-    TopicPartition,
 )
+from coterie_client.wire.addresses import ANY, Anybody, Lane, NodeAddress, TopicPartition
 from coterie_protocol.errors import CoordinatorNotAvailableError, SaslAuthenticationFailedError
 from coterie_protocol.exceptions import EncodeError
 from tests.client.group.virtual import run_virtually, settle
@@ -211,7 +207,7 @@ class Rig:
 
 def send(ticket: int = 1) -> Send:
     """A request to nobody in particular."""
-    return Send(ticket, "question", ANY, Lane.LIFE, 2_500)
+    return Send(ticket, "question", ANY, Lane.KEEPALIVE, 2_500)
 
 
 def fires(rig: Rig) -> list[int]:
@@ -297,7 +293,7 @@ def test_requests_go_out_as_they_were_ordered() -> None:
         rig.network.answer = answer
         rig.do(send(5))
         await settle()
-        assert rig.network.requests == [("question", ANY, Lane.LIFE, 2.5)]
+        assert rig.network.requests == [("question", ANY, Lane.KEEPALIVE, 2.5)]
         assert rig.membership.calls[-1] == ("answered", 5, "answer", 0)
 
     in_virtual_time(scenario)

@@ -84,7 +84,7 @@ async def test_stop_ends_everything_and_raises_the_error() -> None:
         with pytest.raises(ValueError, match="broken") as caught:
             await running
         assert caught.value is error
-        assert error.__notes__ == ["It was raised by the work on orders[1]."]
+        assert error.__notes__ == ["Raised by the work on orders[1]."]
         assert here.diary.running() == set()
         assert here.server_members() == set()
         assert group.counters.commits == 3

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from coterie_client.membership import FailureKind, Hangup, Identity, Lane, Lose, Phase, Send
+from coterie_client.membership import FailureKind, Hangup, Identity, Lose, Phase, Send
+from coterie_client.wire.addresses import Lane
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     FindCoordinatorRequest,

@@ -15,7 +15,8 @@ from coterie_assignors import (
     MemberInfo,
     Partitions,
 )
-from coterie_client.membership import Abandon, Lane, Lose, Phase, Revoke, Send
+from coterie_client.membership import Abandon, Lose, Phase, Revoke, Send
+from coterie_client.wire.addresses import Lane
 from coterie_protocol.consumer import group_by_topic
 from coterie_protocol.messages import (
     HeartbeatRequest,

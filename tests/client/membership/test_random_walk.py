@@ -12,7 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from coterie_assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
-from coterie_client.membership import Committed, Lane, Send
+from coterie_client.membership import Committed, Send
+from coterie_client.wire.addresses import Lane
 from tests.support.membership_world import Meeting, Worker
 
 #: A few that everybody runs, so that a change that breaks much is seen at once by all.

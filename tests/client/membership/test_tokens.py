@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coterie_client.membership.holdings import token_of
+from coterie_client.membership.ownership import token_of
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import SyncGroupRequest
 from tests.support.scripted_membership import Script

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from coterie_client.membership import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_testing.virtual import Network, NetworkOptions, Process, Scheduler
 from coterie_testing.virtual.transport import VirtualTransport
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie_client.membership import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_testing.virtual import NetworkOptions, Process
 from tests.testing.virtual.peers import ADDRESS, Place
 
