@@ -12,7 +12,7 @@ from coterie_client.membership.actions import Action, Report, Send
 from coterie_client.membership.config import MembershipConfig, Sources
 from coterie_client.membership.events import Event
 from coterie_client.membership.phases import TRANSITIONS, Phase
-from coterie_client.wire.addresses import Anybody, Lane, NodeAddress, TopicPartition
+from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress, TopicPartition
 
 __all__ = [
     "NO_MEMBER_ID",
@@ -106,7 +106,7 @@ class Outbox:
     def send(
         self,
         message: object,
-        to: NodeAddress | Anybody,
+        to: NodeAddress | AnyNode,
         lane: Lane,
         timeout_ms: int,
         handler: Handler,
