@@ -375,7 +375,7 @@ def test_commit_may_be_acknowledged_late_to_a_paused_worker(checked: Checked) ->
 
 
 def test_contradiction_in_the_journal_is_a_violation(checked: Checked) -> None:
-    checked.journal(gone("nobody", "left"))
+    checked.journal(gone("unknown", "left"))
     assert "was not in the group" in checked.violation
 
 
@@ -448,7 +448,7 @@ def settled(checked: Checked, *partitions: tuple[str, int]) -> str:
 
 
 def at_work(checked: Checked, who: FakeWorker, partition: Owned) -> None:
-    """Have somebody own a partition and work on it."""
+    """Have a worker own a partition and work on it."""
     who.owned.append(partition)
     checked.do("started", who, partition)
 
