@@ -126,10 +126,10 @@ class _Door:
         else:
             self._node.handle(exchange)
 
-    def hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
+    def try_heartbeat(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
         if self._node is None or self._gate is not None:
             return None
-        return self._node.hear(message)
+        return self._node.try_heartbeat(message)
 
     def open(self, node: Node) -> None:
         self._node = node
@@ -230,7 +230,7 @@ class Server:
             door,
             connection_limits(settings),
             on_reply=self._count_reply,
-            at_once={ApiKey.HEARTBEAT: door.hear},
+            at_once={ApiKey.HEARTBEAT: door.try_heartbeat},
         )
         show = NodeView(listener, journal)
         await self._start_http(show)

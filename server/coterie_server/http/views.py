@@ -137,7 +137,7 @@ def view(group: Group, until_ms: int | None, date_of: Callable[[int], int]) -> G
         generation=group.generation,
         protocol_type=group.row.protocol_type,
         protocol=group.row.protocol_name,
-        leader=group.leader,
+        leader=group.row.leader,
         offsets=len(group.offsets),
         members=tuple(_member(member, owned, date_of) for member in group.members.values()),
         awaiting=_awaiting(group, None if until_ms is None else date_of(until_ms)),

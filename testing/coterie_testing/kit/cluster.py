@@ -8,8 +8,8 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from coterie_client.group import default_sources
 from coterie_client.membership import Sources
+from coterie_client.options import default_sources
 from coterie_client.wire import default_dial
 from coterie_protocol.journal import Event, Line
 from coterie_server.config.settings import Settings

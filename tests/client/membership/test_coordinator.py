@@ -34,7 +34,7 @@ def at_work() -> Script:
 
 
 def test_asks_for_its_group() -> None:
-    """Anybody may be asked, and the join goes to whoever is named."""
+    """Any node may be asked, and the join goes to the node that is named."""
     script = Script("t").start()
     assert script.asks(FindCoordinatorRequest).key == "g"
     script.find(OTHER)
@@ -44,7 +44,7 @@ def test_asks_for_its_group() -> None:
 
 
 def test_keeps_looking() -> None:
-    """Nobody can be reached: it asks again and again, ever more slowly, up to a limit."""
+    """While no node can be reached, it asks again, ever more slowly, up to a limit."""
     script = Script("t").start()
     delays = []
     for _ in range(8):
@@ -58,7 +58,7 @@ def test_keeps_looking() -> None:
 
 
 def test_no_stampede() -> None:
-    """A coordinator that was lost is not looked for at once: another takes a moment to appear."""
+    """It waits a moment before it looks for a lost coordinator: another takes time to appear."""
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     assert not script.awaits(FindCoordinatorRequest)
@@ -68,7 +68,6 @@ def test_no_stampede() -> None:
 
 
 def test_tells_whether_the_coordinator_had_served() -> None:
-    """One that is named and refuses, again and again, is the same trouble and not another one."""
     script = at_work()
     for _ in range(2):
         script.next_beat(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -80,7 +79,7 @@ def test_tells_whether_the_coordinator_had_served() -> None:
 
 
 def test_fail_over_at_work() -> None:
-    """Another node takes over: the same member in the same generation goes on there."""
+    """The same member in the same generation goes on with another node."""
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     script.sleep(100)
@@ -96,7 +95,6 @@ def test_fail_over_at_work() -> None:
 
 @pytest.mark.parametrize("is_synced", [False, True])
 def test_fail_over_in_a_rebalance(*, is_synced: bool) -> None:
-    """Whatever was asked last is asked again there, as who the member is."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     kind: type[JoinGroupRequest | SyncGroupRequest] = JoinGroupRequest
@@ -113,7 +111,6 @@ def test_fail_over_in_a_rebalance(*, is_synced: bool) -> None:
 
 
 def test_two_signs_of_one_loss() -> None:
-    """The connection breaks under several requests: the coordinator is looked for once."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -125,7 +122,6 @@ def test_two_signs_of_one_loss() -> None:
 
 
 def test_late_failure_from_a_former_coordinator() -> None:
-    """It says nothing of the one that took over."""
     script = at_work()
     script.commit("k", T0, 7)
     script.next_beat(ErrorCode.NOT_COORDINATOR)
@@ -137,7 +133,6 @@ def test_late_failure_from_a_former_coordinator() -> None:
 
 
 def test_nodes_that_send_us_back_and_forth() -> None:
-    """To be found is no sign that it will do: the questions become rarer all the same."""
     script = at_work()
     delays = []
     for _ in range(6):
@@ -151,7 +146,6 @@ def test_nodes_that_send_us_back_and_forth() -> None:
 
 
 def test_late_failure_after_it_was_found_again() -> None:
-    """A request that was sent before the fail-over fails late: the member finds its way again."""
     script = at_work()
     script.commit("k", T0, 1)
     script.next_beat(ErrorCode.NOT_COORDINATOR)
@@ -166,7 +160,7 @@ def test_late_failure_after_it_was_found_again() -> None:
 
 @pytest.mark.parametrize("kind", [FindCoordinatorRequest, MetadataRequest])
 def test_unsendable(kind: type) -> None:
-    """A node that does not even know such a request is none of ours."""
+    """A node that does not know the request at all is no broker that a member could use."""
     script = Script("t").start()
     error = ValueError("no version for it")
     script.fail(kind, FailureKind.REFUSED, error)
@@ -184,7 +178,7 @@ def test_unsendable(kind: type) -> None:
     luck=st.floats(0, 1, exclude_max=True),
 )
 def test_backoff_bounds(first_ms: int, limit_ms: int, failures: int, luck: float) -> None:
-    """A delay is within a fifth of what it would be without luck, however many came before."""
+    """A delay is within a fifth of its middle, however many came before."""
     backoff = Backoff(RetryOptions(first_ms, max(first_ms, limit_ms)), lambda: luck)
     for failure in range(failures):
         even_ms = min(first_ms * 2**failure, max(first_ms, limit_ms))
@@ -212,6 +206,5 @@ def test_backoff_starts_over() -> None:
     ],
 )
 def test_senseless_configuration(options: dict[str, object], complaint: str) -> None:
-    """It is refused with the reason, before anything is sent."""
     with pytest.raises(ValueError, match=complaint):
         MembershipConfig(**{"group": "g"} | options)  # type: ignore[arg-type]

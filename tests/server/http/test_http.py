@@ -73,7 +73,7 @@ class Node:
         group = self.world.coordinator.groups.get(group_id)
         if group is None:
             return None
-        deadlines = self.world.shard.deadlines
+        deadlines = self.world.table.deadlines
         phases = (deadlines.at((kind, group_id, "")) for kind in ("join", "sync"))
         return view(group, next((at for at in phases if at is not None), None), int)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import structlog
 
-from coterie_server.limit_hit import LimitHit
 from coterie_server.log.limits import QUIET_MS, LimitLog
+from coterie_server.step import LimitHit
 
 GROUPS = LimitHit("max.groups", 7, "group g")
 TOPICS = LimitHit("max.topics", 3, "topic t")

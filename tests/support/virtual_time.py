@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["run_virtually", "settle"]
+__all__ = ["run_virtually", "settle", "virtual_test"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -20,17 +22,17 @@ class _Clock:
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Where another one waits for so long, this one says that it is so much later."""
+    """Does not wait for a timeout, but moves the clock on by it."""
 
     def __init__(self, clock: _Clock) -> None:
         super().__init__()
         self._clock = clock
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Look, and let time pass if there is nothing."""
+        """Return what is ready; if nothing is, let the time pass."""
         found = super().select(0)
         if not found and timeout is None:
-            raise AssertionError("everybody waits, and nothing will ever happen")
+            raise AssertionError("all tasks wait, and nothing will ever wake them")
         if not found and timeout is not None and timeout > 0:
             self._clock.now_s += timeout
         return found
@@ -44,7 +46,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         self.set_exception_handler(lambda _loop, context: self.complaints.append(context))
 
     def time(self) -> float:
-        """Answer the virtual time."""
+        """Return the virtual time."""
         return self._virtual.now_s
 
 
@@ -55,6 +57,16 @@ def run_virtually(main: Coroutine[Any, Any, T]) -> T:
         result = runner.run(main)
     assert loop.complaints == []
     return result
+
+
+def virtual_test(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test in virtual time; decorators of pytest's, such as parametrize, stand above."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        run_virtually(test(*args, **kwargs))
+
+    return run
 
 
 async def settle() -> None:
