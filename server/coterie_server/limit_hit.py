@@ -1,4 +1,4 @@
-"""What the pure cores say of the limits on what a node remembers for its clients."""
+"""What the pure cores report when a limit on what a node keeps for its clients is reached."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["LimitHit"]
 
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """That a client did not get something, because the node holds as much as it may."""
+    """A client was refused something, because the node holds as much as it may."""
 
-    #: The setting that is the limit.
+    #: The setting that limits it.
     setting: str
     limit: int
-    #: What was not to be had.
+    #: What the client asked for.
     wanted: str
