@@ -158,7 +158,7 @@ class Server:
         self._observers.release()
         self._note_started(node, int((time.monotonic() - began) * 1000))
         if journal is not None and self.options.accept_data_loss:
-            # Until this is on disk, the next start would miss what lines from before the loss tell.
+            # Until this is on disk, the next start would hold the store against older lines.
             await asyncio.to_thread(journal.flush)
         self._handler.open(node)
         view.open(node)
