@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.pipeline_tables import Told
+from tests.support.pipeline_tables import TableRows
 
 _OF_GROUPS: Final = {
     "owned-twice-over": (
@@ -134,21 +134,20 @@ _OF_NODES: Final = {
 
 
 @pytest.mark.parametrize("group", _OF_GROUPS)
-def test_a_sentence_says_what_to_do(makers: dict[str, Told], group: str) -> None:
-    """With the numbers behind it, of one thing or of several."""
+def test_a_sentence_says_what_to_do(makers: dict[str, TableRows], group: str) -> None:
+    # With the numbers behind it, of one thing or of several.
     rows = makers["spark"].rows("advice", group, "sentence")
     assert (_OF_GROUPS[group],) in rows
 
 
 @pytest.mark.parametrize("node", _OF_NODES)
-def test_a_sentence_about_a_node_names_it(makers: dict[str, Told], node: str) -> None:
-    """And says what is wrong with it, and nothing that is not."""
+def test_a_sentence_about_a_node_names_it(makers: dict[str, TableRows], node: str) -> None:
+    # And says what is wrong with it, and nothing that is not.
     row = makers["spark"].row("advice", "", "sentence", about=node)
     assert row == (_OF_NODES[node],)
 
 
-def test_a_sentence_about_lines_says_where_to_look(makers: dict[str, Told]) -> None:
-    """One line in one file, or several in several."""
+def test_a_sentence_about_lines_says_where_to_look(makers: dict[str, TableRows]) -> None:
     sentences = makers["spark"].rows("advice", "", "sentence", rule="unread_lines")
     assert {text.partition(", the first of them in ")[0] for (text,) in sentences} == {
         "3 lines in 2 files could not be taken into account (foreign)",

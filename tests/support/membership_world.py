@@ -25,20 +25,18 @@ from coterie_client.membership import (
     FailureKind,
     Fetched,
     Hangup,
-    Lane,
     Lose,
     Membership,
     MembershipConfig,
-    NodeAddress,
     Position,
     Report,
     Revoke,
     Send,
     Sources,
     Stop,
-    TopicPartition,
 )
 from coterie_client.membership.events import Event
+from coterie_client.wire.addresses import Lane, NodeAddress, TopicPartition
 from coterie_protocol import encode
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import EncodeError
@@ -189,7 +187,7 @@ class Worker:
     @property
     def is_closing(self) -> bool:
         """Whether it was told to end."""
-        return self.machine._standing.is_closing  # noqa: SLF001
+        return self.machine._state.is_closing  # noqa: SLF001
 
     # -- what the membership wants -------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeGuard
 
 from coterie_client import checks
 from coterie_client.admin.models import CommittedOffset
-from coterie_client.membership.actions import TopicPartition
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["collection", "offsets_of", "pairs", "strings"]
 

@@ -19,7 +19,7 @@ from coterie_client.errors import (
     UnexpectedAnswerError,
 )
 from coterie_client.log import Log
-from coterie_client.membership.actions import ANY, Anybody, NodeAddress
+from coterie_client.wire.addresses import ANY, Anybody, NodeAddress
 from coterie_client.wire.network import Network
 from coterie_client.wire.versions import ByVersion
 from coterie_protocol.error_codes import ErrorCode

@@ -12,8 +12,8 @@ from coterie_client.admin.groups import Groups
 from coterie_client.admin.members import Members
 from coterie_client.admin.offsets import Offsets
 from coterie_client.admin.topics import Topics
-from coterie_client.wire.bootstrap import Bootstrap
-from coterie_client.wire.counters import ConnectionLimits, Counters
+from coterie_client.wire.addresses import Bootstrap
+from coterie_client.wire.channel import ConnectionLimits, Counters
 from coterie_client.wire.dialling import Dial
 from coterie_client.wire.network import Network
 from coterie_client.wire.security import PLAINTEXT, Security

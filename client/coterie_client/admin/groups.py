@@ -9,7 +9,7 @@ from coterie_client.admin import arguments
 from coterie_client.admin.caller import Caller
 from coterie_client.admin.models import GroupDescription, GroupListing, MemberDescription
 from coterie_client.admin.results import Result, Results, error_of
-from coterie_client.membership.actions import NodeAddress, TopicPartition
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.consumer import decode_assignment, decode_subscription, flatten
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import GroupIdNotFoundError

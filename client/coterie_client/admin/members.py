@@ -10,7 +10,7 @@ from coterie_client.admin.groups import Groups
 from coterie_client.admin.models import MemberDescription, MemberRef
 from coterie_client.admin.results import Result, Results, error_of
 from coterie_client.errors import ConfigurationError
-from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import LeaveGroupRequest, MemberIdentity, MemberResponse
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coterie_client.membership.actions import NodeAddress, TopicPartition
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 
 __all__ = [
     "CommittedOffset",

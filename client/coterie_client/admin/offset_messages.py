@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from coterie_client.admin.models import CommittedOffset, FoundOffset
 from coterie_client.admin.results import Result, error_of
 from coterie_client.errors import UnexpectedAnswerError
-from coterie_client.membership.actions import NodeAddress, TopicPartition
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_client.wire.versions import ByVersion
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import LeaderNotAvailableError, NonEmptyGroupError

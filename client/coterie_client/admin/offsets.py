@@ -25,7 +25,7 @@ from coterie_client.admin.offset_messages import (
 )
 from coterie_client.admin.results import Result, Results
 from coterie_client.errors import ConfigurationError
-from coterie_client.membership.actions import NodeAddress, TopicPartition
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
 

@@ -1,4 +1,4 @@
-"""From statements to intervals: who owned which partition from when until when."""
+"""From statements to intervals: who owned which partition, and from when until when."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coterie_pipeline.tables import OWNERSHIP
 
 __all__ = ["intervals", "ownership"]
 
-#: How a membership can end of which its process need not know.
+#: Ends of a membership that its process may not know of yet.
 _FORCED: Final = (
     "removed",
     "rebalance_expired",
@@ -49,10 +49,10 @@ def _of_holder() -> WindowSpec:
 
 
 def _in_runs(held: DataFrame) -> DataFrame:
-    """Statements that follow upon each other without an end in between, as one row.
+    """Consecutive statements without an end in between, as one row.
 
-    If an assignment takes a partition from a holder that then joins and says that it owns it, it
-    has never let go of it.
+    If an assignment takes a partition from a holder that then claims it as it joins, the holder has
+    never let go of it.
     """
     step = F.col("k") - F.lag("k").over(_of_holder())
     has_held_on = (
@@ -121,7 +121,7 @@ def _bounded(runs: DataFrame) -> DataFrame:
 
 
 def _released() -> Column:
-    """Until when the owner may have worked, as far as the rules bind it."""
+    """Until when the owner may have worked if it keeps to the rules."""
     lease_end = (
         F.col("to_ms") - F.col("last.next.silent_ms") + F.col("last.next.session_timeout_ms")
     )
@@ -132,7 +132,7 @@ def _released() -> Column:
 
 
 def _replacements(lines: DataFrame) -> DataFrame:
-    """By instance, each time that a static member came back, and when its former self was told.
+    """By instance, each time that a static member came back, and when its former process was told.
 
     A refused request shows that the former process was still there.
     """

@@ -1,4 +1,4 @@
-"""What a what-if answers: its columns and what they mean."""
+"""The result of a what-if: its columns and their meaning."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final
 
 from coterie_pipeline.tables import Table, declared
 
-__all__ = ["AS_IT_WAS", "AS_TOLD", "RUNS", "WHAT_IF"]
+__all__ = ["AS_RECORDED", "BASELINE", "RUNS", "WHAT_IF"]
 
-#: The places of what is not a setting to be tried.
-AS_TOLD: Final = 0
-AS_IT_WAS: Final = 1
+#: The places of the rows that are not settings: the journal itself, and its unchanged replay.
+AS_RECORDED: Final = 0
+BASELINE: Final = 1
 
 _TRIED: Final = """
 group | STRING | the group

@@ -40,8 +40,8 @@ keeps a second daemon out of a data directory; another keeps a second process fr
 name in a store.  So a node that starts may claim its own shards at once: no other process can still
 write under their former leases.
 
-Migrations are functions in `schema.py`, in order; the file's schema version says which of them it
-has seen.  A file is migrated in one transaction when it is opened, and a newer one is refused.
+There are no migrations, since no version was released yet: a file with another schema version is
+refused and left as it is (`schema.py`).
 """
 
 from __future__ import annotations

@@ -117,10 +117,10 @@ class Store(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Get ready, creating the store or migrating it to the newest version if need be.
+        """Get ready, creating the store if need be.
 
-        A store that is damaged, or was made by a newer Coterie or by another program, is refused
-        and left as it is.  A closed store can be opened again.
+        A store that is damaged, or was made by another program or another version of Coterie, is
+        refused and left as it is.  A closed store can be opened again.
         """
 
     @abstractmethod

@@ -51,7 +51,7 @@ class SqliteStore(Store):
         return f"sqlite:{self._path}"
 
     async def open(self) -> None:
-        """Open the file, after creating or migrating it if need be."""
+        """Open the file, which is created if need be."""
         if self._writer is None:
             writer = WriterThread(self._path, self._connect, accept_loss=self._accept_loss)
             await writer.start()

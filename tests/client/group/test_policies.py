@@ -15,6 +15,5 @@ from coterie_client.errors import ConfigurationError
 def test_pauses_that_make_no_sense_are_refused(
     policy: type[Restart | Release], first: float, limit: float
 ) -> None:
-    """With the policy's name and both numbers."""
     with pytest.raises(ConfigurationError, match=policy.__name__):
         policy(first, limit)

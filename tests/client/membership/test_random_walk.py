@@ -12,7 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from coterie_assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
-from coterie_client.membership import Committed, Lane, Send
+from coterie_client.membership import Committed, Send
+from coterie_client.wire.addresses import Lane
 from tests.support.membership_world import Meeting, Worker
 
 #: A few that everybody runs, so that a change that breaks much is seen at once by all.
@@ -170,25 +171,23 @@ def walk(seed: int) -> Walk:
 
 @pytest.mark.parametrize("seed", FIXED)
 def test_seed(seed: int) -> None:
-    """Whatever happened, in the end everybody works and nobody waits."""
+    """Whatever happened, in the end all partitions are worked on and no call waits."""
     walk(seed)
 
 
 def test_fresh_seeds() -> None:
-    """The same holds for walks that nobody has walked before."""
     for _ in range(FRESH):
         walk(random.SystemRandom().randrange(2**32))
 
 
 def test_walks_are_repeatable() -> None:
-    """One seed leads the same way each time, or it would be of no use to know it."""
     one, other = walk(5), walk(5)
     assert one.meeting.describe_workers() == other.meeting.describe_workers()
     assert one.meeting.now_ms == other.meeting.now_ms
 
 
 def test_walks_do_something() -> None:
-    """The fixed seeds commit, at least, or what they show is little."""
+    """The fixed seeds commit, at least, or they would show little."""
     results = [
         result
         for seed in FIXED

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Self
 
-from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol import (
     API_VERSIONS,
     ApiKey,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from coterie_client.errors import AnswerTimedOutError, ConnectionLostError
-from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire import ConnectionLimits, Counters
+from coterie_client.wire.addresses import NodeAddress
 from coterie_client.wire.channel import Channel
 from coterie_protocol import ProtocolError
 from tests.client.wire.doubles import PATIENCE_S, PipeTransport, soon
@@ -90,8 +90,8 @@ async def test_numbers_begin_again_after_the_last() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (frame(7, b"x"), "request 7, and 1 comes next"),
-        (frame(2, b"x"), "request 2, and 1 comes next"),
+        (frame(7, b"x"), "request 7, but 1 comes next"),
+        (frame(2, b"x"), "request 2, but 1 comes next"),
         (frame(1, b"\xff"), "no text"),
         (b"\0\0\0\2\0\0", "cut off"),
         (b"HTTP/1.1 400 Bad Request", "a size of 1213486160 bytes"),
@@ -285,7 +285,7 @@ async def test_close_with_requests_under_way() -> None:
     task = pipe.ask()
     await pipe.sent(1)
     await pipe.channel.close()
-    with pytest.raises(ConnectionLostError, match="closed from this side"):
+    with pytest.raises(ConnectionLostError, match="the client closed it"):
         await task
     assert pipe.transport.closing
     await pipe.channel.close()

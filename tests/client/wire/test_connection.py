@@ -15,8 +15,8 @@ from coterie_client.errors import (
     ConnectionLostError,
     VersionNotSpokenError,
 )
-from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire import Connection, ConnectionLimits, Counters
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol import API_VERSIONS, ApiKey, Request, decode_request, encode_response
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import NetworkError, UnknownServerError
@@ -182,7 +182,9 @@ async def test_open_is_given_up_when_nobody_talks() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = NodeAddress(*listener.getsockname())
         counters = Counters()
-        with pytest.raises(ConnectionFailedError, match=r"more than 0\.05 s to tell its versions"):
+        with pytest.raises(
+            ConnectionFailedError, match=r"more than 0\.05 s to learn the server's versions"
+        ):
             await Connection.open(address, limits=QUICK, counters=counters)
         assert (counters.connections_failed, counters.connections_opened) == (1, 0)
 

@@ -16,7 +16,6 @@ from coterie_client.errors import (
     ConnectionFailedError,
     ConnectionLostError,
 )
-from coterie_client.membership.actions import ANY, Lane, NodeAddress
 from coterie_client.wire import (
     ConnectionLimits,
     Network,
@@ -26,6 +25,7 @@ from coterie_client.wire import (
     Security,
     Tls,
 )
+from coterie_client.wire.addresses import ANY, Lane, NodeAddress
 from coterie_client.wire.dialling import dial_tcp
 from coterie_protocol import ApiKey, Request
 from coterie_protocol.messages import (
@@ -104,7 +104,7 @@ async def test_parked_join_does_not_delay_a_heartbeat() -> None:
         )
         await soon(lambda: len(server.received) == 1)
         for _ in range(3):
-            await net.request(heartbeat(), to=to, lane=Lane.LIFE, timeout_s=5)
+            await net.request(heartbeat(), to=to, lane=Lane.KEEPALIVE, timeout_s=5)
         assert not joining.done()
         release.set()
         assert (await joining).member_id == "m"
@@ -355,7 +355,7 @@ async def test_hang_up_on_a_lane_leaves_the_other() -> None:
         for lane in Lane:
             await net.request(heartbeat(), to=server.address, lane=lane, timeout_s=5)
         net.hang_up(server.address, Lane.GROUP)
-        await net.request(heartbeat(), to=server.address, lane=Lane.LIFE, timeout_s=5)
+        await net.request(heartbeat(), to=server.address, lane=Lane.KEEPALIVE, timeout_s=5)
         assert server.accepted == 2
         await net.request(heartbeat(), to=server.address, lane=Lane.GROUP, timeout_s=5)
         assert server.accepted == 3

@@ -14,8 +14,8 @@ import pytest_asyncio
 import trustme
 
 from coterie_client.errors import ConfigurationError, ConnectionFailedError, TlsFailedError
-from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire import Connection, ConnectionLimits, Network, Security, Tls
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.messages import MetadataRequest
 from coterie_server.server import Address, Server, ServerOptions
 from tests.client.wire.doubles import PATIENCE_S, FakeServer, heartbeat

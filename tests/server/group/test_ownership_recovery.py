@@ -11,7 +11,6 @@ import pytest
 from coterie_protocol.consumer import NEEDS_REJOIN, Assignment, encode_assignment
 from coterie_protocol.journal import RebalanceStarted
 from coterie_server.group import GroupState
-from coterie_server.group.records import GroupRow, MemberRow, from_stored, to_stored
 from tests.server.group.ownership import (
     away,
     bring,
@@ -211,34 +210,6 @@ def test_one_of_two_comes_back_in_another_process(*, crash: bool) -> None:
     other.leave()
     perhaps(world, crash=crash)
     assert world.group().ledger.owned_by(again.id) == partitions(0, 1)
-
-
-# -- rows of an earlier shape ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        GroupRow(group_id="g", state="Stable", generation=7, leader="a"),
-        MemberRow(
-            group_id="g",
-            member_id="a",
-            client_id="a",
-            client_host="/10.0.0.1",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocols=(),
-            assignment=b"\x00\x01",
-        ),
-    ],
-    ids=["group", "member"],
-)
-def test_rows_without_it_can_be_read(row: GroupRow | MemberRow) -> None:
-    """A store that was written before these things were stored is read as if nothing was known."""
-    key, value = to_stored(row)
-    assert value is not None
-    behind = {GroupRow: 4 + 8, MemberRow: 6}[type(row)]
-    assert from_stored(key, b"\x00" + value[1:-behind]) == row
 
 
 def test_second_phase_is_what_it_was() -> None:

@@ -12,12 +12,12 @@ from coterie_protocol.journal import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from coterie_server.group import Config, Coordinator, GroupState, Record, Row
+from coterie_server.group import Config, Coordinator, GroupState, Record, StoredRow
 from coterie_server.group.records import (
+    FloorRow,
     Gone,
     GroupRow,
     MemberRow,
-    OffsetRow,
     from_stored,
     to_stored,
 )
@@ -406,7 +406,7 @@ def test_nothing_stored() -> None:
 
 # -- rows --------------------------------------------------------------------------------------
 
-ROWS: list[Row] = [
+ROWS: list[StoredRow] = [
     GroupRow(group_id="g", state="Stable", generation=7, protocol_type="consumer", leader="a-1"),
     MemberRow(
         group_id="g",
@@ -418,46 +418,48 @@ ROWS: list[Row] = [
         protocols=(),
         assignment=b"\x00",
     ),
-    OffsetRow(group_id="", topic="t", partition=2**31 - 1, offset=-7, metadata="é"),
+    FloorRow(generation=7, forgot_at_ms=3),
 ]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
-def test_row_comes_back_as_it_was_stored(row: Row) -> None:
+def test_row_comes_back_as_it_was_stored(row: StoredRow) -> None:
     """A stored row reads as the row that was stored."""
     key, value = to_stored(row)
     assert value is not None
     assert from_stored(key, value) == row
 
 
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
+def test_row_of_another_version_is_refused(row: StoredRow) -> None:
+    key, value = to_stored(row)
+    assert value is not None
+    with pytest.raises(ValueError, match="a row in version 1, which is not known"):
+        from_stored(key, b"\x01" + value[1:])
+
+
 def test_rows_that_are_gone_have_the_same_keys() -> None:
     """What takes a row away hits exactly that row."""
-    gone: list[Record] = [
-        Gone(GroupRow, "g"),
-        Gone(MemberRow, "g", "a-1"),
-        Gone(OffsetRow, "", "t", 2**31 - 1),
-    ]
-    assert [to_stored(record) for record in gone] == [(to_stored(row)[0], None) for row in ROWS]
+    gone: list[Record] = [Gone(GroupRow, "g"), Gone(MemberRow, "g", "a-1")]
+    assert [to_stored(record) for record in gone] == [(to_stored(row)[0], None) for row in ROWS[:2]]
 
 
 def test_keys_do_not_run_together() -> None:
-    """A group's name can't be taken for a part of a member's or topic's."""
+    """A group's name can't be taken for a part of a member's."""
     keys = {
-        to_stored(Gone(kind, group, name, partition))[0]
-        for kind in (MemberRow, OffsetRow)
+        to_stored(Gone(MemberRow, group, name))[0]
         for group, name in (("a", "bc"), ("ab", "c"), ("abc", ""), ("", "abc"))
-        for partition in (0, 1)
     }
-    assert len(keys) == 4 + 8
+    assert len(keys) == 4
 
 
 def test_groups_come_before_what_belongs_to_them() -> None:
     """Recovery reads rows in the order of their keys."""
     names = ["g", "gg", "", "a" * 300, "é"]
-    kinds = [(GroupRow, ""), (MemberRow, "m"), (OffsetRow, "t")]
+    kinds = [(GroupRow, ""), (MemberRow, "m")]
     keys = {to_stored(Gone(kind, name, of))[0]: kind for name in names for kind, of in kinds}
     order = [keys[key] for key in sorted(keys)]
-    assert order == [GroupRow] * 5 + [MemberRow] * 5 + [OffsetRow] * 5
+    assert order == [GroupRow] * 5 + [MemberRow] * 5
 
 
 def test_turn_hands_over_what_changed_and_no_more() -> None:

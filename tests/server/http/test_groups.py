@@ -110,6 +110,7 @@ async def test_group_that_goes_while_its_page_is_made(
     assert [page async for page in walk(browser, 3)] == [["a", "b"], ["c"]]
 
 
+@pytest.mark.slow
 async def test_page_of_long_names_is_shorter(browser: Browser, world: WatchedWorld) -> None:
     names = [f"{number:03}" + "x" * 30_000 for number in range(300)]
     fill(world, *names)
