@@ -19,8 +19,8 @@ from bench.support.report import Column, Report, Row
 from coterie_protocol import encode_request
 from coterie_protocol import messages as m
 from coterie_server.config.settings import Settings
-from coterie_server.group import Call
 from coterie_server.server import Address, Server, ServerOptions
+from tests.support.requests import Asked
 
 __all__ = ["run"]
 
@@ -102,7 +102,7 @@ def _fill(server: Server, groups: int, members: int) -> None:
     for number in range(groups):
         group_id = f"group-{number:08}"
         runner = runners[server.node._shard_of(group_id)]  # noqa: SLF001
-        assert runner.coordinator is not None
+        assert runner.core is not None
         partition = m.OffsetCommitRequestPartition(
             partition_index=0, committed_offset=1, committed_metadata=""
         )
@@ -110,9 +110,9 @@ def _fill(server: Server, groups: int, members: int) -> None:
         message = m.OffsetCommitRequest(
             group_id=group_id, generation_id_or_member_epoch=-1, member_id="", topics=(topic,)
         )
-        runner.coordinator.handle(object(), Call(message, 7, "bench", "/127.0.0.1"), now_ms)
+        runner.core.handle(Asked(message, 7, "bench"), now_ms)
     runner = runners[server.node._shard_of("large")]  # noqa: SLF001
-    assert runner.coordinator is not None
+    assert runner.core is not None
     for number in range(members):
         protocol = m.JoinGroupRequestProtocol(name="range", metadata=bytes(_MEMBER_BYTES))
         join = m.JoinGroupRequest(
@@ -124,7 +124,7 @@ def _fill(server: Server, groups: int, members: int) -> None:
             protocol_type="bench",
             protocols=(protocol,),
         )
-        runner.coordinator.handle(object(), Call(join, 5, "bench", "/127.0.0.1"), now_ms)
+        runner.core.handle(Asked(join, 5, "bench"), now_ms)
 
 
 async def _bench(groups: int, members: int) -> list[Row]:

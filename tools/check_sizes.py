@@ -18,7 +18,7 @@ OTHER_FOLDERS = ("tests", "bench", "tools", "examples")
 
 FUNCTION_LINES_MAX = 60
 FUNCTION_LINES_P90_MAX = 25  # product code only
-FILE_LINES_MAX = 500  # product code only
+FILE_LINES_MAX = 400  # product code only
 
 
 @dataclass(frozen=True, slots=True)

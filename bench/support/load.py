@@ -170,7 +170,7 @@ class _Sender(asyncio.Protocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody closes a connection during a burst."""
+        """Fail: connections stay open while frames are sent."""
         self._progress.fail(exc or ConnectionResetError("the server closed a connection"))
 
 

@@ -124,8 +124,8 @@ class Driver:
         self._clock: MemberClock | None = None
         self._queue: list[Action] = []
         self._is_performing = False
-        self._asks: set[asyncio.Task[None]] = set()
-        self._promises: set[asyncio.Future[Any]] = set()
+        self._requests: set[asyncio.Task[None]] = set()
+        self._futures: set[asyncio.Future[Any]] = set()
         # What the next turn of the loop tells the machine in one call.
         self._released: list[TopicPartition] = []
         self._given_up: list[TopicPartition] = []
@@ -184,23 +184,23 @@ class Driver:
 
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
         """Commit an offset, along with all others of this turn of the loop."""
-        promise: asyncio.Future[None] = self._promise()
+        future: asyncio.Future[None] = self._new_future()
         if self.over.is_set():
-            _fail(promise, self.loss(partition))
+            _fail(future, self.loss(partition))
         else:
-            self._membership.commit(promise, partition, token, position)
+            self._membership.commit(future, partition, token, position)
             self._batch()
-        return promise
+        return future
 
     def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
         """Fetch the committed offset."""
-        promise: asyncio.Future[Position | None] = self._promise()
+        future: asyncio.Future[Position | None] = self._new_future()
         if self.over.is_set():
-            _fail(promise, ClosedError("the group has been left"))
+            _fail(future, ClosedError("the group has been left"))
         else:
-            self._membership.fetch(promise, partition)
+            self._membership.fetch(future, partition)
             self._batch()
-        return promise
+        return future
 
     def released(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that work on these has ended; all of one turn of the loop are told together."""
@@ -291,11 +291,11 @@ class Driver:
     def _send(self, send: Send) -> None:
         assert self._loop is not None
         name = f"coterie {type(send.message).__name__}"
-        task = self._loop.create_task(self._ask(send), name=name)
-        self._asks.add(task)
-        task.add_done_callback(self._asks.discard)
+        task = self._loop.create_task(self._request(send), name=name)
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
 
-    async def _ask(self, send: Send) -> None:
+    async def _request(self, send: Send) -> None:
         try:
             answer = await self._network.request(
                 send.message, to=send.to, lane=send.lane, timeout_s=send.timeout_ms / 1000
@@ -314,13 +314,13 @@ class Driver:
         else:
             self._turn(lambda now_ms: self._membership.answered(send.ticket, answer, now_ms))
 
-    # -- promises ------------------------------------------------------------------------------
+    # -- futures -------------------------------------------------------------------------------
 
-    def _promise(self) -> asyncio.Future[Any]:
-        promise: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._promises.add(promise)
-        promise.add_done_callback(self._promises.discard)
-        return promise
+    def _new_future(self) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return future
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -334,8 +334,8 @@ class Driver:
             self._clock.stop()
         if error is not None:
             self._report(GroupFailed(exception=error, is_raised=True))
-        for promise in list(self._promises):
-            _fail(promise, ClosedError("the group has been left"))
+        for future in list(self._futures):
+            _fail(future, ClosedError("the group has been left"))
         if self._owner is not None:
             self._owner.end()
 
@@ -365,13 +365,13 @@ class Driver:
         self.over.set()
         if self._clock is not None:
             self._clock.stop()
-        asks = list(self._asks)
-        for ask in asks:
-            ask.cancel()
-        if asks:
-            await asyncio.wait(asks)
-        for promise in list(self._promises):
-            _fail(promise, ClosedError("the group has been left"))
+        requests = list(self._requests)
+        for request in requests:
+            request.cancel()
+        if requests:
+            await asyncio.wait(requests)
+        for future in list(self._futures):
+            _fail(future, ClosedError("the group has been left"))
 
 
 def _kind_of(error: CoterieError) -> FailureKind:
@@ -388,9 +388,9 @@ def _settle(key: object, value: Any, error: Exception | None) -> None:  # noqa: 
         key.set_result(value)
 
 
-def _fail(promise: asyncio.Future[Any], error: Exception) -> None:
-    if not promise.done():
-        promise.set_exception(error)
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
         # Its waiter may be cancelled in this very turn of the loop, and would not fetch the error
         # then, of which asyncio would complain.
-        promise.exception()
+        future.exception()

@@ -71,13 +71,13 @@ class ConnectionFailedError(CoterieClientError, NetworkError):
 
 
 class ConnectionLostError(CoterieClientError, NetworkError):
-    """The connection ended before the answer came; the request may have been executed."""
+    """The connection ended before the answer came; the request may have been carried out."""
 
     retriable = True
 
 
 class AnswerTimedOutError(CoterieClientError, RequestTimedOutError):
-    """No answer came in time; the request may have been executed."""
+    """No answer came in time; the request may have been carried out."""
 
     retriable = True
 

@@ -76,12 +76,12 @@ def _good_enough(home: Path) -> Path:
 
 def _version(home: Path) -> int | None:
     try:
-        told = subprocess.run(  # noqa: S603  # a Java that the user chose
+        output = subprocess.run(  # noqa: S603  # a Java that the user chose
             [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return None
-    match = _VERSION.search(told.stderr)
+    match = _VERSION.search(output.stderr)
     return int(match[1]) if match else None
 
 

@@ -79,8 +79,8 @@ def spark_session(
         chosen["spark.driver.memory"] = memory
     builder = SparkSession.builder.master(master)
     chosen |= settings or {}
-    quiet = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-    chosen[_JAVA_OPTIONS] = f"{quiet} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    chosen[_JAVA_OPTIONS] = f"{logging} {chosen.get(_JAVA_OPTIONS, '')}".strip()
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

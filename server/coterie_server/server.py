@@ -198,7 +198,7 @@ class Server:
             self._handler,
             connection_limits(self.options.settings),
             on_reply=count_reply,
-            at_once={ApiKey.HEARTBEAT: self._handler.hear},
+            at_once={ApiKey.HEARTBEAT: self._handler.try_heartbeat},
         )
 
     async def _start_http(self, view: NodeView) -> None:
@@ -329,10 +329,10 @@ class _NodeHandler:
         else:
             self._node.handle(exchange)
 
-    def hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
+    def try_heartbeat(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
         if self._node is None or self._gate is not None:
             return None
-        return self._node.hear(message)
+        return self._node.try_heartbeat(message)
 
     def open(self, node: Node) -> None:
         self._node = node

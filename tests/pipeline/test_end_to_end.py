@@ -29,6 +29,8 @@ PARTITIONS: Final = 12
 _SESSION_MS: Final = 6_000
 #: A worker hears of its assignment after it was written down, and of its end before.
 _LATER_MS: Final = 10_000
+#: So short an interval may end before a worker on a busy machine has begun its task.
+_TOO_SHORT_MS: Final = 1_000
 #: How far two clocks of one machine, read one after the other, can be apart.
 _CLOCK_MS: Final = 50
 
@@ -131,13 +133,21 @@ def intervals(evidence: Evidence, name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["first", "second", "victim"])
 def test_intervals_are_the_tasks_that_ran(evidence: Evidence, name: str) -> None:
     # Each task of a worker has its interval, and did not run outside of it.
-    tasks = sorted(evidence.runs[name], key=lambda task: (task.partition, task.began_s))
     owned = intervals(evidence, name)
-    assert [row["partition"] for row in owned] == [task.partition for task in tasks]
-    for row, task in zip(owned, tasks, strict=True):
-        assert -_CLOCK_MS <= evidence.ms(task.began_s) - row["from_ms"] <= _LATER_MS
+    for task in evidence.runs[name]:
+        began_ms = evidence.ms(task.began_s)
+        row = next(
+            row
+            for row in owned
+            if row["partition"] == task.partition
+            and row["from_ms"] - _CLOCK_MS <= began_ms <= row["released_ms"] + _CLOCK_MS
+        )
+        owned.remove(row)
+        assert began_ms - row["from_ms"] <= _LATER_MS
         if not math.isinf(task.ended_s):
             assert evidence.ms(task.ended_s) <= row["released_ms"] + _CLOCK_MS
+    # On a busy machine, another rebalance may take a partition away before its task begins.
+    assert all(row["to_ms"] - row["from_ms"] <= _TOO_SHORT_MS for row in owned)
 
 
 def test_tables_have_no_overlap(evidence: Evidence) -> None:

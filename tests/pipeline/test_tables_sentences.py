@@ -104,19 +104,19 @@ _OF_GROUPS: Final = {
 
 _OF_NODES: Final = {
     "with-holes": (
-        "The journal of node with-holes lacks 3 lines in 2 places: what is told of that time may "
+        "The journal of node with-holes lacks 3 lines in 2 places: figures for that time may "
         "be wrong."
     ),
     "with-one-hole": (
-        "The journal of node with-one-hole lacks 1 line in 1 place: what is told of that time may "
+        "The journal of node with-one-hole lacks 1 line in 1 place: figures for that time may "
         "be wrong."
     ),
     "torn-whole": (
-        "The journal of node torn-whole has 1 number twice: what is told of that time may be wrong."
+        "The journal of node torn-whole has 1 number twice: figures for that time may be wrong."
     ),
     "torn-with-a-hole": (
         "The journal of node torn-with-a-hole lacks 1 line in 1 place and has 1 number twice: "
-        "what is told of that time may be wrong."
+        "figures for that time may be wrong."
     ),
     "set-back-twice": (
         "The clock of node set-back-twice was set back by up to 6.0 s: times that span that are "

@@ -18,13 +18,13 @@ from coterie_client import checks, group
 from coterie_client.membership import offsets as commits
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupRecovered
-from coterie_server.group import membership, recovery
+from coterie_server.group import heartbeat, recovery
 from coterie_server.http import AllowedHosts
 from coterie_server.journal import AcknowledgedState
-from coterie_server.net import connection, hanging_up
+from coterie_server.net import connection, registry
 from coterie_server.serving import catalogue_shard, clock, leases, parked_fetches, shard
 from coterie_server.storage import guard, schema, sqlite, transaction
-from coterie_server.topics import ends, fetch, to_stored
+from coterie_server.topics import ends, fetch
 from tests.support.planting import planting
 
 __all__ = ["BUGS", "Bug"]
@@ -65,15 +65,17 @@ def _bug(
 async def shard_read_too_early(_: Any, served: Any) -> None:
     """A shard is read again while the appends of its former life go on."""
     served._queue = None
-    served._refuse_open()
+    for request in served._take_open():
+        served._refuse(request)
 
 
-@_bug(catalogue_shard.CatalogueShard, "_note", "tests/server/serving/test_catalogue_shard.py")
-def change_told_too_early(_: Any, served: Any, answer: Any) -> None:
+@_bug(catalogue_shard.CatalogueShard, "_handle", "tests/server/serving/test_catalogue_shard.py")
+def change_told_too_early(handle: Any, served: Any, request: Any, now_ms: int) -> Any:
     """Groups and journal hear of a topic's change before it is durable."""
-    served._tell(answer.changes)
-    if answer.records:
-        served._queue.put([to_stored(record) for record in answer.records])
+    outcome = handle(served, request, now_ms)
+    served._tell(outcome.events)
+    outcome.events.clear()
+    return outcome
 
 
 @_bug(
@@ -98,13 +100,13 @@ def fence_passed_over(_: Any, served: Any) -> None:
     served._load_soon()
 
 
-@_bug(leases.Trust, "holds", "tests/server/serving/test_leases.py")
+@_bug(leases.LeaseTrust, "holds", "tests/server/serving/test_leases.py")
 def leases_trusted_for_ever(*_: Any) -> bool:
     """A node answers under leases that may have run out."""
     return True
 
 
-@_bug(leases.Trust, "extend", "tests/server/serving/test_leases.py")
+@_bug(leases.LeaseTrust, "extend", "tests/server/serving/test_leases.py")
 def leases_counted_from_the_answer(extend: Any, trust: Any, _asked_s: float, ttl_ms: int) -> None:
     """A lease counts from when the store answered."""
     extend(trust, trust.now_s(), ttl_ms)
@@ -151,10 +153,10 @@ def growth_forgotten_in_a_restart(*_: Any) -> str:
 
 
 @_bug(recovery, "_resume", "tests/server/group/test_recovery.py")
-def empty_groups_untold(resume: Any, turn: Any, group_: Any) -> None:
+def empty_groups_untold(resume: Any, step: Any, group_: Any) -> None:
     """The journal does not tell of empty groups that are read back, so members never end in it."""
-    resume(turn, group_)
-    told = turn.outcome.events
+    resume(step, group_)
+    told = step.outcome.events
     told[:] = [each for each in told if not isinstance(each, GroupRecovered) or each.members]
 
 
@@ -178,7 +180,7 @@ def backlog_leaves_reading_off(work_off: Any, client: Any) -> None:
         work_off(client)
 
 
-@_bug(hanging_up, "_is_closed", "tests/server/net")
+@_bug(registry, "_is_closed", "tests/server/net")
 def client_gone_unseen(*_: Any) -> bool:
     """A client that goes while nothing is read from it is not missed."""
     return False
@@ -210,13 +212,13 @@ def partitions_end_at_zero(*_: Any) -> int:
     return 0
 
 
-@_bug(membership, "hear", "tests/server/serving/test_heartbeats_at_once.py")
-def any_generation_is_heard(hear: Any, shard_: Any, message: Any, now_ms: int) -> Any:
+@_bug(heartbeat, "try_heartbeat", "tests/server/serving/test_heartbeats_at_once.py")
+def any_generation_is_heard(try_heartbeat: Any, table: Any, message: Any, now_ms: int) -> Any:
     """A heartbeat of a generation long gone is answered as if all were well."""
-    known = shard_.groups.get(message.group_id)
+    known = table.groups.get(message.group_id)
     if known is not None:
         message = replace(message, generation_id=known.generation)
-    return hear(shard_, message, now_ms)
+    return try_heartbeat(table, message, now_ms)
 
 
 @_bug(clock.Clock, "_set_date", "tests/server/serving/test_clock.py")

@@ -36,25 +36,25 @@ unnamed_number = pytest.mark.parametrize("number", [-2, NEWEST_CODE + 1, 32767, 
 
 
 def descendants(cls: type[errors.KafkaError]) -> Iterator[type[errors.KafkaError]]:
-    """Yield every class below `cls`, whether it is registered or not."""
+    """All classes below `cls`, registered or not."""
     for child in cls.__subclasses__():
         yield child
         yield from descendants(child)
 
 
 def declared_classes() -> list[type[errors.KafkaError]]:
-    """Return the classes that were declared with a code of their own."""
+    """The classes that were declared with a code."""
     return [cls for cls in descendants(errors.KafkaError) if "code" in vars(cls)]
 
 
 def class_name_for(code_name: str) -> str:
-    """Return what a code's class is to be called."""
+    """The name that a code's class must have."""
     stem = code_name.removesuffix("_ERROR").removesuffix("_EXCEPTION")
     return "".join(word.capitalize() for word in stem.split("_")) + "Error"
 
 
 def run_python(*arguments: str) -> str:
-    """Run a fresh interpreter and return what it printed."""
+    """Run a new interpreter and return its output."""
     done = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=True, timeout=60
     )
@@ -196,7 +196,7 @@ METADATA_THAT_DIFFER = {75}
 
 
 def oracle() -> dict[ErrorCode, Any]:
-    """Return kafka-python's class for each code that both sides have an error for."""
+    """kafka-python's class for each code that both have an error for."""
     classes = [
         cls
         for cls in vars(kafka_python).values()

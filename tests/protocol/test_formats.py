@@ -45,14 +45,14 @@ TEXT_BYTES_MAX = 32767
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What both say of bytes that they cannot read; the words may differ."""
+    """Where both refuse the bytes; the words may differ."""
 
     field: str | None
     offset: int | None
 
 
 def interpreted(cls: type[Any], version: int, data: bytes) -> tuple[Any, int] | Refusal:
-    """What construct makes of the bytes: the message and where it ends, or why not."""
+    """Read by the interpreted format: the message and where it ends, or the refusal."""
     stream = io.BytesIO(data)
     try:
         message = format_of(cls, version).parse_stream(stream)
@@ -64,7 +64,7 @@ def interpreted(cls: type[Any], version: int, data: bytes) -> tuple[Any, int] | 
 
 
 def compiled(cls: type[Any], version: int, data: bytes) -> tuple[Any, int] | Refusal:
-    """What the generated parser makes of them."""
+    """Read by the generated parser."""
     try:
         return codec_of(cls, version).decode(data)
     except ProtocolError as error:
@@ -135,7 +135,7 @@ def test_bad_compact_length_is_blamed_where_it_starts(data: bytes, reason: str) 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A message for a version, with a value in one place that `encode` may not like."""
+    """A message for a version, with a value in one place that `encode` may refuse."""
 
     version: int
     place: Place
@@ -158,12 +158,12 @@ def cases(cls: type[Any], value: Any, wanted: Wanted) -> Iterator[Case]:
 
 
 def of_type(*types: WireType) -> Wanted:
-    """Places of these types are wanted."""
+    """Whether a place has one of these types."""
     return lambda place, _: place.type in types
 
 
 def refusal_of(case: Case) -> str:
-    """What `encode` blames when it refuses the message."""
+    """The field that `encode` names when it refuses the message."""
     try:
         encode(case.message, case.version)
     except EncodeError as error:
@@ -177,21 +177,21 @@ def blame_for(case: Case, path: str) -> str:
 
 
 def assert_refused_by_name(found: Iterable[Case]) -> None:
-    """Each message is refused, and the error names message, version and the place of the value."""
+    """Check that each message is refused by an error that names message, version and field."""
     listed = list(found)
     refused = {str(case): refusal_of(case) for case in listed}
     assert refused == {str(case): blame_for(case, case.place.path) for case in listed}
 
 
 def assert_carried(found: Iterable[Case]) -> None:
-    """Each message comes back as it was sent."""
+    """Check that each message comes back as it was sent."""
     for case in found:
         written = encode(case.message, case.version)
         assert decode(type(case.message), case.version, written) == case.message, str(case)
 
 
 def absent(cls: type[Any], *, ignorable: bool) -> Iterator[Case]:
-    """Every field in every version that lacks it, with each kind of value that is no default."""
+    """Every field in every version that lacks it, with all kinds of values but the default."""
     for version in versions_of(cls):
         message = filled(cls, version)
         for place in places(cls, version):
@@ -271,7 +271,7 @@ def test_number_out_of_range_is_refused(cls: type[Any]) -> None:
         assert_refused_by_name(cases(cls, -(2 ** (bits - 1)) - 1, of_type(primitive)))
 
 
-# What somebody might hand over by mistake, and what Python could make do with.
+# Values that a caller might pass by mistake, and that Python could make do with.
 WRONG_VALUES: dict[Primitive, list[Any]] = {
     Primitive.BOOL: ["true", 2, 1.5, [], b"\1"],
     **{integer: ["1", 1.5, b"1", []] for integer in INTEGER_BITS},
@@ -285,7 +285,7 @@ WRONG_PARTS: list[Any] = [1, "ab", ("a", 1), {"name": "a"}]
 
 
 def is_array(place: Place, _version: int) -> bool:
-    """Whether an array stands here."""
+    """Whether a place is an array."""
     return isinstance(place.type, Array)
 
 

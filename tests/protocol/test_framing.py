@@ -1,4 +1,4 @@
-"""Frames come out whole, whatever pieces they came in; bad sizes end the stream."""
+"""Frames come out whole, whatever pieces they arrive in; bad sizes end the stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.alone import run_alone
 
 
 def frame(payload: bytes) -> bytes:
-    """A payload behind its size."""
+    """A payload, preceded by its size."""
     return struct.pack(">i", len(payload)) + payload
 
 
@@ -29,7 +29,7 @@ def size_of(number: int) -> bytes:
 
 @st.composite
 def streams(draw: Any) -> tuple[list[bytes], list[bytes]]:
-    """Some payloads, and the stream of their frames cut anywhere."""
+    """Some payloads, and the stream of their frames, cut anywhere."""
     payloads: list[bytes] = draw(st.lists(st.binary(max_size=30), max_size=8))
     stream = b"".join(frame(payload) for payload in payloads)
     cuts = sorted(draw(st.lists(st.integers(0, len(stream)), max_size=20)))
@@ -151,7 +151,7 @@ def test_good_frames_before_a_bad_size_are_delivered(size: int, cut: int) -> Non
 
 
 def lines_of(reader: FrameReader, pieces: list[bytes]) -> int:
-    """How many lines of Python were executed for feeding these pieces."""
+    """The number of lines of Python that are executed for feeding these pieces."""
     count = 0
 
     def trace(_frame: FrameType, _event: str, _argument: object) -> Any:

@@ -1,4 +1,4 @@
-"""Journal lines: what is written can be read, by this version and by others."""
+"""Journal lines: written and read, one by one and as files."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ def instances_of(cls: type[Any]) -> st.SearchStrategy[Any]:
 
 
 def line(seq: int, event: Event | None = None, node: str = "n", ts: int = 5) -> Line:
-    """A line whose event does not matter, unless it is given."""
+    """A line, with any event unless one is given."""
     return Line(ts, node, seq, event or GroupEmptied(group="g", generation=1))
 
 
 def text(entry: Line) -> str:
-    """A line as it stands in a file."""
+    """A line as in a file."""
     return f"{write_line(entry)}\n"
 
 
 def changed(entry: Line, *without: str, **values: object) -> str:
-    """A line as somebody else would have written it: without some values, with others."""
+    """A line without some of its values, and with others."""
     merged = json.loads(write_line(entry)) | values
     return json.dumps({name: value for name, value in merged.items() if name not in without})
 
@@ -194,7 +194,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "journal.md").read_text(encoding="u
 
 
 def section(title: str) -> str:
-    """What the page says under a heading of the third level."""
+    """The text under a heading of the third level."""
     (text,) = re.findall(rf"^### {title}\n(.*?)(?=^##|\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)
     assert isinstance(text, str)
     return text
@@ -243,7 +243,7 @@ def test_example_is_a_journal() -> None:
 
 
 def audit(*texts: str) -> Audit:
-    """What an audit thinks of a file with these lines."""
+    """The audit of a file with these lines."""
     result = Audit()
     for entry in read_lines(texts, "file"):
         result.note(entry)

@@ -32,22 +32,22 @@ from coterie_protocol.messages import (
 )
 from coterie_server.group import (
     END_OF_TIME_MS,
-    Call,
     CommitOrder,
     Config,
-    Coordinator,
     Group,
+    GroupCoordinator,
     GroupState,
-    Outcome,
+    Record,
     StoredRow,
 )
-from coterie_server.limit_hit import LimitHit
+from coterie_server.step import LimitHit, Outcome
 from coterie_server.storage.offset_bundles import OffsetBundles
 from tests.support.group_client import Client
 from tests.support.group_invariants import Ownership, check_all, check_owned, check_survived
+from tests.support.requests import Asked
 
 if TYPE_CHECKING:
-    from coterie_server.group.turn import Shard
+    from coterie_server.group.table import GroupTable
 
 __all__ = ["Answer", "Client", "World", "assigned", "offsets_of"]
 
@@ -76,8 +76,7 @@ def offsets_of(answer: Answer) -> dict[tuple[str, int], int]:
 class Answer:
     """What came of a request; at first, perhaps, nothing."""
 
-    ticket: int
-    call: Call
+    asked: Asked
     message: Any = None
     at_ms: int = -1
     lost: bool = False
@@ -90,7 +89,7 @@ class Answer:
     @property
     def reply(self) -> Any:
         """The response."""
-        assert self.message is not None, f"no answer yet: {self.call.message}"
+        assert self.message is not None, f"no answer yet: {self.asked.message}"
         return self.message
 
     @property
@@ -134,12 +133,12 @@ class World:
         self.ahead_ms = 0
         self.store: dict[bytes, bytes] = {}
         self.events: list[Event] = []
-        self.hits: list[LimitHit] = []
-        self.answers: dict[int, Answer] = {}
+        self.limit_hits: list[LimitHit] = []
+        self.answers: dict[Any, Answer] = {}
         self.generations: dict[str, int] = {}
         self.tokens: dict[str, int] = {}
         self.ids = CountedIds()
-        self._clients: dict[int, Client] = {}
+        self._clients: dict[Asked, Client] = {}
         self._fresh: list[Answer] = []
         self.commit_order = CommitOrder()
         #: At which dates topics changed, as the catalogue has stored it.
@@ -151,7 +150,7 @@ class World:
     def _start(self) -> None:
         self._bundles = OffsetBundles()
         rows = list(self._bundles.unpack(sorted(self.store.items())))
-        self.coordinator = Coordinator(
+        self.coordinator = GroupCoordinator(
             self.config,
             self.ids,
             self.topics,
@@ -162,9 +161,9 @@ class World:
         self._take(self.coordinator.recover(rows, self.now_ms))
 
     @property
-    def shard(self) -> Shard:
-        """The coordinator's memory, for the invariants and for tests of what is not to be seen."""
-        return self.coordinator._shard  # noqa: SLF001  # what the invariants are about
+    def table(self) -> GroupTable:
+        """The coordinator's memory, for the invariants and for tests of what does not show."""
+        return self.coordinator.table
 
     @property
     def rows(self) -> list[StoredRow]:
@@ -188,29 +187,28 @@ class World:
         check_survived(before, self.coordinator.groups, self.topics)
         check_owned(owned, self.coordinator.groups)
 
-    def _take(self, outcome: Outcome) -> None:
+    def _take(self, outcome: Outcome[Record]) -> None:
         """Do with an outcome what the node does: store, answer, write down."""
         for key, value in self._bundles.pack(outcome.records):
             if value is None:
                 self.store.pop(key, None)
             else:
                 self.store[key] = value
-        for ticket, message in outcome.replies:
-            self._deliver(ticket, message)
+        for asked, message in outcome.replies:
+            self._deliver(self.answers[asked], message)
         for event in outcome.events:
             self._note(event)
-        self.hits += outcome.hits
+        self.limit_hits += outcome.limit_hits
         check_all(self)
 
-    def _deliver(self, ticket: int, message: Any) -> None:
-        answer = self.answers[ticket]
-        assert answer.message is None, f"answered twice: {answer.call.message}"
+    def _deliver(self, answer: Answer, message: Any) -> None:
+        assert answer.message is None, f"answered twice: {answer.asked.message}"
         assert not answer.lost, "answered after a crash"
-        encode(message, answer.call.version)  # an answer that does not fit its version fails here
+        encode(message, answer.asked.version)  # an answer that does not fit its version fails here
         answer.message, answer.at_ms = message, self.now_ms
         self._fresh.append(answer)
-        if ticket in self._clients:
-            self._clients[ticket].receive(message)
+        if answer.asked in self._clients:
+            self._clients[answer.asked].receive(message)
 
     def _note(self, event: Event) -> None:
         line = write_line(Line(self.now_ms, "node", len(self.events), event))
@@ -233,12 +231,11 @@ class World:
         travelled = decode(type(message), version, encode(message, version))
         if client is not None:
             client_id, host = client.name, client.host
-        call = Call(travelled, version, client_id, host)
-        ticket = len(self.answers)
-        answer = self.answers[ticket] = Answer(ticket, call)
+        asked = Asked(travelled, version, client_id, host)
+        answer = self.answers[asked] = Answer(asked)
         if client is not None:
-            self._clients[ticket] = client
-        self._take(self.coordinator.handle(ticket, call, self.now_ms))
+            self._clients[asked] = client
+        self._take(self.coordinator.handle(asked, self.now_ms))
         return answer
 
     def member(self, name: str, **attributes: Any) -> Client:

@@ -29,7 +29,7 @@ def check_all(world: World) -> None:
     _check_store(world)
     _check_generations(world)
     _check_tokens(world)
-    _check_tickets(world)
+    _check_parked(world)
     _check_no_deadline_leaks(world)
 
 
@@ -101,53 +101,54 @@ def _check_counts(group: Group) -> None:
     for name in names if group.members else ():
         everybody = all(member.supports(name) for member in group.members.values())
         kind = group.row.protocol_type or ""
-        assert group.supports(kind, [name]) == (everybody or group.is_in(GroupState.EMPTY))
+        assert group.supports(kind, [name]) == (everybody or group.state is GroupState.EMPTY)
 
 
 def _check_state(world: World, group: Group) -> None:
     """What a state promises."""
     assert group.row.state == group.state.value
     members = group.members.values()
-    if group.is_in(GroupState.EMPTY):
+    if group.state is GroupState.EMPTY:
         assert not group.members
-        assert group.leader is None
-    if group.is_in(GroupState.COMPLETING, GroupState.STABLE):
+        assert group.row.leader is None
+    if group.state in (GroupState.COMPLETING, GroupState.STABLE):
         settled = [member for member in members if not member.is_new]
         assert settled
         assert all(member.supports(group.row.protocol_name or "") for member in settled)
         assert all(member.row == member.saved for member in settled)
-    if not group.is_in(GroupState.COMPLETING):
+    if group.state is not GroupState.COMPLETING:
         assert not any(member.sync for member in members)
-    if not group.is_in(GroupState.PREPARING):
+    if group.state is not GroupState.PREPARING:
         assert group.initial_delay is None
         assert not any(m.join for m in members if not _waits_for_expansion(world, group, m))
     assert all(member.saved is None for member in members if member.is_new)
 
 
 def _waits_for_expansion(world: World, group: Group, member: Member) -> bool:
-    collects = world.shard.deadlines.at(("expansion", group.id, "")) is not None
-    return member.is_new and member.is_static and group.is_in(GroupState.STABLE) and collects
+    collects = world.table.deadlines.at(("expansion", group.id, "")) is not None
+    is_newcomer = member.is_new and member.instance_id is not None
+    return is_newcomer and group.state is GroupState.STABLE and collects
 
 
 def _check_leader(group: Group) -> None:
     """A leader is a member, and a group with members has one."""
     if group.members:
-        assert group.leader in group.members
+        assert group.row.leader in group.members
     else:
-        assert group.leader is None
+        assert group.row.leader is None
 
 
 def _check_deadlines(world: World, group: Group) -> None:
     """Whatever a group waits for ends one day."""
-    armed = world.shard.deadlines.at
+    armed = world.table.deadlines.at
     join, sync = armed(("join", group.id, "")), armed(("sync", group.id, ""))
-    assert (join is not None) == group.is_in(GroupState.PREPARING)
-    if group.is_in(GroupState.COMPLETING):
-        assert group.leader in group.pending_syncs
+    assert (join is not None) == (group.state is GroupState.PREPARING)
+    if group.state is GroupState.COMPLETING:
+        assert group.row.leader in group.pending_syncs
     if group.pending_syncs:
         assert sync is not None
     if sync is not None:
-        assert group.is_in(GroupState.COMPLETING, GroupState.STABLE)
+        assert group.state in (GroupState.COMPLETING, GroupState.STABLE)
     for member in group.members.values():
         session = armed(("session", group.id, member.id))
         if member.is_new or not member.is_waiting:
@@ -169,7 +170,7 @@ def _names(world: World) -> Iterator[Deadline]:
 
 def _check_no_deadline_leaks(world: World) -> None:
     """Nothing is due for somebody who is gone."""
-    deadlines = world.shard.deadlines
+    deadlines = world.table.deadlines
     armed = [name for name in _names(world) if deadlines.at(name) is not None]
     assert len(deadlines) == len(armed)
     assert deadlines.at(_SWEEP) is not None
@@ -177,9 +178,9 @@ def _check_no_deadline_leaks(world: World) -> None:
 
 def _check_store(world: World) -> None:
     """The store holds what a recovery would have to find: no row more, less or different."""
-    rows: list[StoredRow] = list(world.shard.tombstones.values())
-    if world.shard.floor != FloorRow():
-        rows.append(world.shard.floor)
+    rows: list[StoredRow] = list(world.table.tombstones.values())
+    if world.table.floor != FloorRow():
+        rows.append(world.table.floor)
     for group in world.coordinator.groups.values():
         rows.extend(group.saved_rows())
     assert sorted(world.rows, key=repr) == sorted(rows, key=repr)
@@ -188,14 +189,14 @@ def _check_store(world: World) -> None:
 def _check_generations(world: World) -> None:
     """A group's generation never goes back, and is never forgotten."""
     present = {
-        group_id: tombstone.generation for group_id, tombstone in world.shard.tombstones.items()
+        group_id: tombstone.generation for group_id, tombstone in world.table.tombstones.items()
     }
     for group in world.coordinator.groups.values():
         assert group.id not in present
         present[group.id] = group.generation
     for group_id, before in world.generations.items():
-        assert present.get(group_id, world.shard.floor.generation) >= before
-    assert len(world.shard.tombstones) <= world.config.max_tombstones
+        assert present.get(group_id, world.table.floor.generation) >= before
+    assert len(world.table.tombstones) <= world.config.max_tombstones
     world.generations.update(present)
 
 
@@ -208,11 +209,11 @@ def _check_tokens(world: World) -> None:
             world.tokens[group.id] = group.token
 
 
-def _check_tickets(world: World) -> None:
-    """A request without an answer is parked at its member; nobody's request is forgotten."""
-    awaited = {ticket for ticket, answer in world.answers.items() if answer.is_parked}
+def _check_parked(world: World) -> None:
+    """A request without an answer is parked at its member; none is forgotten."""
+    awaited = {asked for asked, answer in world.answers.items() if answer.is_parked}
     parked = [
-        request.ticket
+        request
         for group in world.coordinator.groups.values()
         for member in group.members.values()
         for request in (member.join, member.sync)

@@ -88,7 +88,7 @@ def subscription_of(join: JoinGroupRequest, protocol: int = 0) -> Subscription:
 
 
 class Script:
-    """A member with nobody around it: every answer is a test's."""
+    """A member on its own: the test gives every answer."""
 
     def __init__(
         self, *topics: str, assignors: Sequence[Assignor] | None = None, **options: Any
@@ -344,7 +344,7 @@ class Script:
             self.sleep(max(due_in_ms, 0))
 
     def answer_kindly(self, send: Send, partitions: Collection[TopicPartition]) -> None:
-        """Answer a request as a coordinator would that is content with everybody."""
+        """Answer a request as a coordinator would that has no complaint."""
         generation = max(self.machine.identity.generation, 10) + 1
         answers: dict[type[Any], Callable[[], None]] = {
             FindCoordinatorRequest: self.find,

@@ -144,7 +144,7 @@ def _sentences(record: Record) -> Iterator[str]:
     total_ms = record.get("total_ms")
     if total_ms is not None and record["prepare_ms"] is not None:
         phases = f"{_s(record['prepare_ms'])} until all had joined, {_s(record['complete_ms'])}"
-        yield f"It took {_s(total_ms)}: {phases} until everybody knew what to do."
+        yield f"It took {_s(total_ms)}: {phases} until all had their assignments."
     if _OUTCOMES.get(record["outcome"]):
         yield _OUTCOMES[record["outcome"]]
     if record["awaited"]["count"]:

@@ -79,7 +79,7 @@ def delete(
 
 @dataclass(frozen=True, slots=True)
 class _Destination:
-    """Where offsets are to go, said in one of three ways, and which partitions are meant."""
+    """Where offsets are to go, given in one of three ways, and which partitions are meant."""
 
     to: str | None
     shift: int | None

@@ -115,7 +115,7 @@ def _read(match: re.Match[str], cause: str, client: str) -> ParsedReason:
     found = match.groupdict()
     members = names_in(found.get("members") or "") or tuple(filter(None, [found.get("member")]))
     if cause in _OVERRULED:
-        cause = next((told for words, told in _CLIENT_CAUSES if words in client), cause)
+        cause = next((other for words, other in _CLIENT_CAUSES if words in client), cause)
     is_bare = cause == "subscription_changed" and " during " not in match[0]
     return ParsedReason(
         cause,

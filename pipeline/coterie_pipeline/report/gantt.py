@@ -217,9 +217,9 @@ def _bar_tip(bar: Bar) -> Markup:
 
 
 _BEGAN: Final[Mapping[str, str]] = {
-    "claimed": "nobody gave it, it said that it owns it",
+    "claimed": "not assigned: the member claimed it",
     "recovered": "had it when a node read the group back",
-    "replaced": "took it over from its former self",
+    "replaced": "took it over from its former process",
 }
 
 

@@ -47,7 +47,7 @@ _CAUSES: Final[Mapping[str, str]] = {
     "admin": "an administrator asked for it",
     "over_capacity": "the group had too many members",
     "assigned_twice": "one assignment gave it to both",
-    "claimed_twice": "both said that they own it",
+    "claimed_twice": "both claimed it",
     "taken_while_held": "given away before it was let go",
 }
 

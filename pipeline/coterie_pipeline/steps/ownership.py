@@ -139,13 +139,13 @@ def _replacements(lines: DataFrame) -> DataFrame:
     fenced = lines.where(is_kind("member_fenced")).select(
         "group", "instance", F.col("member").alias("former_member"), F.col("at").alias("told_at")
     )
-    told = fenced.groupBy("group", "instance", "former_member").agg(
+    refused = fenced.groupBy("group", "instance", "former_member").agg(
         F.max("told_at").alias("told_at")
     )
     return (
         lines.where(is_kind("member_replaced"))
         .select("group", "instance", "pos", "at", "member", "former_member")
-        .join(told, ["group", "instance", "former_member"], how="left")
+        .join(refused, ["group", "instance", "former_member"], how="left")
         .groupBy("group", "instance")
         .agg(
             F.array_sort(
@@ -192,7 +192,7 @@ def _piece(number: Column) -> Column:
     after = F.get("cuts", number)
     is_first, is_last = before.isNull(), after.isNull()
     end = F.when(is_last, F.col("to_ms")).otherwise(F.greatest(after["at"], "from_ms"))
-    told = F.greatest(after["at"], after["told_at"], "from_ms")
+    refused = F.greatest(after["at"], after["told_at"], "from_ms")
     given = F.filter("given", lambda row: row["pos"] < after["pos"])
     values = {
         "member": F.when(is_last, before["member"]).otherwise(after["former_member"]),
@@ -200,7 +200,7 @@ def _piece(number: Column) -> Column:
             F.greatest(before["at"], "from_ms")
         ),
         "to_ms": end,
-        "released_ms": F.when(is_last, F.col("released_ms")).otherwise(told),
+        "released_ms": F.when(is_last, F.col("released_ms")).otherwise(refused),
         "from_pos": F.when(is_first, F.col("from_pos")).otherwise(before["pos"]),
         "to_pos": F.when(is_last, F.col("to_pos")).otherwise(after["pos"]),
         "began": F.when(is_first, F.col("began")).otherwise("replaced"),

@@ -65,7 +65,7 @@ def numbered(control: DataFrame) -> DataFrame:
 
 def _beginning() -> Column:
     """When a rebalance began; if its first line is missing, as worked out from the next ones."""
-    told = {
+    begun_at = {
         _STARTED: F.col("at"),
         _JOINED: F.col("at") - F.col("took_ms"),
         _COMPLETED: F.col("at") - F.col("total_ms"),
@@ -74,7 +74,7 @@ def _beginning() -> Column:
     return F.coalesce(
         *(
             F.max(F.when(F.col("is_running") & is_kind(kind), when)).over(of_rebalance)
-            for kind, when in told.items()
+            for kind, when in begun_at.items()
         )
     )
 

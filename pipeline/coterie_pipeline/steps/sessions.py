@@ -187,7 +187,7 @@ def _with_returns(found: DataFrame) -> DataFrame:
     # A member that was turned away at once is not its own return.
     is_own = by_itself & (F.col("ended_ms") == F.col("joined_ms"))
     is_end, is_begin = F.col("what") == "end", F.col("what") == "begin"
-    told = (
+    by_session = (
         found.select(*_KEY, "identity", F.inline(moments))
         .where("ms is not null")
         .withColumns(
@@ -200,7 +200,7 @@ def _with_returns(found: DataFrame) -> DataFrame:
         .agg(F.max("returns").alias("returns"), F.max("back_ms").alias("back_ms"))
     )
     return (
-        found.join(told, _KEY, how="left")
+        found.join(by_session, _KEY, how="left")
         .withColumns(
             {
                 "returns": F.coalesce(F.col("returns") - is_own.cast("bigint"), F.lit(0)),

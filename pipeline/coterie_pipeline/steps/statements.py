@@ -132,7 +132,7 @@ def statements(lines: DataFrame, known: DataFrame) -> DataFrame:
     something else ended what it had.
     `next` is what ended it: the holder's next statement, or a closing.
     """
-    told = (
+    found = (
         snapshots(lines, known)
         .unionByName(_claims(lines, known), allowMissingColumns=True)
         .unionByName(_ends(lines, known), allowMissingColumns=True)
@@ -148,7 +148,7 @@ def statements(lines: DataFrame, known: DataFrame) -> DataFrame:
         F.when(F.col("is_closing"), F.struct("pos", "at", "kind")), ignorenulls=True
     ).over(after)
     return (
-        told.unionByName(closings, allowMissingColumns=True)
+        found.unionByName(closings, allowMissingColumns=True)
         .withColumn("closing", closing)
         .where("is_closing is null")
         .withColumn("owns", _partitions_of("owns"))
@@ -156,7 +156,7 @@ def statements(lines: DataFrame, known: DataFrame) -> DataFrame:
     )
 
 
-def _with_next(told: DataFrame) -> DataFrame:
+def _with_next(found: DataFrame) -> DataFrame:
     """Statements with the kind of the one before and with what comes next."""
     own = F.struct(
         *("pos", "at", "kind", "how", "silent_ms", "session_timeout_ms"),
@@ -176,7 +176,7 @@ def _with_next(told: DataFrame) -> DataFrame:
     own_word = F.when(is_kind("phase_joined", "member_gone"), F.col("at"))
     after_next = _of_holder().rowsBetween(2, Window.unboundedFollowing)
     return (
-        told.withColumns(
+        found.withColumns(
             {
                 "own": F.lead(own).over(_of_holder()),
                 "own_after_ms": F.first(own_word, ignorenulls=True).over(after_next),

@@ -143,7 +143,7 @@ def _claim(warehouse: Warehouse, journals: Sequence[str]) -> None:
     state = warehouse.claim("follow")
     if warehouse.files.names(BRONZE) and not warehouse.files.names(_CHECKPOINT):
         raise CheckpointError(
-            f"{warehouse.out}/{_CHECKPOINT} is gone, so nobody knows how far the journals were "
+            f"{warehouse.out}/{_CHECKPOINT} is gone, so it is not known how far the journals were "
             "read: give a new directory."
         )
     missing = [journal for journal in state.get("journals", ()) if journal not in journals]

@@ -16,7 +16,7 @@ __all__ = ["HEADINGS", "LIMITS", "Answer", "answers"]
 LIMITS: Final = (
     "Why a process was silent or slow is in no journal: it is so for as long as it was then.",
     "Silences shorter than the session timeout are in no journal: a shorter one would show more.",
-    "A process that came back within ten minutes from the same host may have been started anew.",
+    "A process that came back within ten minutes from the same host may have been restarted.",
     "Load, network and other groups are not those of that time; work takes as long as it did.",
     "The members are Coterie's clients, whatever they were.",
 )

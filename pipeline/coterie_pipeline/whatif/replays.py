@@ -117,7 +117,7 @@ class Task:
 
 
 def replay_task(task: Task) -> dict[str, Any]:
-    """Replay a history; return a row of `RUNS`, which says why if it could not be done."""
+    """Replay a history; return a row of `RUNS`, which says why if there is no result."""
     row: dict[str, Any] = dict.fromkeys(RUNS.names) | {
         "group": task.group,
         "place": task.place,
@@ -127,14 +127,14 @@ def replay_task(task: Task) -> dict[str, Any]:
         "left_out": task.left_out,
     }
     try:
-        return row | _cost(task)
+        return row | _replayed(task)
     except (TooLongError, ValueError) as error:
         return row | {"why": str(error)}
     except Exception as error:  # noqa: BLE001  # one group must not make the others fail
         return row | {"why": f"the replay failed: {type(error).__name__}: {error}"}
 
 
-def _cost(task: Task) -> dict[str, Any]:
+def _replayed(task: Task) -> dict[str, Any]:
     lines = in_order(task.lines, task.node_lines)
     about = [line for line in lines if line.event.group]
     if not about:
@@ -143,11 +143,10 @@ def _cost(task: Task) -> dict[str, Any]:
     if task.place == AS_RECORDED:
         return span | _recorded(lines, task.group)
     recording, changes = read_recording(lines, task.group), Changes.parse(task.overrides)
-    processes = len(recording.members)
-    if processes > _PROCESSES_MAX:
+    if len(recording.members) > _PROCESSES_MAX:
         raise ValueError(
-            f"{processes:,} processes took part and a replay takes {_PROCESSES_MAX:,} at most: "
-            "choose a shorter time"
+            f"{len(recording.members):,} processes took part and a replay takes "
+            f"{_PROCESSES_MAX:,} at most: choose a shorter time"
         )
     # The same seeds for all settings, so that differences between settings are not chance.
     seed = crc32(f"{task.group}/{task.seed}".encode())
@@ -156,7 +155,7 @@ def _cost(task: Task) -> dict[str, Any]:
 
 
 def _recorded(lines: Sequence[Line], group: str) -> dict[str, Any]:
-    """What it did cost, which the journal itself records."""
+    """The cost that the journal itself records."""
     row = _row(cost_of(lines, group))
     try:
         return row | _background(read_recording(lines, group), Changes())

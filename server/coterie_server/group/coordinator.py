@@ -1,7 +1,7 @@
 """The coordinator of one shard's groups: requests and time go in, what is to be done comes out.
 
-It reads no clock, draws no random numbers and awaits nothing.  Whoever runs it hands in the time,
-stores the records, lets the replies go and calls `fire` when `next_deadline` has come.
+It reads no clock, draws no random numbers and awaits nothing.  The shard that runs it hands in the
+time, stores the records, sends the replies and calls `fire` when `next_deadline` has come.
 """
 
 from __future__ import annotations
@@ -9,77 +9,55 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie_protocol.messages import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
-from coterie_server.group import (
-    administration,
-    joining,
-    membership,
-    offsets,
-    rebalancing,
-    recovery,
-    syncing,
-)
+from coterie_protocol import messages as m
+from coterie_server.group import admin, heartbeat, join, leave, offsets, rebalance, recovery, sync
+from coterie_server.group import commit as offset_commit
 from coterie_server.group.states import GroupState
-from coterie_server.group.turn import Call, Config, IdSource, Outcome, Shard, Turn
+from coterie_server.group.step import Step
+from coterie_server.group.table import Config, GroupTable, IdSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie_protocol.messages import HeartbeatResponse
-    from coterie_server.group.commit_order import CommitOrder
     from coterie_server.group.deadlines import Deadline
     from coterie_server.group.group import Group
-    from coterie_server.group.member import Ticket
-    from coterie_server.group.records import StoredRow
+    from coterie_server.group.records import Record, StoredRow
+    from coterie_server.group.table import CommitOrder
+    from coterie_server.step import Outcome, Request
 
-__all__ = ["Coordinator"]
+__all__ = ["GroupCoordinator"]
 
-Handler = Callable[[Turn, "Ticket", Call], None]
-
-_HANDLERS: Final[dict[type[Any], Handler]] = {
-    DeleteGroupsRequest: administration.delete,
-    DescribeGroupsRequest: administration.describe,
-    HeartbeatRequest: membership.heartbeat,
-    JoinGroupRequest: joining.join,
-    LeaveGroupRequest: membership.leave,
-    ListGroupsRequest: administration.list_groups,
-    OffsetCommitRequest: offsets.commit,
-    OffsetDeleteRequest: offsets.delete,
-    OffsetFetchRequest: administration.fetch_offsets,
-    SyncGroupRequest: syncing.sync,
+_RULES: Final[dict[type[Any], Callable[[Step, Request], None]]] = {
+    m.DeleteGroupsRequest: admin.delete_groups,
+    m.DescribeGroupsRequest: admin.describe_groups,
+    m.HeartbeatRequest: heartbeat.heartbeat,
+    m.JoinGroupRequest: join.join,
+    m.LeaveGroupRequest: leave.leave,
+    m.ListGroupsRequest: admin.list_groups,
+    m.OffsetCommitRequest: offset_commit.commit,
+    m.OffsetDeleteRequest: offsets.delete_offsets,
+    m.OffsetFetchRequest: offsets.fetch_offsets,
+    m.SyncGroupRequest: sync.sync,
 }
 
-_DEADLINES: Final[dict[str, Callable[[Turn, Group], None]]] = {
-    "join": rebalancing.expire_join,
-    "sync": rebalancing.expire_sync,
-    "expansion": joining.expire_expansion,
+_DEADLINES: Final[dict[str, Callable[[Step, Group], None]]] = {
+    "join": rebalance.expire_join,
+    "sync": rebalance.expire_sync,
+    "expansion": join.expire_expansion,
 }
-
 
 _SWEEP: Final = ("sweep", "", "")
 
 
-class Coordinator:
+class GroupCoordinator:
     """The groups of one shard.
 
     `topics` says how many partitions each topic has; its owner keeps it up to date.
-    `count_groups` says how many groups there are where other shards have groups as well.
-    `commit_order` comes from the coordinator that had the shard before, if there was one in this
-    process.
-    `now_ms` is running time everywhere, by which nobody is late while the node does not run;
-    `date_of` says what date a moment of it is, `topic_changed_at` at which date a topic was made or
-    grew last.
+    `count_groups` says how many groups there are, those of other shards included.
+    `commit_order` comes from the coordinator that had the shard before in this process, if any.
+    `now_ms` is running time everywhere, which stands still while the node does not run; `date_of`
+    says what date a moment of it is, `topic_changed_at` at which date a topic was made or grew
+    last.
     """
 
     def __init__(
@@ -93,7 +71,7 @@ class Coordinator:
         date_of: Callable[[int], int] | None = None,
         topic_changed_at: Callable[[str], int] | None = None,
     ) -> None:
-        self._shard = Shard(
+        self.table = GroupTable(
             config,
             ids,
             topics,
@@ -102,118 +80,109 @@ class Coordinator:
             date_of=date_of,
             topic_changed_at=topic_changed_at,
         )
-
-    @property
-    def groups(self) -> Mapping[str, Group]:
-        """The groups, for whoever shows or counts them; not to be changed."""
-        return self._shard.groups
-
-    @property
-    def topics(self) -> Mapping[str, int]:
-        """How many partitions each topic has."""
-        return self._shard.topics
+        #: The groups by name, to be shown and counted, not to be changed.
+        self.groups: Mapping[str, Group] = self.table.groups
 
     def recover(
         self, rows: Iterable[StoredRow], now_ms: int, *, generations_lost: int = 0
-    ) -> Outcome:
+    ) -> Outcome[Record]:
         """Take up where the stored rows leave off; members get a fresh session to come back in.
 
-        If as many generations may be missing in the rows, all numbers go on behind those.
+        `generations_lost` says how many generations may be missing in the rows: all numbers go on
+        behind those.
         """
-        self._shard.deadlines.set(_SWEEP, now_ms + self._shard.config.offsets_check_interval_ms)
-        turn = Turn(self._shard, now_ms)
-        recovery.recover(turn, rows, generations_lost)
-        return turn.finish()
+        table = self.table
+        table.deadlines.set(_SWEEP, now_ms + table.config.offsets_check_interval_ms)
+        step = Step(table, now_ms)
+        recovery.recover(step, rows, generations_lost)
+        return step.finish()
 
     def generation_of(self, group_id: str) -> int:
         """The newest generation that a group has had, or may have had if it was deleted."""
-        shard = self._shard
-        if group_id in shard.groups:
-            return shard.groups[group_id].generation
-        tombstone = shard.tombstones.get(group_id)
-        return tombstone.generation if tombstone is not None else shard.floor.generation
+        table = self.table
+        if group_id in table.groups:
+            return table.groups[group_id].generation
+        tombstone = table.tombstones.get(group_id)
+        return tombstone.generation if tombstone is not None else table.floor.generation
 
-    @property
-    def forgot_at_ms(self) -> int:
-        """When an offset was last deleted, of any group; -1 if never."""
-        return self._shard.floor.forgot_at_ms
+    # -- requests ------------------------------------------------------------------------------
 
-    # -- requests and time ---------------------------------------------------------------------
+    def handle(self, request: Request, now_ms: int) -> Outcome[Record]:
+        """Take a request; its reply is in this outcome or in a later one."""
+        step = Step(self.table, now_ms)
+        _RULES[type(request.message)](step, request)
+        return step.finish()
 
-    def handle(self, ticket: Ticket, call: Call, now_ms: int) -> Outcome:
-        """Take a request; its reply is in this outcome or in a later one, under its ticket."""
-        turn = Turn(self._shard, now_ms)
-        _HANDLERS[type(call.message)](turn, ticket, call)
-        return turn.finish()
+    def try_heartbeat(self, message: m.HeartbeatRequest, now_ms: int) -> m.HeartbeatResponse | None:
+        """The answer to a heartbeat that needs no step; None for those that `handle` takes."""
+        return heartbeat.try_heartbeat(self.table, message, now_ms)
 
-    def hear(self, message: HeartbeatRequest, now_ms: int) -> HeartbeatResponse | None:
-        """The answer to a heartbeat of which nothing comes; None for those that `handle` takes."""
-        return membership.hear(self._shard, message, now_ms)
+    # -- time ----------------------------------------------------------------------------------
 
     def next_deadline(self) -> int | None:
         """When `fire` is to be called next, if nothing happens before."""
-        return self._shard.deadlines.next()
+        return self.table.deadlines.next()
 
     def phase_deadline(self, group: Group) -> int | None:
         """When the present phase of a group's rebalance ends at the latest."""
         kind = "join" if group.state is GroupState.PREPARING else "sync"
-        return self._shard.deadlines.at((kind, group.id, ""))
+        return self.table.deadlines.at((kind, group.id, ""))
 
-    def fire(self, now_ms: int) -> Outcome:
+    def fire(self, now_ms: int) -> Outcome[Record]:
         """Do what is due."""
-        turn = Turn(self._shard, now_ms)
-        while (deadline := self._shard.deadlines.pop_due(now_ms)) is not None:
+        step = Step(self.table, now_ms)
+        while (deadline := self.table.deadlines.pop_due(now_ms)) is not None:
             if deadline == _SWEEP:
-                self._sweep(turn)
+                self._sweep(step)
             else:
-                self._fire_one(turn, deadline)
-        return turn.finish()
+                _fire_one(step, deadline)
+        return step.finish()
 
-    def _fire_one(self, turn: Turn, deadline: Deadline) -> None:
-        kind, group_id, member_id = deadline
-        group = turn.group(group_id)
-        if group is None:
-            return
-        if kind == "session":
-            membership.expire_session(turn, group, member_id)
-        else:
-            _DEADLINES[kind](turn, group)
-
-    def _sweep(self, turn: Turn) -> None:
-        for group_id in list(self._shard.groups):
-            group = turn.group(group_id)
+    def _sweep(self, step: Step) -> None:
+        """Let old offsets expire, and whatever else is forgotten after a while."""
+        table = self.table
+        for group_id in list(table.groups):
+            group = step.group(group_id)
             if group is not None:
-                offsets.expire(turn, group)
-        self._shard.commit_order.forget_gone(self._shard.is_member)
-        interval_ms = max(turn.config.offsets_check_interval_ms, 1)
-        self._shard.deadlines.set(_SWEEP, turn.now_ms + interval_ms)
+                offsets.expire(step, group)
+        table.commit_order.forget_gone(table.is_member)
+        interval_ms = max(table.config.offsets_check_interval_ms, 1)
+        table.deadlines.set(_SWEEP, step.now_ms + interval_ms)
 
     # -- what others make happen ---------------------------------------------------------------
 
-    def force_rebalance(self, group_id: str, now_ms: int) -> Outcome:
+    def force_rebalance(self, group_id: str, now_ms: int) -> Outcome[Record]:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
-        turn = Turn(self._shard, now_ms)
-        administration.force_rebalance(turn, group_id)
-        return turn.finish()
+        step = Step(self.table, now_ms)
+        admin.force_rebalance(step, group_id)
+        return step.finish()
 
-    def topic_changed(self, topic: str, change: str, until_ms: int, now_ms: int) -> Outcome:
-        """Let the groups that subscribe to a topic know that it appeared, grew or went away.
+    def topic_changed(self, topic: str, change: str, until_ms: int, now_ms: int) -> Outcome[Record]:
+        """Tell the groups that subscribe to a topic that it appeared, grew or went away.
 
-        Of one that went away, the offsets are forgotten that were committed until then; later ones
-        are those of a topic that was made anew.
+        Of one that went away, the offsets are forgotten that were committed until `until_ms`;
+        later ones belong to a topic that was made anew under its name.
         """
-        turn = Turn(self._shard, now_ms)
-        for group_id in list(self._shard.groups):
-            group = turn.group(group_id)
+        step = Step(self.table, now_ms)
+        is_cause = self.table.config.rebalance_on_topic_change
+        for group_id in list(self.table.groups):
+            group = step.group(group_id)
             if group is None:
                 continue
             if change == "deleted":
-                offsets.forget_topic(turn, group, topic, until_ms)
-            has_members = group.is_in(GroupState.STABLE, GroupState.COMPLETING)
-            if (
-                has_members
-                and topic in (group.topics() or ())
-                and turn.config.rebalance_on_topic_change
-            ):
-                rebalancing.prepare(turn, group, "topic_changed", f"{topic} {change}")
-        return turn.finish()
+                offsets.forget_topic(step, group, topic, until_ms)
+            is_at_work = group.state in (GroupState.STABLE, GroupState.COMPLETING)
+            if is_cause and is_at_work and topic in (group.topics() or ()):
+                rebalance.prepare(step, group, "topic_changed", f"{topic} {change}")
+        return step.finish()
+
+
+def _fire_one(step: Step, deadline: Deadline) -> None:
+    kind, group_id, member_id = deadline
+    group = step.group(group_id)
+    if group is None:
+        return
+    if kind == "session":
+        heartbeat.expire_session(step, group, member_id)
+    else:
+        _DEADLINES[kind](step, group)

@@ -1,7 +1,7 @@
-"""A group: its members, its offsets and its state, and the questions that handlers ask of it.
+"""A group: its members, its offsets and its state.
 
-Nothing here talks to anybody: the handlers in the modules beside this one decide, this one keeps
-the numbers straight.
+The rules of the requests, in the modules beside this one, decide what happens to a group.  This
+one keeps its parts consistent with each other, and answers what they ask of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from coterie_server.group.ledger import Ledger
-from coterie_server.group.member import Member, Parked
+from coterie_server.group.member import Member
 from coterie_server.group.records import GroupRow, MemberRow, OffsetRow, Row
 from coterie_server.group.states import TRANSITIONS, GroupState
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from coterie_server.group.records import SupportedProtocol
+    from coterie_server.step import Request
 
-__all__ = ["CONSUMER", "Group", "InitialDelay", "Rebalance"]
+__all__ = ["CONSUMER", "Group", "InitialDelay", "OngoingRebalance"]
 
-#: A token is the generation, and below it the renewals within: more than could ever be asked for.
+#: A token is the generation, and in the lower bits the renewals within it: more than could ever
+#: be asked for.
 _RENEWAL_BITS = 32
 
 #: The protocol type of groups whose embedded bytes the coordinator can read.
@@ -30,37 +32,39 @@ CONSUMER = "consumer"
 
 
 @dataclass(slots=True)
-class Rebalance:
-    """What is known of the rebalance that is going on, for the journal and the log."""
+class OngoingRebalance:
+    """What the journal will want to know of the rebalance that is going on."""
 
     cause: str
-    detail: str
     started_at_ms: int
-    #: The members that were in the group and had not joined yet when it started.
-    awaited: tuple[str, ...] = ()
-    #: The generation that called for this one, if one did.
-    follows: int | None = None
+    #: When the first phase was over.
     joined_at_ms: int = 0
+    #: The members that did not join in time.
     dropped: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class InitialDelay:
-    """How the first rebalance of an empty group gives others the time to come as well.
+    """How the first rebalance of an empty group gives more members the time to come.
 
-    It waits for a delay, and for another one if somebody came meanwhile, up to the first member's
+    It waits for a delay, and for another one if a member came meanwhile, up to the first member's
     rebalance timeout.
     """
 
     step_ms: int
     remaining_ms: int
-    somebody_came: bool = False
+    has_newcomers: bool = False
 
 
 class Group:
-    """A group of consumers, or of anything else that shares work by Kafka's group protocol."""
+    """A group of consumers, or of anything else that shares work by Kafka's group protocol.
+
+    What is stored of the group as a whole is its `row`, which is replaced when anything in it
+    changes.  The rest is stored in rows of its own (members, offsets), or lives in memory only.
+    """
 
     def __init__(self, group_id: str, *, generation: int = 0, date_ms: int = 0) -> None:
+        self.id = group_id
         self.row = GroupRow(
             group_id=group_id,
             state=GroupState.EMPTY.value,
@@ -79,18 +83,13 @@ class Group:
         self.parked_joins = 0
         #: The first rebalance of an empty group waits for more members; None at all other times.
         self.initial_delay: InitialDelay | None = None
-        self.rebalance: Rebalance | None = None
+        self.rebalance: OngoingRebalance | None = None
         self.offsets: dict[tuple[str, int], OffsetRow] = {}
         self.ledger = Ledger()
         self._supporters: Counter[str] = Counter()
         self._topics: frozenset[str] | None = None
 
     # -- what it is ----------------------------------------------------------------------------
-
-    @property
-    def id(self) -> str:
-        """The group's name."""
-        return self.row.group_id
 
     @property
     def generation(self) -> int:
@@ -101,28 +100,15 @@ class Group:
     def token(self) -> int:
         """The fencing token of what a member takes over now; -1 if the generation has none.
 
-        It is higher than any that a former owner of the same was given: a partition changes hands
-        with the generation, or when somebody is let go on in it, which counts as a renewal.
+        It is higher than the token of any former owner: a partition changes hands with the
+        generation, or when a member is let go on within it, which counts as a renewal.
         """
         renewals = self.row.renewals
-        return -1 if renewals < 0 else self.generation << _RENEWAL_BITS | renewals
-
-    @property
-    def leader(self) -> str | None:
-        """The member that works out the assignment."""
-        return self.row.leader
-
-    def is_in(self, *states: GroupState) -> bool:
-        """Whether it is in one of these states."""
-        return self.state in states
-
-    def is_leader(self, member_id: str) -> bool:
-        """Whether a member is the leader."""
-        return self.row.leader == member_id
+        return -1 if renewals < 0 else self.row.generation << _RENEWAL_BITS | renewals
 
     @property
     def all_joined(self) -> bool:
-        """Whether the first phase has nobody left to wait for."""
+        """Whether the first phase waits for no member any more."""
         return len(self.members) == self.parked_joins and not self.pending_joins
 
     @property
@@ -132,7 +118,7 @@ class Group:
 
     def asked_to_rejoin(self, member: Member) -> bool:
         """Whether the present generation has asked a member to join once more."""
-        return member.row.asked_to_rejoin_in == self.generation
+        return member.row.asked_to_rejoin_in == self.row.generation
 
     def not_joined(self) -> list[Member]:
         """Members that the first phase still waits for."""
@@ -162,20 +148,21 @@ class Group:
         self.state = GroupState(row.state)
         self.row = row
 
-    def enter(self, state: GroupState, date_ms: int) -> GroupRow:
-        """The row with which the group moves to another state."""
+    def enter(self, state: GroupState, date_ms: int) -> None:
+        """Move to another state, if `TRANSITIONS` has a way there."""
         if state not in TRANSITIONS[self.state]:
             raise AssertionError(f"group {self.id}: {self.state.value} -> {state.value}")
-        return replace(self.row, state=state.value, changed_at_ms=date_ms)
+        self.state = state
+        self.row = replace(self.row, state=state.value, changed_at_ms=date_ms)
 
     def begin_generation(self) -> None:
-        """Count on; the row is stored before anybody is told."""
-        self.row = replace(self.row, generation=self.generation + 1, renewals=0)
+        """Begin the next generation; its row is stored before a member is told of it."""
+        self.row = replace(self.row, generation=self.row.generation + 1, renewals=0)
 
     def renew(self) -> None:
-        """Let somebody begin anew in this generation, with higher tokens than anybody in it had.
+        """Let a member begin anew in this generation, with higher tokens than any in it so far.
 
-        Like a generation, the row is stored before anybody is told.
+        As with a generation, the row is stored before the member is told.
         """
         if self.row.renewals >= 0:
             self.row = replace(self.row, renewals=self.row.renewals + 1)
@@ -204,14 +191,14 @@ class Group:
         self.parked_joins -= member.join is not None
         if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
             del self.static[member.instance_id]
-        if self.is_leader(member_id):
+        if self.row.leader == member_id:
             self.row = replace(self.row, leader=next(iter(self.members), None))
         return member
 
-    def park_join(self, member: Member, parked: Parked | None) -> Parked | None:
-        """Put a member's join aside, or take it back; answer the one that was there before."""
-        before, member.join = member.join, parked
-        self.parked_joins += (parked is not None) - (before is not None)
+    def park_join(self, member: Member, join: Request | None, now_ms: int = 0) -> Request | None:
+        """Put a member's join aside, or take it back with None; the one that was there before."""
+        before, member.join, member.joined_at_ms = member.join, join, now_ms
+        self.parked_joins += (join is not None) - (before is not None)
         return before
 
     def update_protocols(
@@ -234,18 +221,18 @@ class Group:
         self.pending_syncs.discard(old.id)
         if old.instance_id is not None:
             self.static[old.instance_id] = member_id
-        if self.is_leader(old.id):
+        if self.row.leader == old.id:
             self.row = replace(self.row, leader=member_id)
         return new
 
     def move_last(self, member: Member) -> None:
-        """Let a member be the last to be chosen as leader."""
+        """Make a member the last one to be chosen as leader."""
         self.members[member.id] = self.members.pop(member.id)
-        if self.is_leader(member.id):
+        if self.row.leader == member.id:
             self.row = replace(self.row, leader=next(iter(self.members)))
 
     def elect(self) -> bool:
-        """Make sure that the leader is one who joined; False if nobody did."""
+        """Make sure that the leader is a member that has joined; False if none has."""
         leader = self.members.get(self.row.leader or "")
         if leader is not None and leader.join is not None:
             return True
@@ -272,12 +259,12 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """The protocol with most votes among those that everybody can follow.
+        """The protocol with most votes among those that all members can follow.
 
-        In a tie the leader's preference decides, so that the choice does not hang on chance.
+        In a tie the leader's preference decides, so that the choice is not left to chance.
         """
-        everybody = len(self.members)
-        candidates = {name for name, count in self._supporters.items() if count == everybody}
+        all_members = len(self.members)
+        candidates = {name for name, count in self._supporters.items() if count == all_members}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         most = max(votes.values())
         leader = self.members.get(self.row.leader or "") or next(iter(self.members.values()))
@@ -308,7 +295,7 @@ class Group:
         return frozenset(topics)
 
     def may_be_subscribed(self, topic: str) -> bool:
-        """Whether an offset of a topic may be in use: certainly, or because nobody can tell."""
+        """Whether a topic is in use, or may be because the subscriptions can't be read."""
         topics = self.topics()
         if topics is None:
             return self.row.protocol_type == CONSUMER

@@ -10,20 +10,9 @@ from coterie_protocol.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from coterie_server.group.records import MemberRow, SupportedProtocol
+    from coterie_server.step import Request
 
-__all__ = ["Member", "Parked", "Ticket"]
-
-#: Whoever awaits a reply, as the caller of the coordinator knows it.  The core only hands it back.
-Ticket = Any
-
-
-@dataclass(frozen=True, slots=True)
-class Parked:
-    """A request whose reply has to wait."""
-
-    ticket: Ticket
-    version: int
-    since_ms: int
+__all__ = ["Member"]
 
 
 @dataclass(eq=False, slots=True)
@@ -31,48 +20,40 @@ class Member:
     """A member; `row` is replaced whole when anything in it changes."""
 
     row: MemberRow
+    id: str = field(init=False)
+    #: The name that a static member has given itself; None for a dynamic one.
+    instance_id: str | None = field(init=False)
     #: The row as it is on disk; None while the member has not been part of a generation.
     saved: MemberRow | None = None
     #: Not yet part of a generation, so it may not know its id and can't send heartbeats.
     is_new: bool = False
-    join: Parked | None = None
-    sync: Parked | None = None
-    #: Whether the sync that is parked asks for a fencing token.
-    wants_token: bool = False
+    #: Its requests that are parked: their answers have to wait.
+    join: Request | None = None
+    sync: Request | None = None
+    joined_at_ms: int = 0
     alive_until_ms: int = 0
     last_seen_ms: int = 0
     #: Why it says that it joined (KIP-800).
     reason: str = ""
     _parsed: dict[bytes, Subscription | None] = field(default_factory=dict, repr=False)
 
-    @property
-    def id(self) -> str:
-        """The member id."""
-        return self.row.member_id
-
-    @property
-    def instance_id(self) -> str | None:
-        """The name a static member has given itself; None for a dynamic one."""
-        return self.row.instance_id
-
-    @property
-    def is_static(self) -> bool:
-        """Whether it keeps its place while it is away."""
-        return self.row.instance_id is not None
+    def __post_init__(self) -> None:
+        # Read far more often than members are made.
+        self.id, self.instance_id = self.row.member_id, self.row.instance_id
 
     @property
     def place(self) -> tuple[bool, str]:
-        """What tells members apart and puts them in order, whatever process they are in."""
-        return self.is_static, self.row.instance_id or self.row.member_id
+        """By what members are told apart and ordered, whatever process they run in."""
+        return self.instance_id is not None, self.instance_id or self.id
 
     @property
     def assignment(self) -> bytes:
-        """What it is told that it was given."""
+        """The assignment that it is told."""
         return b"" if self.row.is_void else self.row.assignment
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of it is parked, which is as good as a heartbeat."""
+        """Whether a request of its is parked, which is as good as a heartbeat."""
         return self.join is not None or self.sync is not None
 
     def change(self, **values: Any) -> None:  # noqa: ANN401  # as `dataclasses.replace` has it
@@ -102,7 +83,7 @@ class Member:
     def wants_other_topics(
         self, former: tuple[SupportedProtocol, ...], protocol: str | None
     ) -> bool:
-        """Whether a consumer asks for other topics than it did in its former life."""
+        """Whether a consumer asks for other topics than in its former process."""
         before = _parse(next((p.metadata for p in former if p.name == protocol), b""))
         now = self.subscription(protocol)
         return before is not None and now is not None and set(before.topics) != set(now.topics)

@@ -15,6 +15,7 @@ from coterie_protocol.schema import BOOL, BYTES, INT32, INT64, STRING, Array, fi
 from coterie_protocol.schema import struct as structure
 
 __all__ = [
+    "END_OF_TIME_MS",
     "FloorRow",
     "Gone",
     "GroupRow",
@@ -89,6 +90,10 @@ class MemberRow:
     is_away: bool = field(BOOL, default=False)
     #: The last generation whose assignment asked it to join once more; -1 if none did.
     asked_to_rejoin_in: int = field(INT32, default=-1)
+
+
+#: The last moment that can be stored; old clients ask for offsets to be kept that long and longer.
+END_OF_TIME_MS: Final = 2**63 - 1
 
 
 class OffsetRow(NamedTuple):

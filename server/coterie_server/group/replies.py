@@ -1,4 +1,4 @@
-"""Answers in the exact shapes that Kafka gives them, error or not."""
+"""The answers to JoinGroup and SyncGroup, in the exact shapes that Kafka gives them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from coterie_protocol.messages import (
 if TYPE_CHECKING:
     from coterie_server.group.group import Group
     from coterie_server.group.member import Member
+    from coterie_server.step import Request
 
 __all__ = ["join_answer", "join_error", "sync_answer", "sync_error"]
 
@@ -22,7 +23,7 @@ _NULLABLE_NAME_FROM = 7
 
 
 def join_error(version: int, error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """A join that failed."""
+    """The answer to a join that failed."""
     return JoinGroupResponse(
         error_code=error,
         protocol_name=None if version >= _NULLABLE_NAME_FROM else "",
@@ -41,22 +42,22 @@ def join_answer(
     as_leader: bool | None = None,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """A join into the current generation; the leader is told of everybody."""
+    """The answer to a join into the current generation; the leader is told of all members."""
+    row = group.row
     if as_leader is None:
-        as_leader = group.is_leader(member.id)
-    name = group.row.protocol_name
+        as_leader = row.leader == member.id
     return JoinGroupResponse(
-        generation_id=group.generation,
-        protocol_type=group.row.protocol_type if version >= _NULLABLE_NAME_FROM else None,
-        protocol_name=name or (None if version >= _NULLABLE_NAME_FROM else ""),
-        leader=(group.leader or "") if leader is None else leader,
+        generation_id=row.generation,
+        protocol_type=row.protocol_type if version >= _NULLABLE_NAME_FROM else None,
+        protocol_name=row.protocol_name or (None if version >= _NULLABLE_NAME_FROM else ""),
+        leader=(row.leader or "") if leader is None else leader,
         skip_assignment=skip_assignment,
         member_id=member.id,
-        members=_everybody(group) if as_leader else (),
+        members=_all_members(group) if as_leader else (),
     )
 
 
-def _everybody(group: Group) -> tuple[JoinGroupResponseMember, ...]:
+def _all_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
     return tuple(
         JoinGroupResponseMember(
             member_id=member.id,
@@ -68,15 +69,15 @@ def _everybody(group: Group) -> tuple[JoinGroupResponseMember, ...]:
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """A sync that failed."""
+    """The answer to a sync that failed."""
     return SyncGroupResponse(error_code=error, assignment=b"")
 
 
-def sync_answer(group: Group, member: Member, *, with_token: bool) -> SyncGroupResponse:
-    """A member's assignment, with a fencing token for whoever asked for one."""
+def sync_answer(group: Group, member: Member, request: Request) -> SyncGroupResponse:
+    """A member's assignment, with a fencing token if the request asks for one."""
     return SyncGroupResponse(
         protocol_type=group.row.protocol_type,
         protocol_name=group.row.protocol_name,
         assignment=member.assignment,
-        fencing_token=group.token if with_token else -1,
+        fencing_token=group.token if request.message.wants_token else -1,
     )

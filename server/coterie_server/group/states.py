@@ -1,8 +1,8 @@
 """The five states of a group, and every way from one to another.
 
-All that decides which state may follow which is in `TRANSITIONS`; `Group.enter` looks it up and
-nothing else changes a state.  The diagram in the documentation and the test of every request in
-every state are made from the same table.
+Which state may follow which is said in `TRANSITIONS` alone; `Group.enter` looks it up, and a live
+group changes its state nowhere else.  The diagram in the documentation and the test of every
+request in every state are made from the same table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class GroupState(Enum):
     """What a group is doing; the values are the names that Kafka's clients print."""
 
     EMPTY = "Empty"
-    """Nobody is in it; it exists for its offsets, or since a member was told its id.
+    """It has no members; it exists for its offsets, or because a member was told its id.
 
     A join by an unknown member starts the first rebalance.  Heartbeats and syncs find no member.
     Offsets can be committed without a member id, deleted, and in time expire with the group.
@@ -31,7 +31,7 @@ class GroupState(Enum):
     """
 
     COMPLETING = "CompletingRebalance"
-    """The second phase: everybody knows the new generation, and the leader works out who gets what.
+    """The second phase: members know the new generation, and the leader works out who gets what.
 
     Syncs are parked until the leader's brings the assignment.  A join that changes nothing gets
     the current generation again; any other join sends the group back to the first phase.  Commits
@@ -39,7 +39,7 @@ class GroupState(Enum):
     """
 
     STABLE = "Stable"
-    """Everybody has, or can ask for, its assignment.
+    """All members have, or can ask for, their assignments.
 
     A sync is answered at once.  The leader's join, a join with a changed subscription, a new
     member and a lost one start a rebalance.

@@ -141,7 +141,7 @@ class GroupView:
             generation=group.generation,
             protocol_type=group.row.protocol_type,
             protocol=group.row.protocol_name,
-            leader=group.leader,
+            leader=group.row.leader,
             offsets=len(group.offsets),
             members=tuple(_member(member, owned, date_of) for member in group.members.values()),
             awaiting=_awaiting(group, None if until_ms is None else date_of(until_ms)),

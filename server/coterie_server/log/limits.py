@@ -9,7 +9,7 @@ from coterie_server.log.logger import get_logger
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie_server.limit_hit import LimitHit
+    from coterie_server.step import LimitHit
 
 __all__ = ["QUIET_MS", "LimitLog"]
 

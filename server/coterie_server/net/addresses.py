@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import final
 
-__all__ = ["kafka_host", "printable"]
+__all__ = ["Peer", "kafka_host", "printable"]
 
 
 def kafka_host(address: str) -> str:
@@ -25,3 +26,19 @@ def kafka_host(address: str) -> str:
 def printable(address: str, port: int) -> str:
     """An address and a port in one piece, such as `127.0.0.1:9092` or `[::1]:9092`."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+@final
+class Peer:
+    """A client's address; its text is for the log."""
+
+    __slots__ = ("address", "host", "port")
+
+    def __init__(self, address: str = "unknown", port: int = 0) -> None:
+        self.address = address
+        self.port = port
+        #: The address as Kafka prints it: `/127.0.0.1`.
+        self.host = kafka_host(address)
+
+    def __str__(self) -> str:
+        return printable(self.address, self.port)

@@ -1,4 +1,9 @@
-"""One request and its answer, as the rest of the server sees them."""
+"""A request and its answer: what the whole server knows a request by, from the socket to the reply.
+
+A connection makes one `Exchange` for each request and keeps it, in the requests' order, until its
+answer has been sent.  The node hands it to a shard, the shard to its core; the core names it again
+in the outcome that has the reply, and the shard calls `reply`.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,13 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
-__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "Turn", "take_ready"]
+    from coterie_server.net.addresses import Peer
+
+__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered", "take_ready"]
 
 
 class OnReply(Protocol):
-    """Whoever counts answers; it may neither block nor raise."""
+    """Counts answers; may neither block nor raise."""
 
     def __call__(self, api: ApiKey, message: Any, received_ms: int, /) -> None:  # noqa: ANN401
         """Take note of an answer that is about to be sent to a request that came then."""
@@ -24,8 +31,8 @@ class ReplyPath(Protocol):
     """What an exchange needs of its connection."""
 
     @property
-    def peer_host(self) -> str:
-        """The client's address as Kafka prints it."""
+    def peer(self) -> Peer:
+        """The client's address."""
 
     @property
     def gone(self) -> bool:
@@ -33,10 +40,10 @@ class ReplyPath(Protocol):
 
     @property
     def on_reply(self) -> OnReply | None:
-        """Who wants to know of every answer, if anybody does."""
+        """What is called for every answer, if anything."""
 
     def flush(self) -> None:
-        """Send the answers whose turn has come."""
+        """Send the answers that are ready and behind no other request."""
 
     def close_for_handler(self, why: str) -> None:
         """Close the connection because the handler says so."""
@@ -45,43 +52,38 @@ class ReplyPath(Protocol):
         """Close the connection because an answer does not fit its request."""
 
 
-class Turn:
-    """A place in the row of a connection's answers: empty until the frame to be sent is there."""
-
-    __slots__ = ("frame",)
-
-    def __init__(self, frame: bytes | None = None) -> None:
-        self.frame = frame
-
-    def abandon(self) -> None:
-        """Learn that the connection is gone."""
-
-
 @final
-class Exchange(Turn):
+class Exchange:
     """One request on one connection, awaiting its reply.
 
     Replies leave a connection in the order of its requests, whatever order they are made in.
     """
 
-    __slots__ = ("_path", "_when_gone", "received_ms", "request")
+    __slots__ = ("_path", "_when_gone", "frame", "message", "received_ms", "request", "version")
 
     def __init__(self, path: ReplyPath, request: Request, received_ms: int) -> None:
-        # Instead of the base's __init__: this runs for every request.
-        self.frame = None
         self._path = path
         self._when_gone: Callable[[Exchange], object] | None = None
-        self.request = request
+        #: The encoded answer; None until there is one.
+        self.frame: bytes | None = None
         self.received_ms = received_ms
+        self.request = request
+        self.message = request.message
+        self.version = request.api_version
 
     @property
-    def peer_host(self) -> str:
+    def client_id(self) -> str:
+        """What the client calls itself; empty if it gives no name."""
+        return self.request.client_id or ""
+
+    @property
+    def host(self) -> str:
         """The client's address as Kafka prints it: `/127.0.0.1`."""
-        return self._path.peer_host
+        return self._path.peer.host
 
     @property
     def abandoned(self) -> bool:
-        """Whether the connection is gone, so that nobody waits for the reply."""
+        """Whether the connection is gone, so that no client waits for the reply."""
         return self._path.gone
 
     def reply(self, message: Any) -> None:  # noqa: ANN401  # any of the response dataclasses
@@ -98,7 +100,7 @@ class Exchange(Turn):
             raise AssertionError(f"a second reply to {self.request.api_key.title}")
         request = self.request
         try:
-            self.frame = encode_response(message, request.api_version, request.correlation_id)
+            self.frame = encode_response(message, self.version, request.correlation_id)
         except Exception as error:  # noqa: BLE001  # whatever it is, this client must not wait
             path.close_for_unencodable(request, error)
             return
@@ -110,11 +112,11 @@ class Exchange(Turn):
     def when_gone(self, forget: Callable[[Exchange], object] | None) -> None:
         """Have `forget` called, at once, if the connection goes before the reply is made.
 
-        Whoever keeps an exchange that nobody else waits for, for longer than a moment, asks for
-        this, or what clients send and leave behind piles up. `forget` may be called from within
-        anything that concerns the connection, also from within the reply to another exchange: it
-        forgets the exchange and does nothing else. Only the last that was asked for is called, and
-        None takes it back.
+        Code that keeps an exchange for longer than a moment, though only its client waits for it,
+        has to ask for this, or what clients send and leave behind piles up. `forget` may be called
+        from within anything that concerns the connection, also from within the reply to another
+        exchange: it forgets the exchange and does nothing else. Only the last that was asked for
+        is called, and None takes it back.
         """
         self._when_gone = forget
         if self._path.gone:
@@ -131,25 +133,32 @@ class Exchange(Turn):
         self._path.close_for_handler(why)
 
 
-def take_ready(turns: deque[Turn]) -> bytes | None:
+def answered(path: ReplyPath, frame: bytes) -> Exchange:
+    """A request that could not be read and has its answer already; it waits for those before it."""
+    exchange = Exchange(path, Request(ApiKey.API_VERSIONS, 0, 0, None, None), 0)
+    exchange.frame = frame
+    return exchange
+
+
+def take_ready(exchanges: deque[Exchange]) -> bytes | None:
     """Take all answers up to the first that is still awaited, as one piece; None if there is none.
 
-    What was taken is in flight no more.
+    The exchanges taken are no longer in flight.
     """
-    if not turns or (data := turns[0].frame) is None:
+    if not exchanges or (data := exchanges[0].frame) is None:
         return None
-    turns.popleft()
-    if not turns or turns[0].frame is None:
+    exchanges.popleft()
+    if not exchanges or exchanges[0].frame is None:
         return data
     frames = [data]
-    while turns and (frame := turns[0].frame) is not None:
+    while exchanges and (frame := exchanges[0].frame) is not None:
         frames.append(frame)
-        turns.popleft()
+        exchanges.popleft()
     return b"".join(frames)
 
 
 class Handler(Protocol):
-    """Who answers the requests of a listener's connections."""
+    """Answers the requests of a listener's connections."""
 
     def handle(self, exchange: Exchange) -> None:
         """Take a request; its reply may be made now or at any later time.

@@ -15,8 +15,8 @@ from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import printable
 from coterie_server.net.connection import Connection
 from coterie_server.net.exchange import Handler, OnReply
+from coterie_server.net.fast_path import FastAnswer
 from coterie_server.net.limits import Limits
-from coterie_server.net.quick import QuickAnswer
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import NetStats
 
@@ -59,7 +59,7 @@ class Listener:
         *,
         now: Callable[[], float] | None = None,
         on_reply: OnReply | None = None,
-        at_once: Mapping[ApiKey, QuickAnswer] | None = None,
+        at_once: Mapping[ApiKey, FastAnswer] | None = None,
         sweep_interval_s: float = 1.0,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -141,8 +141,8 @@ class Listener:
         late_s = self._loop.time() - self._sweep_at_s
         self._sweep_at_s = self._loop.time() + self._sweep_interval_s
         self._timer = self._loop.call_later(self._sweep_interval_s, self._sweep_again)
-        # After a pause of this process, what has arrived is read before anybody is closed.  One
-        # sweep is enough for that; a loop that is always late has to close connections as well.
+        # After a pause of this process, what has arrived is read before connections are closed.
+        # One sweep is enough for that; a loop that is always late has to close them as well.
         self._skips = late_s > _LATE_S and not self._skips
         if not self._skips:
             self._registry.sweep()

@@ -3,45 +3,75 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
+import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from coterie_protocol import ApiKey
 from coterie_server.log.logger import get_logger
-from coterie_server.net.exchange import Handler, OnReply
-from coterie_server.net.hanging_up import has_hung_up
+from coterie_server.net.addresses import Peer
+from coterie_server.net.exchange import Exchange, Handler, OnReply
+from coterie_server.net.fast_path import FastAnswer, FastAnswers
+from coterie_server.net.incoming import Incoming
 from coterie_server.net.limits import Limits
-from coterie_server.net.quick import QuickAnswer, QuickAnswers
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
+from coterie_server.net.time_limits import TimeLimits
 
-__all__ = ["LOG_LINES_PER_SWEEP", "Guest", "Registry"]
+__all__ = ["LOG_LINES_PER_SWEEP", "OpenConnection", "Registry", "has_hung_up"]
 
 _log = get_logger(__name__)
 
 #: What hostile clients can write into our log between two sweeps; the rest is counted and summed
-#: up in one line. Without it, whoever connects in a loop fills the disk.
+#: up in one line. Without it, a client that connects in a loop fills the disk.
 LOG_LINES_PER_SWEEP: Final = 100
 
+#: Linux tells of a close also when there are bytes before it; zero elsewhere.
+_CLOSED: Final[int] = getattr(select, "POLLRDHUP", 0)
 
-class Guest(Protocol):
+
+def has_hung_up(transport: asyncio.BaseTransport) -> bool:
+    """Whether the client has closed its side, or the connection is broken.
+
+    Where the system does not tell, bytes that were not read yet hide it.
+    """
+    connected = transport.get_extra_info("socket")
+    number = -1 if connected is None else connected.fileno()
+    if number < 0:
+        return False
+    return _is_closed(number) if _CLOSED else _is_at_the_end(number)
+
+
+def _is_closed(number: int) -> bool:
+    poll = select.poll()
+    poll.register(number, _CLOSED)
+    return bool(poll.poll(0))
+
+
+def _is_at_the_end(number: int) -> bool:
+    with socket.socket(fileno=os.dup(number)) as peeking:
+        try:
+            return not peeking.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+
+class OpenConnection(Protocol):
     """What the registry needs of a connection."""
 
-    due: float
-    address: str
-
-    @property
-    def in_flight(self) -> int:
-        """How many requests wait for their answers."""
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """How much of a frame has arrived that is not whole yet."""
+    peer: Peer
+    exchanges: deque[Exchange]
+    incoming: Incoming
+    times: TimeLimits
 
     def check(self, now: float) -> None:
-        """Close if a limit of time is over, else set `due` to when to look again."""
+        """Close if a limit of time is over, else set `times.due` to when to look again."""
 
     def close_for(self, reason: CloseReason, *, found: int) -> None:
         """Close because of a limit, of which so much was found."""
@@ -67,13 +97,13 @@ class Registry:
         now: Callable[[], float],
         call_soon: Callable[[Callable[[], None]], object],
         on_reply: OnReply | None = None,
-        at_once: Mapping[ApiKey, QuickAnswer] | None = None,
+        at_once: Mapping[ApiKey, FastAnswer] | None = None,
         stopwatch: Callable[[], float] = time.perf_counter,
         has_hung_up: Callable[[asyncio.BaseTransport], bool] = has_hung_up,
     ) -> None:
         self.handle = handler.handle
         self.on_reply = on_reply
-        self.quick = QuickAnswers(at_once or {})
+        self.fast_answers = FastAnswers(at_once or {})
         self.limits = limits
         self.now = now
         self.call_soon = call_soon
@@ -86,7 +116,7 @@ class Registry:
         self.bytes_in = 0
         self.bytes_out = 0
         self._refusing = False
-        self._guests: set[Guest] = set()
+        self._connections: set[OpenConnection] = set()
         self._per_address: Counter[str] = Counter()
         self._unfinished_bytes = 0
         self._accepted = 0
@@ -95,27 +125,28 @@ class Registry:
         self._log_lines_left = LOG_LINES_PER_SWEEP
 
     def __len__(self) -> int:
-        return len(self._guests)
+        return len(self._connections)
 
-    def __contains__(self, guest: object) -> bool:
-        return guest in self._guests
+    def __contains__(self, connection: object) -> bool:
+        return connection in self._connections
 
     @property
     def unfinished_bytes(self) -> int:
         """How much has arrived, over all connections, of frames that are not whole yet."""
         return self._unfinished_bytes
 
-    def admit(self, guest: Guest, peer: str) -> bool:
+    def admit(self, connection: OpenConnection) -> bool:
         """Take a new connection in, or refuse it with a log line."""
-        refusal = self._refusal(guest.address)
+        peer = connection.peer
+        refusal = self._refusal(peer.address)
         if refusal is None:
-            self._guests.add(guest)
-            self._per_address[guest.address] += 1
+            self._connections.add(connection)
+            self._per_address[peer.address] += 1
             self._accepted += 1
             return True
         reason, limit, found = refusal
         self._refused[reason] += 1
-        self.log("connection refused", reason=str(reason), limit=limit, found=found, peer=peer)
+        self.log("connection refused", reason=str(reason), limit=limit, found=found, peer=str(peer))
         return False
 
     def _refusal(self, address: str) -> tuple[RefuseReason, int, int] | None:
@@ -128,33 +159,34 @@ class Registry:
             return RefuseReason.MAX_CONNECTIONS_PER_IP, limits.max_connections_per_ip, here
         return None
 
-    def forget(self, guest: Guest, reason: CloseReason) -> None:
+    def forget(self, connection: OpenConnection, reason: CloseReason) -> None:
         """Count a connection out."""
-        self._guests.discard(guest)
+        self._connections.discard(connection)
         self._closed[reason] += 1
-        self._per_address[guest.address] -= 1
-        if not self._per_address[guest.address]:
-            # Or everyone who ever came would be remembered.
-            del self._per_address[guest.address]
-        if not self._guests and self.on_empty is not None:
+        address = connection.peer.address
+        self._per_address[address] -= 1
+        if not self._per_address[address]:
+            # Or every address that ever connected would be remembered.
+            del self._per_address[address]
+        if not self._connections and self.on_empty is not None:
             self.on_empty()
 
     def charge(self, change_bytes: int) -> None:
         """Note that unfinished frames grew or shrank; cut off the largest if all are too large.
 
         The largest, not the one that grew: a small request in two pieces must not pay for those
-        who fill the memory.
+        that fill the memory.
         """
         self._unfinished_bytes += change_bytes
         if self._unfinished_bytes > self.limits.unfinished_frames_max_bytes:
-            largest = max(self._guests, key=lambda guest: guest.unfinished_bytes)
+            largest = max(self._connections, key=lambda each: each.incoming.unfinished_bytes)
             largest.close_for(CloseReason.UNFINISHED_FRAMES, found=self._unfinished_bytes)
 
     def sweep(self) -> None:
         """Look after all limits of time. A connection that is in time costs one comparison."""
         now = self.now()
-        for guest in [guest for guest in self._guests if guest.due <= now]:
-            guest.check(now)
+        for connection in [each for each in self._connections if each.times.due <= now]:
+            connection.check(now)
         self._renew_log_budget()
 
     def refuse_all(self) -> None:
@@ -165,13 +197,13 @@ class Registry:
         """Close the connections at hand as soon as they have their answers; read nothing more."""
         self.refuse_all()
         self.stopping = True
-        for guest in list(self._guests):
-            guest.stop()
+        for connection in list(self._connections):
+            connection.stop()
 
     def abort(self) -> None:
         """Drop all connections."""
-        for guest in list(self._guests):
-            guest.abort()
+        for connection in list(self._connections):
+            connection.abort()
 
     def log(self, event: str, *, level: str = "warning", **values: object) -> None:
         """Log something that a client caused, unless clients have caused too much of late."""
@@ -188,7 +220,7 @@ class Registry:
         """The counts as they are now."""
         return NetStats(
             open=len(self),
-            in_flight=sum(guest.in_flight for guest in self._guests),
+            in_flight=sum(len(each.exchanges) for each in self._connections),
             accepted=self._accepted,
             requests=self.requests,
             bytes_in=self.bytes_in,

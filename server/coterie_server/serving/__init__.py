@@ -1,10 +1,16 @@
-"""Shards being served: leases, lives, and queues of what is durable before anybody hears of it."""
+"""Shards being served: leases, lives, and queues of what is durable before it is told.
+
+Read top down: `node` (which shard gets which request), `shard` (what all shards have in common:
+held, taken, stored, answered, read again), `group_shard` and `catalogue_shard` (what their cores
+differ in), `durable_queue`, `leases`, `clock`.  `fan_out` divides requests that ask several shards,
+`discovery` answers those that ask none, `failures` says how requests are refused.
+"""
 
 from coterie_server.serving.catalogue_shard import CATALOGUE_SHARD, CatalogueShard, TopicCounts
 from coterie_server.serving.durable_queue import DurableQueue, Meter
 from coterie_server.serving.group_shard import GroupShard
-from coterie_server.serving.leases import LeaseKeeper, ShardsTakenError, Terms, Trust
-from coterie_server.serving.shard import ServedShard, Surroundings
+from coterie_server.serving.leases import LeaseKeeper, LeaseTerms, LeaseTrust, ShardsTakenError
+from coterie_server.serving.shard import NodeContext, PendingRequest, ServedShard
 
 __all__ = [
     "CATALOGUE_SHARD",
@@ -12,11 +18,12 @@ __all__ = [
     "DurableQueue",
     "GroupShard",
     "LeaseKeeper",
+    "LeaseTerms",
+    "LeaseTrust",
     "Meter",
+    "NodeContext",
+    "PendingRequest",
     "ServedShard",
     "ShardsTakenError",
-    "Surroundings",
-    "Terms",
     "TopicCounts",
-    "Trust",
 ]

@@ -1,6 +1,6 @@
 """The catalogue of topics being served: stored like a shard of its own, told to all the others.
 
-A change of a topic is known to nobody before it is durable: neither to a client nor to the groups,
+A change of a topic is known nowhere before it is durable: neither to a client nor to the groups,
 which forget the offsets of a topic that is deleted, nor to the journal.  And a deletion is over
 only when all groups have forgotten, durably: so what is made anew under the same name begins
 without offsets, whatever crashes in between.
@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.serving.failures import failure
+from coterie_protocol.journal import TopicChanged
+from coterie_server.net import Exchange
 from coterie_server.serving.parked_fetches import ParkedFetches
-from coterie_server.serving.shard import ServedShard, Surroundings
+from coterie_server.serving.shard import NodeContext, ServedShard
 from coterie_server.storage import StoreError
-from coterie_server.topics import Answer, Change, from_stored, to_stored
+from coterie_server.topics import Catalogue, HangUp, Later, Record, from_stored, to_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from coterie_server.net import Exchange
+    from coterie_protocol.journal import Event
+    from coterie_server.serving.durable_queue import DurableQueue
+    from coterie_server.step import Outcome
     from coterie_server.storage import KeptRecord, Lease
-    from coterie_server.topics import Catalogue, PartitionEnds, TopicRow
+    from coterie_server.topics import PartitionEnds, TopicRow
 
 __all__ = ["CATALOGUE_SHARD", "CatalogueShard", "TopicCounts"]
 
@@ -51,10 +54,10 @@ class TopicCounts(Mapping[str, int]):
         self.counts = {name: row.partitions for name, row in topics.items()}
         self._changed_ms = {name: row.changed_at_ms for name, row in topics.items()}
 
-    def apply(self, change: Change, date_ms: int) -> None:
+    def apply(self, change: TopicChanged, date_ms: int) -> None:
         """Take over a change that is durable."""
-        if change.after:
-            self.counts[change.topic] = change.after
+        if change.partitions:
+            self.counts[change.topic] = change.partitions
             self._changed_ms[change.topic] = date_ms
         else:
             self.counts.pop(change.topic, None)
@@ -78,8 +81,8 @@ class TopicCounts(Mapping[str, int]):
         return self.counts.get(topic, default)
 
 
-async def _nobody_to_tell() -> None:
-    """There are no groups."""
+async def _no_groups() -> None:
+    """Wait for nothing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -87,12 +90,13 @@ class _Deletion:
     """Topics that are being deleted: to be forgotten by all groups before they can be made anew."""
 
     topics: frozenset[str]
+    outcome: Outcome[Record]
     #: Waits for the groups, once the topics are durably gone.
     task: asyncio.Task[None] | None = None
 
 
 @final
-class CatalogueShard(ServedShard["Exchange"]):
+class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     """Runs the catalogue.
 
     `on_change` is told of each change when it is durable; `until_told` waits until the groups have
@@ -102,30 +106,23 @@ class CatalogueShard(ServedShard["Exchange"]):
     def __init__(
         self,
         lease: Lease,
-        around: Surroundings,
+        context: NodeContext,
         make: Callable[[PartitionEnds], Catalogue],
         *,
         counts: TopicCounts,
-        on_change: Callable[[Change], None],
-        until_told: Callable[[], Awaitable[None]] = _nobody_to_tell,
+        on_change: Callable[[TopicChanged], None],
+        until_told: Callable[[], Awaitable[None]] = _no_groups,
     ) -> None:
-        super().__init__(lease, around)
+        super().__init__(lease, context)
         self._make = make
         self._counts = counts
         self._on_change = on_change
         self._until_told = until_told
-        self._catalogue: Catalogue | None = None
         self._has_served = False
-        self._open: set[Exchange] = set()
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._deletions: set[_Deletion] = set()
         #: Requests that may make topics anew that are being deleted.
         self._behind: dict[Exchange, None] = {}
-
-    @property
-    def catalogue(self) -> Catalogue | None:
-        """The catalogue, while there is one."""
-        return self._catalogue
 
     @property
     def parked(self) -> int:
@@ -134,15 +131,10 @@ class CatalogueShard(ServedShard["Exchange"]):
 
     # -- life ----------------------------------------------------------------------------------
 
-    @property
-    def is_served(self) -> bool:
-        """Whether there is a catalogue."""
-        return self._catalogue is not None
-
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
         catalogue = self._make(self._ends)
         catalogue.recover(from_stored(key, value) for key, value in stored)
-        self._catalogue = catalogue
+        self.core = catalogue
         if self._has_served:
             # A change may have been stored though the store said that it failed.
             self._tell(list(_differences(self._counts.counts, catalogue.counts)))
@@ -150,41 +142,19 @@ class CatalogueShard(ServedShard["Exchange"]):
         self._has_served = True
 
     def _forget(self) -> None:
-        self._catalogue = None
+        super()._forget()
         self._deletions = {each for each in self._deletions if each.task is not None}
 
     async def close(self) -> None:
-        """Wait until what was begun is durable, and let nobody wait for records any longer."""
+        """Wait until what was begun is durable, and end the wait for records."""
         self._parked.answer_all()
         await super().close()
         for deletion in self._deletions:
             if deletion.task is not None:
                 deletion.task.cancel()
 
-    def _refuse(self, request: Exchange) -> None:
-        """Answer with an error, or hang up where there is none that does no harm.
-
-        Clients take Metadata at its word: told of no brokers or of a topic without partitions,
-        they rejoin their group or give up what they have.  Of a lost connection they think
-        nothing.
-        """
-        message, version = request.request.message, request.request.api_version
-        try:
-            answer = failure(message, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        except KeyError:
-            why = "the node is stopping" if self._is_closed else "topics can't be read just now"
-            request.close(why)
-        else:
-            request.reply(answer)
-
-    def _is_abandoned(self, request: Exchange) -> bool:
-        return request.abandoned
-
-    def _refuse_open(self) -> None:
-        waiting = [*self._open, *self._take_behind(), *self._parked.take_all()]
-        self._open = set()
-        for exchange in waiting:
-            self._refuse(exchange)
+    def _take_open(self) -> list[Exchange]:
+        return [*super()._take_open(), *self._take_behind(), *self._parked.take_all()]
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -193,98 +163,89 @@ class CatalogueShard(ServedShard["Exchange"]):
 
         Raises `TopicRefusal` if it can't be, and `StoreError` if the store fails.
         """
-        catalogue, queue = self._catalogue, self._queue
-        if catalogue is not None and queue is not None:
-            self._note(catalogue.ensure(name, partitions, self._clock.date_ms()))
-            await queue.settle()
-        if catalogue is None or self._catalogue is not catalogue:
+        catalogue = self.core
+        if catalogue is not None:
+            self.run(lambda now_ms: catalogue.ensure(name, partitions, self._clock.date_of(now_ms)))
+        if not await self.until_durable():
             raise StoreError(f"Topic '{name}' could not be stored; the log says why.")
 
-    def submit(self, exchange: Exchange) -> None:
-        """Take a request about topics."""
-        self.handle(exchange)
-
     def _take(self, request: Exchange) -> None:
-        message, version = request.request.message, request.request.api_version
-        if self._deletions and self._is_being_deleted(_named(message)):
+        if self._deletions and self._is_being_deleted(_named(request.message)):
             self._behind[request] = None
             request.when_gone(self._leave)
             return
-        self._open.add(request)
-        now_ms = self._clock.now_ms()
-        try:
-            if self._catalogue is None or self._queue is None:
-                raise AssertionError("a request without a catalogue")  # noqa: TRY301
-            answer = self._catalogue.handle(message, version, self._clock.date_of(now_ms))
-            if answer.hits:
-                self._limit_log.note(answer.hits, now_ms)
-            deletion = self._begin_deletion(answer)
-            self._note(answer)
-            self._queue.when_durable(self._answer, request, answer, deletion)
-        except Exception:  # noqa: BLE001  # a bug, whatever it is
-            self.core_failed()
+        self._open[request] = request
+        self.run(self._handle, request)
 
-    def _note(self, answer: Answer) -> None:
-        if self._queue is None:
-            raise AssertionError("a catalogue without a queue")
-        if answer.records:
-            self._queue.put([to_stored(record) for record in answer.records])
-        if answer.changes:
-            self._queue.when_durable(self._tell, answer.changes)
+    def _handle(self, request: Exchange, now_ms: int) -> Outcome[Record]:
+        if self.core is None:
+            raise AssertionError("a request without a catalogue")
+        outcome = self.core.handle(request, self._clock.date_of(now_ms))
+        if outcome.events:
+            self._begin_deletion(outcome)
+        return outcome
 
-    def _tell(self, changes: Sequence[Change]) -> None:
-        """Let the groups and the journal know what has become of topics; it is durable."""
-        for change in changes:
-            self._counts.apply(change, self._clock.date_ms())
-            if change.change == "deleted":
-                self._ends.forget(change.topic)
-            self._on_change(change)
+    def _put(self, queue: DurableQueue, records: list[Record]) -> None:
+        queue.put([to_stored(record) for record in records])
 
-    def _answer(
-        self, exchange: Exchange, answer: Answer, deletion: _Deletion | None = None
-    ) -> None:
+    def _send(self, outcome: Outcome[Record], date_ms: int) -> None:
+        del date_ms  # a change has the date at which it became durable
+        self._tell(outcome.events)
+        deletion = next((each for each in self._deletions if each.outcome is outcome), None)
         if deletion is not None:
-            deletion.task = asyncio.get_running_loop().create_task(
-                self._finish(deletion, exchange, answer)
-            )
-        elif answer.wait_ms and isinstance(answer.message, m.FetchResponse):
-            self._open.discard(exchange)
-            self._parked.park(exchange, answer.message, answer.wait_ms)
+            deletion.task = asyncio.get_running_loop().create_task(self._finish(deletion))
         else:
-            self._send(exchange, answer)
+            self._answer(outcome.replies)
 
-    def _send(self, exchange: Exchange, answer: Answer) -> None:
-        if exchange not in self._open:
-            return
-        self._open.discard(exchange)
-        if answer.close:
-            exchange.close(answer.close)
-        else:
-            exchange.reply(answer.message)
+    def _tell(self, events: Iterable[Event]) -> None:
+        """Let the groups and the journal know what has become of topics; it is durable."""
+        for change in events:
+            if isinstance(change, TopicChanged):
+                date_ms = self._clock.date_ms()
+                self._counts.apply(change, date_ms)
+                if change.change == "deleted":
+                    self._ends.forget(change.topic)
+                self._observe(date_ms, change)
+                self._on_change(change)
+
+    def _answer(self, replies: Iterable[tuple[Any, Any]]) -> None:
+        for request, answer in replies:
+            exchange = self._open.pop(request, None)
+            if exchange is None:
+                continue
+            match answer:
+                case Later(message, wait_ms):
+                    self._parked.park(exchange, message, wait_ms)
+                case HangUp(why):
+                    exchange.close(why)
+                case _:
+                    exchange.reply(answer)
 
     # -- deletions -----------------------------------------------------------------------------
 
     def _is_being_deleted(self, topics: set[str]) -> bool:
         return any(deletion.topics & topics for deletion in self._deletions)
 
-    def _begin_deletion(self, answer: Answer) -> _Deletion | None:
-        topics = frozenset(each.topic for each in answer.changes if each.change == "deleted")
-        if not topics:
-            return None
-        deletion = _Deletion(topics)
-        self._deletions.add(deletion)
-        return deletion
+    def _begin_deletion(self, outcome: Outcome[Record]) -> None:
+        topics = frozenset(
+            each.topic
+            for each in outcome.events
+            if isinstance(each, TopicChanged) and each.change == "deleted"
+        )
+        if topics:
+            self._deletions.add(_Deletion(topics, outcome))
 
-    async def _finish(self, deletion: _Deletion, exchange: Exchange, answer: Answer) -> None:
+    async def _finish(self, deletion: _Deletion) -> None:
         """Answer when all groups have forgotten the topics, or as late as the client allows."""
+        ((request, answer),) = deletion.outcome.replies
         forgotten = asyncio.ensure_future(self._until_told())
         try:
-            allowed_s = exchange.request.message.timeout_ms / 1000
+            allowed_s = request.message.timeout_ms / 1000
             wait_s = min(max(allowed_s, _DELETION_MIN_S), _DELETION_MAX_S)
             await asyncio.wait({forgotten}, timeout=wait_s)
             if not forgotten.done():
-                answer = replace(answer, message=_timed_out(answer.message))
-            self._send(exchange, answer)
+                answer = _timed_out(answer)
+            self._answer([(request, answer)])
             await forgotten
         finally:
             forgotten.cancel()
@@ -302,24 +263,29 @@ class CatalogueShard(ServedShard["Exchange"]):
     def _leave(self, exchange: Exchange) -> None:
         del self._behind[exchange]
 
-    # -- those who wait for records ------------------------------------------------------------
+    # -- clients that wait for records ---------------------------------------------------------
 
     def wake(self, topic: str) -> None:
-        """Let everybody who waits for records of a topic know that it is not what it was.
+        """Answer all who wait for records of a topic, because it is not what it was.
 
-        Whoever leads a group would otherwise assign the partitions that it knows of, and look for
+        The leader of a group would otherwise assign the partitions that it knows of, and look for
         others minutes later.
         """
         self._parked.wake(topic)
 
 
-def _differences(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[Change]:
+def _differences(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[TopicChanged]:
     for topic in sorted(before.keys() | after.keys()):
         old, new = before.get(topic, 0), after.get(topic, 0)
         if not new:
-            yield Change(topic, "deleted", old, 0)
+            change = "deleted"
+        elif not old:
+            change = "created"
         elif new != old:
-            yield Change(topic, "grown" if old else "created", old, new)
+            change = "grown"
+        else:
+            continue
+        yield TopicChanged(topic=topic, change=change, partitions_before=old, partitions=new)
 
 
 def _named(message: Any) -> set[str]:  # noqa: ANN401  # any request
@@ -330,7 +296,7 @@ def _named(message: Any) -> set[str]:  # noqa: ANN401  # any request
 
 
 def _timed_out(message: Any) -> m.DeleteTopicsResponse:  # noqa: ANN401  # an answer is any
-    """It is gone, but not all that belongs to it: as Kafka has it, the client may ask again."""
+    """A topic is gone, but not all that belongs to it: as with Kafka, the client may ask again."""
     found: m.DeleteTopicsResponse = message
     return replace(
         found,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["TICK_MS", "Clock", "Tick"]
+from coterie_protocol.journal import ClockStepped, NodePaused
+
+if TYPE_CHECKING:
+    from coterie_protocol.journal import Event
+
+__all__ = ["TICK_MS", "Clock", "Tick", "Ticker"]
 
 #: How often `Clock.tick` is to be called.
 TICK_MS: Final = 250
@@ -56,7 +62,7 @@ class Clock:
     **Running time**, `now_ms`, is what sessions, rebalances and all other deadlines go by.  It
     begins as the date of the node's start and never goes back.  It stands still
 
-    - until `start` is called, since nobody is heard before the node serves;
+    - until `start` is called, since no client is heard before the node serves;
     - while the node does not run, because its process or machine is suspended or its event loop
       is blocked.  Such a pause shows by a tick that comes late.  The present stretch counts up to
       the last reading before the pause, so it makes no difference whether the tick, another timer
@@ -64,8 +70,8 @@ class Clock:
     - from the late tick to the next one.  A whole turn of the event loop lies between them, in
       which it reads what has arrived in its sockets.
 
-    So nobody's deadline passes between the beginning of a pause and the moment at which everything
-    that arrived meanwhile has been read.
+    So no deadline passes between the beginning of a pause and the moment at which everything that
+    arrived meanwhile has been read.
 
     **The date**, `date_of` and `date_ms`, is what is written down: in the journal, with offsets
     and topics, in leases.  It follows the system's clock, forward at once and back by running at
@@ -180,3 +186,29 @@ class Clock:
 
 def _worth_telling(ms: int) -> int:
     return ms if abs(ms) >= _WORTH_TELLING_MS else 0
+
+
+class Ticker:
+    """Ticks a clock from a timer of the running event loop, and tells of pauses and steps."""
+
+    def __init__(self, clock: Clock, observe: Callable[[int, Event], None]) -> None:
+        self._clock = clock
+        self._observe = observe
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Tick from now on."""
+        self._timer = asyncio.get_running_loop().call_later(TICK_MS / 1000, self._tick)
+
+    def stop(self) -> None:
+        """Tick no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        self.start()
+        tick = self._clock.tick()
+        if tick.paused_ms:
+            self._observe(self._clock.date_ms(), NodePaused(paused_ms=tick.paused_ms))
+        if tick.stepped_ms:
+            self._observe(self._clock.date_ms(), ClockStepped(stepped_ms=tick.stepped_ms))

@@ -1,4 +1,4 @@
-"""How each request is told that the node can't serve it, where its answer has room for that."""
+"""How each request is told that the node can't serve it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import replies
 
-__all__ = ["failure"]
+__all__ = ["failure", "refusal"]
 
 #: OffsetFetch says what is wrong on each partition, then at the top, then on each group.
 _FETCH_TOP_FROM = 2
@@ -21,8 +21,22 @@ def failure(message: Any, version: int, error: ErrorCode) -> Any:
     return _SHAPES[type(message)](message, version, error)
 
 
+def refusal(message: Any, version: int, trouble: ErrorCode) -> Any | None:
+    """The answer to a request whose shard is in trouble; None if hanging up is better.
+
+    Clients take Metadata at its word: told of no brokers, or of a topic without partitions, they
+    rejoin their group or give up what they have.  A lost connection makes them ask again.
+    """
+    kind = type(message)
+    if kind not in _SHAPES:
+        return None
+    # Topics have no coordinator to look for elsewhere, or to wait for.
+    error = ErrorCode.COORDINATOR_NOT_AVAILABLE if kind in _ABOUT_TOPICS else trouble
+    return failure(message, version, error)
+
+
 def _heartbeat(message: Any, version: int, error: ErrorCode) -> m.HeartbeatResponse:
-    """While groups are being read, a heartbeat is taken on trust, so that nobody starts over."""
+    """While groups are being read, a heartbeat is taken on trust, so that no member starts over."""
     del message, version
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return m.HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
@@ -121,6 +135,10 @@ def _delete_topics(message: m.DeleteTopicsRequest, version: int, error: ErrorCod
     results = (m.DeletableTopicResult(name=name, error_code=error) for name in names)
     return m.DeleteTopicsResponse(responses=tuple(results))
 
+
+_ABOUT_TOPICS: Final = frozenset(
+    {m.CreatePartitionsRequest, m.CreateTopicsRequest, m.DeleteTopicsRequest}
+)
 
 _SHAPES: Final[dict[type[Any], Callable[[Any, int, ErrorCode], Any]]] = {
     m.CreatePartitionsRequest: _create_partitions,

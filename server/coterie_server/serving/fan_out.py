@@ -1,78 +1,86 @@
-"""Requests that ask several shards at once: split, sent, and their answers put together."""
+"""Requests that ask several shards at once: divided, and their answers put together again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
 
-__all__ = ["Gathering", "Replies", "Split", "split"]
+if TYPE_CHECKING:
+    from coterie_server.serving.shard import PendingRequest
+
+__all__ = ["ask_all", "divide"]
 
 
-class Replies(Protocol):
-    """Whatever awaits a reply."""
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether nobody waits for the reply any more."""
-        ...
-
-    def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
-        """Take it."""
-        ...
-
-
-#: For each shard its part of the request.
-Split = dict[int, Any]
+def divide(request: PendingRequest, shard_of: Callable[[str], int]) -> dict[int, PendingRequest]:
+    """What to hand to each shard of a request that names groups: it lists those of that shard."""
+    field, name_of = _NAMED[type(request.message)]
+    items: dict[int, list[Any]] = {}
+    for item in getattr(request.message, field):
+        items.setdefault(shard_of(name_of(item)), []).append(item)
+    if len(items) <= 1:
+        return {next(iter(items), 0): request}
+    return _parts(
+        request,
+        {shard: replace(request.message, **{field: tuple(each)}) for shard, each in items.items()},
+    )
 
 
-def split(message: Any, shard_of: Callable[[str], int]) -> Split:  # noqa: ANN401  # any request
-    """A request for groups by their names, cut into one for each shard."""
-    field, name_of = _NAMED[type(message)]
-    parts: dict[int, list[Any]] = {}
-    for item in getattr(message, field):
-        parts.setdefault(shard_of(name_of(item)), []).append(item)
-    return {shard: replace(message, **{field: tuple(items)}) for shard, items in parts.items()}
+def ask_all(request: PendingRequest, shards: int) -> dict[int, PendingRequest]:
+    """What to hand to each shard of a request that is about all groups."""
+    if shards == 1:
+        return {0: request}
+    return _parts(request, dict.fromkeys(range(shards), request.message))
 
 
-class Gathering:
-    """Waits for the answers to all parts of a request and gives the whole one."""
+def _parts(whole: PendingRequest, messages: Mapping[int, Any]) -> dict[int, PendingRequest]:
+    answers = _Answers(whole, len(messages))
+    return {shard: _Part(answers, message) for shard, message in messages.items()}
 
-    def __init__(self, request: Any, whole: Replies, parts: int) -> None:  # noqa: ANN401
-        self._request = request
-        self._whole = whole
+
+class _Answers:
+    """Collects the answers to all parts of a request, and then gives the whole one."""
+
+    __slots__ = ("_found", "_missing", "whole")
+
+    def __init__(self, whole: PendingRequest, parts: int) -> None:
+        self.whole = whole
         self._missing = parts
-        self._answers: list[Any] = []
+        self._found: list[Any] = []
 
-    @property
-    def abandoned(self) -> bool:
-        """Whether nobody waits for the whole answer any more."""
-        return self._whole.abandoned
-
-    def part(self) -> Replies:
-        """What awaits the answer to one of the parts."""
-        return _Part(self)
-
-    def take(self, message: Any) -> None:  # noqa: ANN401  # any response
+    def add(self, message: Any) -> None:  # noqa: ANN401  # any response
         """Take the answer to a part."""
-        self._answers.append(message)
+        self._found.append(message)
         self._missing -= 1
         if not self._missing:
-            self._whole.reply(_join(self._request, self._answers))
+            self.whole.reply(_join(self.whole.message, self._found))
 
 
 class _Part:
-    def __init__(self, gathering: Gathering) -> None:
-        self._gathering = gathering
+    """What one shard is asked of a request; a `PendingRequest` like the whole."""
+
+    __slots__ = ("_answers", "_whole", "client_id", "host", "message", "version")
+
+    def __init__(self, answers: _Answers, message: Any) -> None:  # noqa: ANN401  # any request
+        whole = answers.whole
+        self._answers = answers
+        self._whole = whole
+        self.message = message
+        self.version = whole.version
+        self.client_id = whole.client_id
+        self.host = whole.host
 
     @property
     def abandoned(self) -> bool:
-        return self._gathering.abandoned
+        return self._whole.abandoned
 
     def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
-        self._gathering.take(message)
+        self._answers.add(message)
+
+    def close(self, why: str) -> None:
+        self._whole.close(why)
 
 
 def _join(request: Any, answers: list[Any]) -> Any:  # noqa: ANN401
@@ -96,6 +104,7 @@ def _itself(item: str) -> str:
     return item
 
 
+#: Where each request names groups, and where its response does.
 _NAMED: Final[dict[type[Any], tuple[str, Callable[[Any], str]]]] = {
     m.DeleteGroupsRequest: ("groups_names", _itself),
     m.DescribeGroupsRequest: ("groups", _itself),

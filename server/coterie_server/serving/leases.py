@@ -1,7 +1,7 @@
 """Which shards are this node's, and until when it may act on that.
 
-A lease on a shard is kept in the store.  Whoever writes shows its epoch, so the store itself
-refuses a node that lost a shard without noticing.  Answers that need no write have no such guard:
+A lease on a shard is kept in the store.  Each write shows its epoch, so the store itself refuses a
+node that lost a shard without noticing.  Answers that need no write have no such guard:
 so a node trusts its leases only for their length, less a margin, counted from before it last asked
 for them.  Without that trust nothing is answered; requests are held until the store has confirmed
 the leases, which takes a moment after a pause, or refused if it can't.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from coterie_server.storage import Lease, Store
 
-__all__ = ["LeaseKeeper", "ShardsTakenError", "Tenant", "Terms", "Trust"]
+__all__ = ["LeaseHolder", "LeaseKeeper", "LeaseTerms", "LeaseTrust", "ShardsTakenError"]
 
 _log = get_logger(__name__)
 
@@ -39,7 +39,7 @@ class ShardsTakenError(CoterieError):
     """Another node holds shards of this store."""
 
 
-class Trust:
+class LeaseTrust:
     """Until when the node may act as the owner of its shards."""
 
     __slots__ = ("_elapsed_s", "doubt", "until_s")
@@ -52,7 +52,7 @@ class Trust:
 
     @property
     def holds(self) -> bool:
-        """Whether nobody else can have the shards yet."""
+        """Whether no other node can have the shards yet."""
         return self._elapsed_s() < self.until_s
 
     def extend(self, asked_s: float, ttl_ms: int) -> None:
@@ -64,8 +64,8 @@ class Trust:
         return self._elapsed_s()
 
 
-class Tenant(Protocol):
-    """Whoever serves the shards that a keeper keeps."""
+class LeaseHolder(Protocol):
+    """Serves the shards whose leases a keeper keeps."""
 
     def lost(self, shard: int) -> None:
         """Another node has a shard."""
@@ -81,7 +81,7 @@ class Tenant(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTerms:
     """In whose name shards are leased, and for how long at a time."""
 
     owner: str
@@ -94,7 +94,12 @@ class LeaseKeeper:
     """Claims shards, renews the leases on them, and takes back what it lost when that is free."""
 
     def __init__(
-        self, store: Store, terms: Terms, trust: Trust, now_ms: Callable[[], int], tenant: Tenant
+        self,
+        store: Store,
+        terms: LeaseTerms,
+        trust: LeaseTrust,
+        now_ms: Callable[[], int],
+        holder: LeaseHolder,
     ) -> None:
         self._store = store
         self._trust = trust
@@ -102,7 +107,7 @@ class LeaseKeeper:
         self._address = terms.address
         self._ttl_ms = terms.ttl_ms
         self._now_ms = now_ms
-        self._tenant = tenant
+        self._holder = holder
         self._shards: tuple[int, ...] = ()
         self._leases: dict[int, Lease] = {}
         self._wake = asyncio.Event()
@@ -111,7 +116,7 @@ class LeaseKeeper:
         self.trouble = ""
 
     async def claim_all(self, shards: Iterable[int]) -> dict[int, Lease]:
-        """Take all these shards, or raise `ShardsTakenError` and leave them to whoever has them."""
+        """Take all these shards, or raise `ShardsTakenError` and leave them to their owners."""
         self._shards = tuple(shards)
         asked_s = self._trust.now_s()
         claimed = await asyncio.gather(*(self._claim(shard) for shard in self._shards))
@@ -136,7 +141,7 @@ class LeaseKeeper:
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     def lost(self, shard: int) -> None:
-        """The store refused a write to a shard: somebody else has it."""
+        """The store refused a write to a shard: another node has it."""
         self._leases.pop(shard, None)
 
     async def stop(self) -> None:
@@ -175,12 +180,12 @@ class LeaseKeeper:
             else:
                 wait_s = pause_s
 
-    async def _renew(self, patience_s: float) -> None:
+    async def _renew(self, complain_after_s: float) -> None:
         asked_s, before = self._trust.now_s(), list(self._leases.values())
         renewal = asyncio.ensure_future(self._store.renew(before, self._now_ms(), self._ttl_ms))
         try:
             while not renewal.done():
-                await asyncio.wait({renewal}, timeout=patience_s)
+                await asyncio.wait({renewal}, timeout=complain_after_s)
                 if not renewal.done():
                     self._be_in_trouble("the store does not answer")
         except asyncio.CancelledError:
@@ -194,17 +199,17 @@ class LeaseKeeper:
         if self.trouble:
             _log.warning("leases are renewed again")
             self.trouble = ""
-        self._tenant.confirmed()
+        self._holder.confirmed()
 
     def _take_in(self, shard: int, renewed: Lease | None) -> None:
         if renewed is not None:
             self._leases[shard] = renewed
         else:
             del self._leases[shard]
-            self._tenant.lost(shard)
+            self._holder.lost(shard)
 
     async def _take_back(self) -> None:
-        """Claim the shards that were lost, once nobody has a valid lease on them."""
+        """Claim the shards that were lost, once no node has a valid lease on them."""
         missing = [shard for shard in self._shards if shard not in self._leases]
         if not missing:
             return
@@ -215,10 +220,10 @@ class LeaseKeeper:
             lease = None if shard in taken else await self._claim(shard)
             if lease is not None:
                 self._leases[shard] = lease
-                self._tenant.gained(lease)
+                self._holder.gained(lease)
 
     def _be_in_trouble(self, why: str) -> None:
         if why != self.trouble:
             _log.warning("leases can't be renewed", error=why)
         self.trouble = why
-        self._tenant.doubted()
+        self._holder.doubted()

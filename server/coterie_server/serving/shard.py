@@ -5,7 +5,9 @@ store fails, or the core does, that life is over, and the next one begins by rea
 It does so only when the last append of the former life has ended, one way or the other: an append
 that came behind the reading would be stored, and not be known.
 
-The groups of a shard live such a life, and so does the catalogue of topics.
+The groups' shards and the catalogue of topics live such lives, and all that concerns them is here:
+taking, holding and refusing requests, storing what comes of a step before it is told, and getting
+out of trouble.  `GroupShard` and `CatalogueShard` add what their cores differ in.
 """
 
 from __future__ import annotations
@@ -13,116 +15,144 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import CoterieError
 from coterie_server.log.limits import LimitLog
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.durable_queue import DurableQueue
-from coterie_server.serving.leases import Trust
+from coterie_server.serving.failures import refusal
+from coterie_server.serving.leases import LeaseTrust
+from coterie_server.step import Refusal, Request
 from coterie_server.storage import FencedError
 from coterie_server.topics import PartitionEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from coterie_protocol.journal import Event
     from coterie_server.serving.clock import Clock
     from coterie_server.serving.durable_queue import Meter
+    from coterie_server.step import Outcome
     from coterie_server.storage import KeptRecord, Lease, Store
 
-__all__ = ["ServedShard", "Surroundings"]
+__all__ = ["NodeContext", "PendingRequest", "ServedShard"]
 
 _log = get_logger(__name__)
 
 #: How long to wait before a shard that could not be read is tried again, at first and at most.
 RETRY_FIRST_S: Final = 0.2
 RETRY_MAX_S: Final = 5.0
-#: That a shard can't be read is said at first and then once in so many attempts: a minute, mostly.
+#: That a shard can't be read is logged at first, then once in so many attempts: a minute, mostly.
 _COMPLAIN_EVERY: Final = 12
 
+
+class PendingRequest(Request, Protocol):
+    """A request as a shard sees it: an `Exchange`, or a part of one that asks several shards."""
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether no client waits for the reply any more."""
+
+    def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
+        """Answer it, exactly once."""
+
+    def close(self, why: str) -> None:
+        """Close its connection instead of answering."""
+
+
+C = TypeVar("C")
 R = TypeVar("R")
+Q = TypeVar("Q", bound=PendingRequest)
+
+
+def _ignore(*_: object) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NodeContext:
     """What all shards of a node have in common."""
 
     store: Store
     clock: Clock
-    #: Until when the node may act as the owner of its shards; without end if nobody says so.
-    trust: Trust = field(default_factory=Trust)
-    #: Told of a shard that the store says is somebody else's.
-    on_fenced: Callable[[int], None] = lambda _shard: None
+    #: Until when the node may act as the owner of its shards; without end if nothing limits it.
+    trust: LeaseTrust = field(default_factory=LeaseTrust)
+    #: Told of a shard of which the store says that another node has it.
+    on_fenced: Callable[[int], None] = _ignore
     meter: Meter | None = None
     limit_log: LimitLog = field(default_factory=LimitLog)
-    #: Where partitions end: where the groups of any shard have got to.
+    #: Where partitions end: at the highest offset that the groups of any shard have committed.
     ends: PartitionEnds = field(default_factory=PartitionEnds)
+    #: Told of events, with their dates.
+    observe: Callable[[int, Event], None] = _ignore
+    #: Told when a shard has something to do next, if that may be earlier than it was.
+    arm: Callable[[int], None] = _ignore
 
 
-class ServedShard(ABC, Generic[R]):
-    """One shard of a node; `R` is what a request is to it.
+class ServedShard(ABC, Generic[C, R, Q]):
+    """One shard of a node, with a core of type `C` that makes records `R` of requests `Q`.
 
     Without a core, because the shard is being read, another node has it, or its store has failed,
-    it answers with an error that clients retry.  While the node can't be sure that its leases
-    still hold, requests are held until it can.
+    requests are refused with an error that clients retry.  While the node can't be sure that its
+    leases still hold, requests are held until it can.
     """
 
-    def __init__(self, lease: Lease, around: Surroundings) -> None:
+    def __init__(self, lease: Lease, context: NodeContext) -> None:
         self.shard: Final = lease.shard
+        #: Groups or topics in memory; None while the shard is not served.
+        self.core: C | None = None
         self._lease: Lease | None = lease
-        self._store = around.store
-        self._clock = around.clock
-        self._trust = around.trust
-        self._on_fenced = around.on_fenced
-        self._meter = around.meter
-        self._limit_log = around.limit_log
-        self._ends = around.ends
+        self._store = context.store
+        self._clock = context.clock
+        self._trust = context.trust
+        self._on_fenced = context.on_fenced
+        self._meter = context.meter
+        self._limit_log = context.limit_log
+        self._ends = context.ends
+        self._observe = context.observe
+        self._arm = context.arm
         self._queue: DurableQueue | None = None
-        self._held: list[R] = []
+        #: Requests that await their answers, parked or held back until something is durable.
+        self._open: dict[Request, Q] = {}
+        #: Requests that are not taken before the leases are confirmed.
+        self._held: list[Q] = []
         self._reload: asyncio.Task[None] | None = None
         self._is_closed = False
-        #: What those are told who ask while there is no core.
+        #: What clients are told while there is no core.
         self._trouble = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        #: Why its store failed last, for whoever asks why it is not served; empty if nobody knows.
+        #: Why its store failed last, for people; empty if it did not.
         self.failure = ""
 
-    # -- what kinds of shards differ in --------------------------------------------------------
-
     @property
-    @abstractmethod
     def is_served(self) -> bool:
         """Whether there is a core."""
+        return self.core is not None
+
+    # -- what the kinds of shards differ in ----------------------------------------------------
 
     @abstractmethod
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
         """Make a core of what is stored."""
 
     @abstractmethod
-    def _forget(self) -> None:
-        """Let go of the core."""
-
-    @abstractmethod
-    def _take(self, request: R) -> None:
+    def _take(self, request: Q) -> None:
         """Have the core take a request."""
 
     @abstractmethod
-    def _refuse(self, request: R) -> None:
-        """Tell a client that its request can't be served."""
+    def _put(self, queue: DurableQueue, records: list[R]) -> None:
+        """Hand in what a step has to store."""
 
-    @abstractmethod
-    def _is_abandoned(self, request: R) -> bool:
-        """Whether its client has gone, so that nobody waits for the answer."""
-
-    @abstractmethod
-    def _refuse_open(self) -> None:
-        """Tell everybody who awaits an answer that it can't be had."""
+    def next_deadline(self) -> int | None:
+        """When something is due next, if anything ever is."""
+        return None
 
     # -- requests ------------------------------------------------------------------------------
 
-    def handle(self, request: R) -> None:
+    def handle(self, request: Q) -> None:
         """Take a request; it is answered now or later, exactly once."""
-        if not self.is_served:
+        if self.core is None:
             self._refuse(request)
         elif self._trust.holds:
             self._take(request)
@@ -136,7 +166,7 @@ class ServedShard(ABC, Generic[R]):
             self.handle(request)
 
     def doubted(self) -> None:
-        """It can't be found out whether the node's leases hold: let nobody wait for that."""
+        """It can't be found out whether the node's leases hold: refuse what was held."""
         if self._trust.holds:
             return
         before, self._trouble = self._trouble, ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -144,10 +174,71 @@ class ServedShard(ABC, Generic[R]):
             self._refuse(request)
         self._trouble = before
 
-    def _take_held(self) -> list[R]:
-        """The requests that were held, but for those that nobody has an interest in any more."""
+    def _take_held(self) -> list[Q]:
+        """The requests that were held, but for those whose clients have gone."""
         held, self._held = self._held, []
-        return [request for request in held if not self._is_abandoned(request)]
+        return [request for request in held if not request.abandoned]
+
+    def _take_open(self) -> list[Q]:
+        """All requests that await an answer, which are the caller's to refuse now."""
+        waiting, self._open = self._open, {}
+        return list(waiting.values())
+
+    def _refuse(self, request: Q) -> None:
+        """Answer with an error, or hang up where no error would do without harm."""
+        answer = refusal(request.message, request.version, self._trouble)
+        if answer is not None:
+            request.reply(answer)
+        else:
+            request.close(
+                "the node is stopping" if self._is_closed else "topics can't be read just now"
+            )
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def run(self, step: Callable[..., Outcome[R]], *arguments: object) -> None:
+        """Take a step of the core, at the present time, and see to what comes of it.
+
+        A step that raises is a bug, and it may have left half a change in memory.  What is stored
+        is sound, so the shard is read again.
+        """
+        now_ms = self._clock.now_ms()
+        try:
+            self._release(step(*arguments, now_ms), now_ms)
+            due_ms = self.next_deadline()
+            if due_ms is not None:
+                self._arm(due_ms)
+        except Refusal:
+            raise  # the answer is no, and nothing has changed
+        except Exception:  # noqa: BLE001  # a bug, whatever it is
+            self.core_failed()
+
+    def _release(self, outcome: Outcome[R], now_ms: int) -> None:
+        """Store what a step has to store; once that is durable, let its replies and events go."""
+        queue = self._queue
+        if queue is None:
+            raise AssertionError("a core without a queue")
+        if outcome.limit_hits:
+            self._limit_log.note(outcome.limit_hits, now_ms)
+        if outcome.records:
+            self._put(queue, outcome.records)
+        if outcome.replies or outcome.events:
+            queue.when_durable(self._send, outcome, self._clock.date_of(now_ms))
+
+    def _send(self, outcome: Outcome[R], date_ms: int) -> None:
+        for request, message in outcome.replies:
+            pending = self._open.pop(request, None)
+            if pending is not None:
+                pending.reply(message)
+        for event in outcome.events:
+            self._observe(date_ms, event)
+
+    async def until_durable(self) -> bool:
+        """Wait for the store; whether all that has happened so far is durable."""
+        core, queue = self.core, self._queue
+        if queue is not None:
+            await queue.settle()
+        return core is not None and self.core is core
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -166,7 +257,8 @@ class ServedShard(ABC, Generic[R]):
         queue, self._queue = self._queue, None
         if queue is not None:
             await queue.settle()
-        self._refuse_open()
+        for request in self._take_open():
+            self._refuse(request)
 
     def take_over(self, lease: Lease) -> None:
         """The shard is this node's again: read it."""
@@ -182,7 +274,7 @@ class ServedShard(ABC, Generic[R]):
         self._end_life(ErrorCode.NOT_COORDINATOR)
 
     async def close(self) -> None:
-        """Answer everybody who waits, and wait until what was begun is durable."""
+        """Wait until what was begun is durable, and refuse all requests that still wait."""
         self._is_closed = True
         if self._reload is not None:
             self._reload.cancel()
@@ -191,14 +283,17 @@ class ServedShard(ABC, Generic[R]):
         self._end_life(ErrorCode.NOT_COORDINATOR)
 
     def _end_life(self, trouble: ErrorCode) -> None:
-        """The core and its queue are over, and whoever waits is told."""
+        """End the core and its queue, and refuse all requests that wait."""
         self._trouble = trouble
         self._forget()
         if self._queue is not None:
             self._queue.end()
-        self._refuse_open()
-        for request in self._take_held():
+        for request in (*self._take_open(), *self._take_held()):
             self._refuse(request)
+
+    def _forget(self) -> None:
+        """Let go of the core."""
+        self.core = None
 
     # -- trouble -------------------------------------------------------------------------------
 
@@ -213,7 +308,7 @@ class ServedShard(ABC, Generic[R]):
             self._on_fenced(self.shard)
             return
         self.failure = str(error) or repr(error)
-        if self.is_served:
+        if self.core is not None:
             bug = None if isinstance(error, CoterieError) else error
             _log.error(
                 "a shard can't be served", shard=self.shard, error=self.failure, exc_info=bug
@@ -225,7 +320,7 @@ class ServedShard(ABC, Generic[R]):
         """A bug, which may have left half a change in memory: read the shard again.
 
         Call it where the exception is handled.  The steps before were sound, so what they stored
-        becomes durable and is told; then whoever still waits is refused.
+        becomes durable and is told; then the requests that still wait are refused.
         """
         _log.exception("a bug: a shard's core failed, and is read again", shard=self.shard)
         self._trouble = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -239,7 +334,7 @@ class ServedShard(ABC, Generic[R]):
     async def _load_again(self) -> None:
         delay_s, attempts = RETRY_FIRST_S, 0
         try:
-            while not self.is_served and self._lease is not None:
+            while self.core is None and self._lease is not None:
                 await asyncio.sleep(delay_s)
                 delay_s = min(delay_s * 2, RETRY_MAX_S)
                 try:
@@ -251,5 +346,5 @@ class ServedShard(ABC, Generic[R]):
                     attempts += 1
         finally:
             self._reload = None
-        if self.is_served:
+        if self.core is not None:
             _log.warning("a shard is served again", shard=self.shard)

@@ -1,18 +1,24 @@
-"""The core of the catalogue, without I/O: the topics and their numbers of partitions."""
+"""The core of the catalogue, without I/O: the topics and their numbers of partitions.
+
+`catalogue` takes a request and begins a `step`.  One module for each request has its rules:
+`metadata`, `create_topics`, `create_partitions`, `delete_topics`, `list_offsets`, `fetch`,
+`produce`; `checks` says what keeps a topic from being made.  `topic_table` is what the catalogue
+remembers, `records` what is stored of it, `ends` where partitions end that hold no records.
+"""
 
 from coterie_server.topics.catalogue import Catalogue, TopicRefusal
 from coterie_server.topics.ends import PartitionEnds
 from coterie_server.topics.fetch import outdated
 from coterie_server.topics.produce import NO_RECORDS_HERE
 from coterie_server.topics.records import Gone, Record, TopicRow, from_stored, to_stored
-from coterie_server.topics.turn import Answer, Change, TopicConfig, TopicIds
+from coterie_server.topics.step import HangUp, Later, TopicConfig, TopicIds
 
 __all__ = [
     "NO_RECORDS_HERE",
-    "Answer",
     "Catalogue",
-    "Change",
     "Gone",
+    "HangUp",
+    "Later",
     "PartitionEnds",
     "Record",
     "TopicConfig",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -19,7 +18,8 @@ from coterie_protocol.messages import (
     MetadataRequest,
     ProduceRequest,
 )
-from coterie_server.topics.checks import CLUSTER_METADATA, check_new_name
+from coterie_server.step import Refusal
+from coterie_server.topics.checks import CLUSTER_METADATA, Quota, check_new_name
 from coterie_server.topics.create_partitions import create_partitions
 from coterie_server.topics.create_topics import create_topics
 from coterie_server.topics.delete_topics import delete_topics
@@ -28,20 +28,19 @@ from coterie_server.topics.fetch import fetch
 from coterie_server.topics.list_offsets import list_offsets
 from coterie_server.topics.metadata import metadata
 from coterie_server.topics.produce import produce
-from coterie_server.topics.space import Space
-from coterie_server.topics.topic_table import Seats, TopicTable
-from coterie_server.topics.turn import Answer, TopicConfig, TopicIds, Turn
+from coterie_server.topics.step import Step, TopicConfig, TopicIds
+from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie_server.topics.records import TopicRow
+    from coterie_server.step import Outcome, Request
+    from coterie_server.topics.records import Record, TopicRow
 
 __all__ = ["Catalogue", "TopicRefusal"]
 
-Handler = Callable[[Turn, Any], Any]
-
-_HANDLERS: Final[dict[type[Any], Handler]] = {
+#: Each returns the response, or `Later` or `HangUp` in its place.
+_RULES: Final[dict[type[Any], Callable[[Step, Request], Any]]] = {
     CreatePartitionsRequest: create_partitions,
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
@@ -52,16 +51,12 @@ _HANDLERS: Final[dict[type[Any], Handler]] = {
 }
 
 
-class TopicRefusal(CoterieError):  # noqa: N818  # it says no, nothing went wrong
-    """A topic that can't be as its operator wants it; `name` says why in one word."""
-
-    def __init__(self, name: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.name = name
+class TopicRefusal(Refusal):
+    """A topic can't be as its operator wants it."""
 
 
 class Catalogue:
-    """The topics of a node; whoever knows of its groups' commits keeps their `ends`."""
+    """The topics of a node; the shards of its groups keep the `ends` of their partitions."""
 
     def __init__(
         self, config: TopicConfig, ids: TopicIds, ends: PartitionEnds | None = None
@@ -70,7 +65,7 @@ class Catalogue:
         self._ids = ids
         self._ends = ends or PartitionEnds()
         self._table = TopicTable()
-        self._seats = Seats(config.node_id)
+        self._metadata_partitions = MetadataPartitions(config.node_id)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -79,7 +74,7 @@ class Catalogue:
 
     @property
     def topics(self) -> Mapping[str, TopicRow]:
-        """The topics by name, for whoever shows them; not to be changed."""
+        """The topics by name, to be shown and not to be changed."""
         return self._table.rows
 
     def recover(self, rows: Iterable[TopicRow]) -> None:
@@ -88,31 +83,34 @@ class Catalogue:
         for row in rows:
             self._table.apply(row)
 
-    def handle(self, message: Any, version: int, now_ms: int) -> Answer:  # noqa: ANN401  # any request
-        """Take a request; all that comes of it is in the answer."""
-        turn = self._turn(version, now_ms)
-        return turn.answer(_HANDLERS[type(message)](turn, message))
+    def handle(self, request: Request, now_ms: int) -> Outcome[Record]:
+        """Take a request; its reply is in the outcome."""
+        step = self._step(now_ms)
+        step.reply(request, _RULES[type(request.message)](step, request))
+        return step.outcome
 
-    def ensure(self, name: str, partitions: int, now_ms: int) -> Answer:
+    def ensure(self, name: str, partitions: int, now_ms: int) -> Outcome[Record]:
         """See to it that a topic has so many partitions, or raise `TopicRefusal`.
 
-        It is created, or grows, or stays as it is.  It never shrinks: who works on a partition
+        It is created, or grows, or stays as it is.  It never shrinks: a worker on a partition
         could not be told that it is gone, and its offsets would be orphans.
         """
-        turn = self._turn(0, now_ms)
+        step = self._step(now_ms)
         current = self._table.counts.get(name)
         if partitions != current:
-            self._check(turn, name, partitions, current)
+            self._check(step, name, partitions, current)
             if current is None:
-                turn.create(name, partitions)
+                step.create(name, partitions)
             else:
-                turn.grow(name, partitions)
-        return turn.answer()
+                step.grow(name, partitions)
+        return step.outcome
 
-    def _turn(self, version: int, now_ms: int) -> Turn:
-        return Turn(self._config, self._ids, self._table, self._seats, self._ends, version, now_ms)
+    def _step(self, now_ms: int) -> Step:
+        return Step(
+            self._config, self._ids, self._table, self._metadata_partitions, self._ends, now_ms
+        )
 
-    def _check(self, turn: Turn, name: str, partitions: int, current: int | None) -> None:
+    def _check(self, step: Step, name: str, partitions: int, current: int | None) -> None:
         if current is None and name == CLUSTER_METADATA:
             raise TopicRefusal("invalid_name", f"A topic can't be called {CLUSTER_METADATA}.")
         problem = check_new_name(self._table, name) if current is None else None
@@ -127,7 +125,7 @@ class Catalogue:
                 f"ask for {current} or more, or delete it first."
             )
             raise TopicRefusal("shrink", sentence)
-        problem = Space(turn).take(name, partitions, current or 0)
+        problem = Quota(step).take(name, partitions, current or 0)
         if problem is not None:
             sentence = f"Topic '{name}' can't have {partitions} partitions: {problem.text}"
             raise TopicRefusal("too_many", sentence)

@@ -13,8 +13,8 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_server.topics.topic_table import LEADER_EPOCH
 
 if TYPE_CHECKING:
+    from coterie_server.topics.step import Step, TopicConfig
     from coterie_server.topics.topic_table import TopicTable
-    from coterie_server.topics.turn import TopicConfig
 
 __all__ = [
     "CLUSTER_METADATA",
@@ -22,6 +22,7 @@ __all__ = [
     "REQUEST_LIMIT",
     "TOO_MANY",
     "Problem",
+    "Quota",
     "check_epoch",
     "check_name",
     "check_new_name",
@@ -29,7 +30,7 @@ __all__ = [
     "check_size",
 ]
 
-#: The log of a KRaft cluster's controllers, which looks like a topic and can't be made by anybody.
+#: The log of a KRaft cluster's controllers, which looks like a topic and can't be made by clients.
 CLUSTER_METADATA: Final = "__cluster_metadata"
 
 #: How many partitions one request may make; Kafka's controller has the same limit, fixed.
@@ -123,3 +124,36 @@ def check_epoch(epoch: int) -> ErrorCode | None:
     earlier one.
     """
     return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > LEADER_EPOCH else None
+
+
+class Quota:
+    """How much more the catalogue can hold, taken piece by piece in the course of one request.
+
+    It counts what was granted, also where the request only asks what could be done.
+    """
+
+    __slots__ = ("_partitions", "_step", "_topics")
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._topics = len(step.table.rows)
+        self._partitions = step.table.partitions
+
+    def take(self, name: str, partitions: int, before: int = 0) -> Problem | None:
+        """Grant a topic that had `before` partitions so many, or say why it can't have them."""
+        step, config = self._step, self._step.config
+        if (problem := check_size(config, partitions)) is not None:
+            step.hit_topic_limit("topic.max.partitions", config.max_partitions, name)
+            return problem
+        if not before and self._topics >= config.max_topics:
+            step.hit_topic_limit("max.topics", config.max_topics, name)
+            text = f"max.topics is {config.max_topics}, and there are {self._topics} already."
+            return Problem(ErrorCode.POLICY_VIOLATION, text)
+        in_all = self._partitions + partitions - before
+        if in_all > config.max_partitions_in_all:
+            step.hit_topic_limit("max.partitions", config.max_partitions_in_all, name)
+            text = f"max.partitions is {config.max_partitions_in_all}, and there would be {in_all}."
+            return Problem(ErrorCode.POLICY_VIOLATION, text)
+        self._topics += not before
+        self._partitions = in_all
+        return None

@@ -12,49 +12,51 @@ from coterie_server.topics.checks import (
     REQUEST_LIMIT,
     TOO_MANY,
     Problem,
+    Quota,
     check_replicas,
     check_size,
 )
-from coterie_server.topics.space import Space
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import CreatePartitionsRequest, CreatePartitionsTopic
-    from coterie_server.topics.turn import Turn
+    from coterie_server.step import Request
+    from coterie_server.topics.step import Step
 
 __all__ = ["create_partitions"]
 
 
-def create_partitions(turn: Turn, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
+def create_partitions(step: Step, request: Request) -> CreatePartitionsResponse:
     """Give topics more partitions, or only say whether that could be done."""
+    message: CreatePartitionsRequest = request.message
     times = Counter(topic.name for topic in message.topics)
     plain = [topic for topic in message.topics if times[topic.name] == 1]
     # Kafka has no check of its own here: it fails half-way, with 10,000 partitions made.
-    if sum(_increase(turn, topic) for topic in plain) > REQUEST_LIMIT:
-        return CreatePartitionsResponse(results=tuple(_excessive(turn, t) for t in message.topics))
+    if sum(_increase(step, topic) for topic in plain) > REQUEST_LIMIT:
+        return CreatePartitionsResponse(results=tuple(_excessive(step, t) for t in message.topics))
     duplicates = [_result(name, DUPLICATE_NAME) for name, number in times.items() if number > 1]
-    space = Space(turn)
-    results = [_grow(turn, space, topic, validate_only=message.validate_only) for topic in plain]
+    quota = Quota(step)
+    results = [_grow(step, quota, topic, validate_only=message.validate_only) for topic in plain]
     return CreatePartitionsResponse(results=(*duplicates, *results))
 
 
-def _increase(turn: Turn, topic: CreatePartitionsTopic) -> int:
-    current = turn.table.counts.get(topic.name)
+def _increase(step: Step, topic: CreatePartitionsTopic) -> int:
+    current = step.table.counts.get(topic.name)
     return 0 if current is None else max(topic.count - current, 0)
 
 
 def _grow(
-    turn: Turn, space: Space, topic: CreatePartitionsTopic, *, validate_only: bool
+    step: Step, quota: Quota, topic: CreatePartitionsTopic, *, validate_only: bool
 ) -> CreatePartitionsTopicResult:
-    before = turn.table.counts.get(topic.name, 0)
-    problem = _check(turn, topic) or space.take(topic.name, topic.count, before)
+    before = step.table.counts.get(topic.name, 0)
+    problem = _check(step, topic) or quota.take(topic.name, topic.count, before)
     if problem is None and not validate_only:
-        turn.grow(topic.name, topic.count)
+        step.grow(topic.name, topic.count)
     return _result(topic.name, problem)
 
 
-def _excessive(turn: Turn, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+def _excessive(step: Step, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
     """A refusal because of the whole request, unless the topic alone is too large already."""
-    return _result(topic.name, check_size(turn.config, topic.count) or TOO_MANY)
+    return _result(topic.name, check_size(step.config, topic.count) or TOO_MANY)
 
 
 def _result(name: str, problem: Problem | None) -> CreatePartitionsTopicResult:
@@ -65,11 +67,11 @@ def _result(name: str, problem: Problem | None) -> CreatePartitionsTopicResult:
 # -- checks, in Kafka's order ------------------------------------------------------------------
 
 
-def _check(turn: Turn, topic: CreatePartitionsTopic) -> Problem | None:
-    current = turn.table.counts.get(topic.name)
+def _check(step: Step, topic: CreatePartitionsTopic) -> Problem | None:
+    current = step.table.counts.get(topic.name)
     if current is None:
         return Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _check_count(topic, current) or _check_assignments(turn, topic, topic.count - current)
+    return _check_count(topic, current) or _check_assignments(step, topic, topic.count - current)
 
 
 def _check_count(topic: CreatePartitionsTopic, current: int) -> Problem | None:
@@ -85,7 +87,7 @@ def _check_count(topic: CreatePartitionsTopic, current: int) -> Problem | None:
     return None
 
 
-def _check_assignments(turn: Turn, topic: CreatePartitionsTopic, added: int) -> Problem | None:
+def _check_assignments(step: Step, topic: CreatePartitionsTopic, added: int) -> Problem | None:
     if topic.assignments is None:
         return None
     if len(topic.assignments) != added:
@@ -95,7 +97,7 @@ def _check_assignments(turn: Turn, topic: CreatePartitionsTopic, added: int) -> 
         )
         return Problem(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     for assignment in topic.assignments:
-        problem = check_replicas(turn.config.node_id, assignment.broker_ids)
+        problem = check_replicas(step.config.node_id, assignment.broker_ids)
         if problem is not None:
             return problem
     return None

@@ -1,4 +1,4 @@
-"""CreateTopics: names for new topics."""
+"""CreateTopics: topics are made."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from coterie_server.topics.checks import (
     REQUEST_LIMIT,
     TOO_MANY,
     Problem,
+    Quota,
     check_new_name,
     check_replicas,
     check_size,
 )
-from coterie_server.topics.space import Space
-from coterie_server.topics.topic_settings import KNOWN_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
         CreatableTopic,
         CreateTopicsRequest,
     )
-    from coterie_server.topics.turn import Turn
+    from coterie_server.step import Request
+    from coterie_server.topics.step import Step
 
 __all__ = ["create_topics"]
 
@@ -36,23 +36,64 @@ __all__ = ["create_topics"]
 _DEFAULT: Final = -1
 _REPLICATION_FACTOR: Final = 1
 
+#: The settings that Kafka's topics have.  Most are about records, of which there are none here:
+#: they are accepted, so that scripts written for Kafka run, and have no effect.
+_KNOWN_SETTINGS: Final = frozenset(
+    {
+        "cleanup.policy",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "delete.retention.ms",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "index.interval.bytes",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+        "unclean.leader.election.enable",
+    }
+)
 
-def create_topics(turn: Turn, message: CreateTopicsRequest) -> CreateTopicsResponse:
+
+def create_topics(step: Step, request: Request) -> CreateTopicsResponse:
     """Create topics, or only say whether they could be created."""
+    message: CreateTopicsRequest = request.message
     times = Counter(topic.name for topic in message.topics)
     plain = [t for t in message.topics if times[t.name] == 1 and t.name != CLUSTER_METADATA]
-    if sum(max(_count(turn, topic), 0) for topic in plain) > REQUEST_LIMIT:
-        return CreateTopicsResponse(topics=tuple(_excessive(turn, t) for t in message.topics))
+    if sum(max(_count(step, topic), 0) for topic in plain) > REQUEST_LIMIT:
+        return CreateTopicsResponse(topics=tuple(_excessive(step, t) for t in message.topics))
     # All are checked before the first is created: like Kafka, a request may create two topics
     # whose names collide with each other.
-    space = Space(turn)
+    quota = Quota(step)
     problems = [
-        _check(turn, topic) or space.take(topic.name, _count(turn, topic)) for topic in plain
+        _check(step, topic) or quota.take(topic.name, _count(step, topic)) for topic in plain
     ]
     results = [
         _refused(topic.name, problem)
         if problem is not None
-        else _created(turn, topic, validate_only=message.validate_only)
+        else _created(step, topic, validate_only=message.validate_only)
         for topic, problem in zip(plain, problems, strict=True)
     ]
     return CreateTopicsResponse(topics=(*results, *_refused_beforehand(times)))
@@ -68,13 +109,13 @@ def _refused_beforehand(times: Counter[str]) -> Iterable[CreatableTopicResult]:
         yield _refused(CLUSTER_METADATA, Problem(ErrorCode.INVALID_REQUEST, text))
 
 
-def _created(turn: Turn, topic: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
-    partitions = _count(turn, topic)
+def _created(step: Step, topic: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+    partitions = _count(step, topic)
     if validate_only:
         # The reply is that of a creation, so it has an id, which is thrown away.
-        topic_id = turn.ids.topic_id()
+        topic_id = step.ids.topic_id()
     else:
-        topic_id = turn.create(topic.name, partitions).topic_id
+        topic_id = step.create(topic.name, partitions).topic_id
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
@@ -84,32 +125,32 @@ def _created(turn: Turn, topic: CreatableTopic, *, validate_only: bool) -> Creat
     )
 
 
-def _excessive(turn: Turn, topic: CreatableTopic) -> CreatableTopicResult:
+def _excessive(step: Step, topic: CreatableTopic) -> CreatableTopicResult:
     """A refusal because of the whole request, unless the topic alone is too large already."""
-    return _refused(topic.name, check_size(turn.config, _count(turn, topic)) or TOO_MANY)
+    return _refused(topic.name, check_size(step.config, _count(step, topic)) or TOO_MANY)
 
 
 def _refused(name: str, problem: Problem) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=problem.code, error_message=problem.message)
 
 
-def _count(turn: Turn, topic: CreatableTopic) -> int:
+def _count(step: Step, topic: CreatableTopic) -> int:
     """How many partitions are asked for, in whatever way."""
     if topic.assignments:
         return len(topic.assignments)
     if topic.num_partitions == _DEFAULT:
-        return turn.config.default_partitions
+        return step.config.default_partitions
     return topic.num_partitions
 
 
 # -- checks, in Kafka's order ------------------------------------------------------------------
 
 
-def _check(turn: Turn, topic: CreatableTopic) -> Problem | None:
+def _check(step: Step, topic: CreatableTopic) -> Problem | None:
     return (
-        check_new_name(turn.table, topic.name)
+        check_new_name(step.table, topic.name)
         or _check_settings(topic)
-        or (_check_assignments(turn, topic) if topic.assignments else _check_numbers(topic))
+        or (_check_assignments(step, topic) if topic.assignments else _check_numbers(topic))
     )
 
 
@@ -119,7 +160,7 @@ def _check_settings(topic: CreatableTopic) -> Problem | None:
         text = f"Null value not supported for topic configs: {','.join(empty)}"
         return Problem(ErrorCode.INVALID_CONFIG, text)
     for setting in topic.configs:
-        if setting.name not in KNOWN_SETTINGS:
+        if setting.name not in _KNOWN_SETTINGS:
             text = f"Unknown topic config name: {setting.name}"
             return Problem(ErrorCode.INVALID_CONFIG, text)
     return None
@@ -142,17 +183,17 @@ def _check_numbers(topic: CreatableTopic) -> Problem | None:
     return None
 
 
-def _check_assignments(turn: Turn, topic: CreatableTopic) -> Problem | None:
+def _check_assignments(step: Step, topic: CreatableTopic) -> Problem | None:
     intro = "A manual partition assignment was specified, but"
     if topic.replication_factor != _DEFAULT:
         text = f"{intro} replication factor was not set to -1."
         return Problem(ErrorCode.INVALID_REQUEST, text)
     if topic.num_partitions != _DEFAULT:
         return Problem(ErrorCode.INVALID_REQUEST, f"{intro} numPartitions was not set to -1.")
-    return _check_each(turn, topic.assignments)
+    return _check_each(step, topic.assignments)
 
 
-def _check_each(turn: Turn, assignments: tuple[CreatableReplicaAssignment, ...]) -> Problem | None:
+def _check_each(step: Step, assignments: tuple[CreatableReplicaAssignment, ...]) -> Problem | None:
     seen: set[int] = set()
     for assignment in assignments:
         index = assignment.partition_index
@@ -160,7 +201,7 @@ def _check_each(turn: Turn, assignments: tuple[CreatableReplicaAssignment, ...])
             text = f"Found multiple manual partition assignments for partition {index}"
             return Problem(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         seen.add(index)
-        problem = check_replicas(turn.config.node_id, assignment.broker_ids)
+        problem = check_replicas(step.config.node_id, assignment.broker_ids)
         if problem is not None:
             return problem
     if seen != set(range(len(seen))):

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from coterie_protocol.messages import DeleteTopicsRequest
+    from coterie_server.step import Request
     from coterie_server.topics.records import TopicRow
-    from coterie_server.topics.turn import Turn
+    from coterie_server.topics.step import Step
 
 __all__ = ["delete_topics"]
 
@@ -40,14 +41,15 @@ _DONE: Final = Problem(ErrorCode.NONE)
 Results = list[DeletableTopicResult]
 
 
-def delete_topics(turn: Turn, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
+def delete_topics(step: Step, request: Request) -> DeleteTopicsResponse:
     """Delete topics; each goes or stays by itself."""
+    message: DeleteTopicsRequest = request.message
     named = (DeleteTopicState(name=name, topic_id=NIL_UUID) for name in message.topic_names)
     states = (*message.topics, *named)
-    if turn.config.delete_enabled:
-        results = _delete(turn, states)
+    if step.config.delete_enabled:
+        results = _delete(step, states)
     else:
-        results = _disabled(turn.version, states)
+        results = _disabled(request.version, states)
     return DeleteTopicsResponse(responses=tuple(results))
 
 
@@ -57,7 +59,7 @@ def _disabled(version: int, states: Iterable[DeleteTopicState]) -> Results:
     return [_result(state.name, state.topic_id, Problem(code)) for state in states]
 
 
-def _delete(turn: Turn, states: Iterable[DeleteTopicState]) -> Results:
+def _delete(step: Step, states: Iterable[DeleteTopicState]) -> Results:
     results: Results = []
     names: Counter[str] = Counter()
     ids: Counter[uuid.UUID] = Counter()
@@ -72,19 +74,19 @@ def _delete(turn: Turn, states: Iterable[DeleteTopicState]) -> Results:
             results.append(_result(None, NIL_UUID, _NEITHER))
     # The order is that of the request as far as it can be; Kafka shuffles.
     doomed: dict[str, TopicRow] = {}
-    results += _find_names(turn, names, doomed)
-    results += _find_ids(turn, ids, doomed)
+    results += _find_names(step, names, doomed)
+    results += _find_ids(step, ids, doomed)
     for row in doomed.values():
-        turn.delete(row.name)
+        step.delete(row.name)
         results.append(_result(row.name, row.topic_id, _DONE))
     return results
 
 
 def _find_names(
-    turn: Turn, names: Counter[str], doomed: dict[str, TopicRow]
+    step: Step, names: Counter[str], doomed: dict[str, TopicRow]
 ) -> Iterator[DeletableTopicResult]:
     for name, times in names.items():
-        row = turn.table.rows.get(name)
+        row = step.table.rows.get(name)
         if times > 1:
             yield _result(name, NIL_UUID, DUPLICATE_NAME)
         elif row is None:
@@ -94,10 +96,10 @@ def _find_names(
 
 
 def _find_ids(
-    turn: Turn, ids: Counter[uuid.UUID], doomed: dict[str, TopicRow]
+    step: Step, ids: Counter[uuid.UUID], doomed: dict[str, TopicRow]
 ) -> Iterator[DeletableTopicResult]:
     for topic_id, times in ids.items():
-        row = turn.table.by_id(topic_id)
+        row = step.table.by_id(topic_id)
         if times > 1:
             yield _result(None, topic_id, _DUPLICATE_ID)
         elif row is None:

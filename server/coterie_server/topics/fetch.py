@@ -1,4 +1,4 @@
-"""Fetch: that nothing has come.
+"""Fetch: there are no records.
 
 There never are records, so a consumer waits as long as it is willing to: an empty answer that
 comes at once makes every client ask again at once.  Where Kafka answers at once, so does this: when
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import FetchableTopicResponse, FetchResponse, PartitionData
 from coterie_server.topics.checks import check_epoch
+from coterie_server.topics.step import Later
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import FetchPartition, FetchRequest, FetchTopic
-    from coterie_server.topics.turn import Turn
+    from coterie_server.step import Request
+    from coterie_server.topics.step import Step
 
 __all__ = ["WAIT_MAX_MS", "fetch", "outdated"]
 
@@ -34,7 +36,7 @@ _WHOLE: Final = frozenset({-1, 0})
 #: ask for the length of None.
 _NO_RECORDS: Final = b""
 
-#: Who reads all there is need not know which of it counts.
+#: Clients that read uncommitted records need not be told which were aborted.
 _READ_COMMITTED: Final = 1
 
 #: From this version on topics are asked for by their ids.
@@ -49,16 +51,20 @@ _NOT_READ: Final = frozenset(
 )
 
 
-def fetch(turn: Turn, message: FetchRequest) -> FetchResponse:
+def fetch(step: Step, request: Request) -> FetchResponse | Later:
     """Answer every partition asked for, after the time that the client is ready to wait.
 
     That is at most `WAIT_MAX_MS`.
     """
+    message: FetchRequest = request.message
     if message.session_epoch not in _WHOLE:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
-    answer = _answer(turn, message)
-    if min(message.min_bytes, message.max_bytes) > 0 and _is_worth_waiting_for(answer):
-        turn.wait_ms = min(max(message.max_wait_ms, 0), WAIT_MAX_MS)
+    answer = FetchResponse(
+        responses=tuple(_topic(step, request, topic) for topic in message.topics)
+    )
+    wait_ms = min(max(message.max_wait_ms, 0), WAIT_MAX_MS)
+    if wait_ms and min(message.min_bytes, message.max_bytes) > 0 and _is_worth_waiting_for(answer):
+        return Later(answer, wait_ms)
     return answer
 
 
@@ -72,17 +78,11 @@ def _is_worth_waiting_for(answer: FetchResponse) -> bool:
     return ErrorCode.NONE in errors and errors <= _NOT_READ
 
 
-def _answer(turn: Turn, message: FetchRequest) -> FetchResponse:
-    return FetchResponse(
-        responses=tuple(_topic(turn, topic, message.isolation_level) for topic in message.topics)
-    )
-
-
 def outdated(message: FetchResponse, topic: str) -> FetchResponse:
-    """The same answer, telling that what the client knows about a topic is not so any more.
+    """The same response, saying that what the client knows about a topic is out of date.
 
-    There is no error that says so in these words.  Of this one all clients take that they had
-    better ask for Metadata again, at once; and none gives up anything for it.
+    No error says exactly that.  With this one all clients ask for Metadata again, at once, and
+    none gives up anything.
     """
     return replace(
         message,
@@ -101,21 +101,21 @@ def outdated(message: FetchResponse, topic: str) -> FetchResponse:
     )
 
 
-def _topic(turn: Turn, asked: FetchTopic, isolation_level: int) -> FetchableTopicResponse:
+def _topic(step: Step, request: Request, asked: FetchTopic) -> FetchableTopicResponse:
     """The answer for a topic; it has the name as well where only the id is sent."""
     name = asked.topic
-    if turn.version >= _BY_ID_FROM:
-        row = turn.table.by_id(asked.topic_id)
+    if request.version >= _BY_ID_FROM:
+        row = step.table.by_id(asked.topic_id)
         name = _UNKNOWN if row is None else row.name
     return FetchableTopicResponse(
         topic=name,
         topic_id=asked.topic_id,
-        partitions=tuple(_one(turn, name, each, isolation_level) for each in asked.partitions),
+        partitions=tuple(_one(step, request, name, each) for each in asked.partitions),
     )
 
 
-def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int) -> PartitionData:
-    error = _check(turn, topic, partition)
+def _one(step: Step, request: Request, topic: str, partition: FetchPartition) -> PartitionData:
+    error = _check(step, request, topic, partition)
     if error is not None:
         is_unknown = error is not ErrorCode.UNKNOWN_LEADER_EPOCH
         return PartitionData(
@@ -125,7 +125,7 @@ def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int
             aborted_transactions=() if is_unknown else None,
             records=_NO_RECORDS,
         )
-    # Wherever a client is, there is nothing more to come.  Were it told that it is beyond the end,
+    # Whatever offset a client is at, nothing more comes.  Were it told that it is beyond the end,
     # it would start over, and its next commit would write over the offset that it had.  Were it
     # told of a higher end, such as ListOffsets tells, it would miss the records in between:
     # kafka-go takes the answer for cut off and connects again, for ever.
@@ -135,14 +135,14 @@ def _one(turn: Turn, topic: str, partition: FetchPartition, isolation_level: int
         high_watermark=end,
         last_stable_offset=end,
         log_start_offset=0,
-        aborted_transactions=() if isolation_level == _READ_COMMITTED else None,
+        aborted_transactions=() if request.message.isolation_level == _READ_COMMITTED else None,
         records=_NO_RECORDS,
     )
 
 
-def _check(turn: Turn, topic: str, partition: FetchPartition) -> ErrorCode | None:
-    if topic == _UNKNOWN and turn.version >= _BY_ID_FROM:
+def _check(step: Step, request: Request, topic: str, partition: FetchPartition) -> ErrorCode | None:
+    if topic == _UNKNOWN and request.version >= _BY_ID_FROM:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    if not turn.table.has_partition(topic, partition.partition):
+    if not step.table.has_partition(topic, partition.partition):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return check_epoch(partition.current_leader_epoch)

@@ -1,8 +1,8 @@
 """ListOffsets: where partitions that hold no records begin and end.
 
-They begin at 0, also where the end is higher.  There is nothing in between, but to start over is
-to start at 0, for whoever sets a group back as for a group that is new: what is numbered by these
-offsets lies elsewhere, and may all be there still.
+They begin at 0, also where the end is higher.  There is nothing in between, but a group that is
+new, or is set back to the beginning, has to start at 0: what these offsets count lies elsewhere,
+and may all be there still.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from coterie_server.topics.topic_table import LEADER_EPOCH
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import ListOffsetsPartition, ListOffsetsRequest
-    from coterie_server.topics.turn import Turn
+    from coterie_server.step import Request
+    from coterie_server.topics.step import Step
 
 __all__ = ["list_offsets"]
 
@@ -38,8 +39,9 @@ _LIST_UNTIL: Final = 0
 _EPOCHS_FROM: Final = 4
 
 
-def list_offsets(turn: Turn, message: ListOffsetsRequest) -> ListOffsetsResponse:
+def list_offsets(step: Step, request: Request) -> ListOffsetsResponse:
     """Tell that every partition begins at 0, and ends where `PartitionEnds` says."""
+    message: ListOffsetsRequest = request.message
     asked: dict[str, dict[int, ListOffsetsPartition]] = {}
     repeated: set[tuple[str, int]] = set()
     for topic in message.topics:
@@ -53,7 +55,7 @@ def list_offsets(turn: Turn, message: ListOffsetsRequest) -> ListOffsetsResponse
             ListOffsetsTopicResponse(
                 name=name,
                 partitions=tuple(
-                    _one(turn, name, partition, is_repeated=(name, index) in repeated)
+                    _one(step, request, name, partition, is_repeated=(name, index) in repeated)
                     for index, partition in partitions.items()
                 ),
             )
@@ -64,9 +66,9 @@ def list_offsets(turn: Turn, message: ListOffsetsRequest) -> ListOffsetsResponse
 
 
 def _one(
-    turn: Turn, topic: str, partition: ListOffsetsPartition, *, is_repeated: bool
+    step: Step, request: Request, topic: str, partition: ListOffsetsPartition, *, is_repeated: bool
 ) -> ListOffsetsPartitionResponse:
-    error = _check(turn, topic, partition, is_repeated=is_repeated)
+    error = _check(step, request, topic, partition, is_repeated=is_repeated)
     index = partition.partition_index
     # No record is younger than any time, so nothing is found by time, nor the youngest one.
     is_found = partition.timestamp in {_LATEST, _EARLIEST, _EARLIEST_LOCAL}
@@ -74,23 +76,23 @@ def _one(
         return ListOffsetsPartitionResponse(
             partition_index=index, error_code=error or ErrorCode.NONE
         )
-    offset = turn.ends.end(topic, index) if partition.timestamp == _LATEST else 0
-    if turn.version <= _LIST_UNTIL:
+    offset = step.ends.end(topic, index) if partition.timestamp == _LATEST else 0
+    if request.version <= _LIST_UNTIL:
         # As an old broker does, the one asked for and, if there is room, where the log begins.
         offsets = tuple(dict.fromkeys((offset, 0)))[: max(partition.max_num_offsets, 0)]
         return ListOffsetsPartitionResponse(partition_index=index, old_style_offsets=offsets)
-    epoch = LEADER_EPOCH if turn.version >= _EPOCHS_FROM else -1
+    epoch = LEADER_EPOCH if request.version >= _EPOCHS_FROM else -1
     return ListOffsetsPartitionResponse(partition_index=index, offset=offset, leader_epoch=epoch)
 
 
 def _check(
-    turn: Turn, topic: str, partition: ListOffsetsPartition, *, is_repeated: bool
+    step: Step, request: Request, topic: str, partition: ListOffsetsPartition, *, is_repeated: bool
 ) -> ErrorCode | None:
     if is_repeated:
         return ErrorCode.INVALID_REQUEST
     timestamp = partition.timestamp
-    if timestamp < 0 and turn.version < _KNOWN_FROM.get(timestamp, turn.version + 1):
+    if timestamp < 0 and request.version < _KNOWN_FROM.get(timestamp, request.version + 1):
         return ErrorCode.UNSUPPORTED_VERSION
-    if not turn.table.has_partition(topic, partition.partition_index):
+    if not step.table.has_partition(topic, partition.partition_index):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return check_epoch(partition.current_leader_epoch)

@@ -1,6 +1,6 @@
 """Metadata: where this node is, and the topics with their partitions.
 
-One difference from Kafka: a topic that is made because somebody asked for it is there at once and
+One difference from Kafka: a topic that is made because a client asked for it is there at once and
 told without an error.  Kafka says that it is unknown, makes it a moment later, and has the client
 ask again.
 """
@@ -22,17 +22,18 @@ from coterie_server.topics.checks import (
     REQUEST_LIMIT,
     TOO_MANY,
     Problem,
+    Quota,
     check_name,
     check_new_name,
 )
-from coterie_server.topics.space import Space
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
+    from coterie_server.step import Request
     from coterie_server.topics.records import TopicRow
-    from coterie_server.topics.turn import Turn
+    from coterie_server.topics.step import Step
 
 __all__ = ["metadata"]
 
@@ -41,10 +42,10 @@ _NULL_IS_ALL_FROM: Final = 1
 #: From this version on topics can be asked for by id; the two versions before have the field.
 _BY_ID_FROM: Final = 12
 
-#: The topics in which Kafka keeps its own books, if anybody should make topics of these names.
+#: Kafka's own topics, should a client make topics of these names.
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
-#: What everybody may do where nobody's rights are checked, as bits of Kafka's operations.
+#: What all clients may do where no rights are checked, as bits of Kafka's operations.
 _TOPIC_OPERATIONS: Final = 3576
 _CLUSTER_OPERATIONS: Final = 8096
 _NOT_ASKED: Final = -(2**31)
@@ -52,17 +53,18 @@ _NOT_ASKED: Final = -(2**31)
 _UNKNOWN: Final = Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def metadata(turn: Turn, message: MetadataRequest) -> MetadataResponse:
+def metadata(step: Step, request: Request) -> MetadataResponse:
     """Tell where this node is, and the topics asked for."""
+    message: MetadataRequest = request.message
     asked = message.topics
-    if turn.version < _NULL_IS_ALL_FROM:
+    if request.version < _NULL_IS_ALL_FROM:
         asked = asked or None
-    if asked is not None and _is_malformed(turn.version, asked):
+    if asked is not None and _is_malformed(request.version, asked):
         return _refused(asked)
-    topics = tuple(_topics(turn, asked, message))
+    topics = tuple(_topics(step, asked, message))
     if message.include_topic_authorized_operations:
         topics = tuple(map(_with_operations, topics))
-    config = turn.config
+    config = step.config
     with_cluster = message.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=(
@@ -76,14 +78,14 @@ def metadata(turn: Turn, message: MetadataRequest) -> MetadataResponse:
 
 
 def _topics(
-    turn: Turn, asked: tuple[MetadataRequestTopic, ...] | None, message: MetadataRequest
+    step: Step, asked: tuple[MetadataRequestTopic, ...] | None, message: MetadataRequest
 ) -> Iterable[MetadataResponseTopic]:
     if asked is None:
-        return [_told(turn, row) for row in turn.table.rows.values()]
+        return [_told(step, row) for row in step.table.rows.values()]
     if any(topic.topic_id != NIL_UUID for topic in asked):
-        return _by_id(turn, asked)
+        return _by_id(step, asked)
     names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
-    return _by_name(turn, names, may_create=message.allow_auto_topic_creation)
+    return _by_name(step, names, may_create=message.allow_auto_topic_creation)
 
 
 def _with_operations(topic: MetadataResponseTopic) -> MetadataResponseTopic:
@@ -117,26 +119,26 @@ def _refused(asked: tuple[MetadataRequestTopic, ...]) -> MetadataResponse:
     )
 
 
-def _told(turn: Turn, row: TopicRow) -> MetadataResponseTopic:
+def _told(step: Step, row: TopicRow) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=row.name,
         topic_id=row.topic_id,
         is_internal=row.name in _INTERNAL,
-        partitions=turn.seats.first(row.partitions),
+        partitions=step.metadata_partitions.first(row.partitions),
     )
 
 
 # -- by id -------------------------------------------------------------------------------------
 
 
-def _by_id(turn: Turn, asked: tuple[MetadataRequestTopic, ...]) -> Iterator[MetadataResponseTopic]:
+def _by_id(step: Step, asked: tuple[MetadataRequestTopic, ...]) -> Iterator[MetadataResponseTopic]:
     """The topics with the ids asked for; once there is an id, names don't count."""
     for topic_id in dict.fromkeys(topic.topic_id for topic in asked):
         if topic_id == NIL_UUID:
             continue
-        row = turn.table.by_id(topic_id)
+        row = step.table.by_id(topic_id)
         if row is not None:
-            yield _told(turn, row)
+            yield _told(step, row)
         else:
             code = ErrorCode.UNKNOWN_TOPIC_ID
             yield MetadataResponseTopic(
@@ -148,11 +150,11 @@ def _by_id(turn: Turn, asked: tuple[MetadataRequestTopic, ...]) -> Iterator[Meta
 
 
 def _by_name(
-    turn: Turn, names: Collection[str], *, may_create: bool
+    step: Step, names: Collection[str], *, may_create: bool
 ) -> Iterator[MetadataResponseTopic]:
-    missing = [name for name in names if name not in turn.table.rows]
-    if may_create and turn.config.auto_create:
-        problems = _create(turn, missing)
+    missing = [name for name in names if name not in step.table.rows]
+    if may_create and step.config.auto_create:
+        problems = _create(step, missing)
     else:
         problems = {name: check_name(name) or _UNKNOWN for name in missing}
     for name in names:
@@ -164,27 +166,27 @@ def _by_name(
                 partitions=(),
             )
         else:
-            yield _told(turn, turn.table.rows[name])
+            yield _told(step, step.table.rows[name])
 
 
-def _create(turn: Turn, missing: list[str]) -> dict[str, Problem]:
+def _create(step: Step, missing: list[str]) -> dict[str, Problem]:
     """Make the topics that can be made, and say why the others can't."""
-    partitions = turn.config.default_partitions
+    partitions = step.config.default_partitions
     problems = {
-        name: problem for name in missing if (problem := _check_creation(turn, name)) is not None
+        name: problem for name in missing if (problem := _check_creation(step, name)) is not None
     }
     possible = [name for name in missing if name not in problems]
     if len(possible) * partitions > REQUEST_LIMIT:
         return problems | dict.fromkeys(possible, TOO_MANY)
-    space = Space(turn)
+    quota = Quota(step)
     for name in possible:
-        problem = space.take(name, partitions)
+        problem = quota.take(name, partitions)
         if problem is None:
-            turn.create(name, partitions)
+            step.create(name, partitions)
         else:
             problems[name] = problem
     return problems
 
 
-def _check_creation(turn: Turn, name: str) -> Problem | None:
-    return _UNKNOWN if name == CLUSTER_METADATA else check_new_name(turn.table, name)
+def _check_creation(step: Step, name: str) -> Problem | None:
+    return _UNKNOWN if name == CLUSTER_METADATA else check_new_name(step.table, name)

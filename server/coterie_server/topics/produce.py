@@ -1,4 +1,4 @@
-"""Produce: that records are kept elsewhere."""
+"""Produce: refused, because records are kept elsewhere."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from coterie_protocol.messages import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from coterie_server.topics.step import HangUp
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import PartitionProduceData, ProduceRequest
-    from coterie_server.topics.turn import Turn
+    from coterie_server.step import Request
+    from coterie_server.topics.step import Step
 
 __all__ = ["NO_RECORDS_HERE", "produce"]
 
@@ -22,15 +24,15 @@ NO_RECORDS_HERE: Final = (
 )
 
 
-def produce(turn: Turn, message: ProduceRequest) -> ProduceResponse | None:
-    """Refuse records, with an error that no producer tries again after.
+def produce(_step: Step, request: Request) -> ProduceResponse | HangUp:
+    """Refuse records, with an error after which no producer tries again.
 
-    A producer that asks for no acknowledgement reads no answer either; like Kafka, which does so
-    when something is wrong, its connection is closed, or it would never learn.
+    A producer that asks for no acknowledgement reads no response.  Its connection is closed, or it
+    would never learn; Kafka does the same when something is wrong.
     """
+    message: ProduceRequest = request.message
     if message.acks == 0:
-        turn.close = NO_RECORDS_HERE
-        return None
+        return HangUp(NO_RECORDS_HERE)
     return ProduceResponse(
         responses=tuple(
             TopicProduceResponse(

@@ -8,9 +8,9 @@ from typing import Final
 from coterie_protocol.messages import MetadataResponsePartition
 from coterie_server.topics.records import Gone, Record, TopicRow
 
-__all__ = ["LEADER_EPOCH", "Seats", "TopicTable"]
+__all__ = ["LEADER_EPOCH", "MetadataPartitions", "TopicTable"]
 
-#: Nobody else ever leads, so nothing ever changes hands.
+#: This node leads all partitions for ever, so they never change hands.
 LEADER_EPOCH: Final = 0
 
 
@@ -71,7 +71,7 @@ class TopicTable:
         return 0 <= partition < self.counts.get(topic, 0)
 
 
-class Seats:
+class MetadataPartitions:
     """The partitions as Metadata tells them: the same for every topic, so they are made once."""
 
     __slots__ = ("_made", "_node_id")
@@ -97,5 +97,5 @@ class Seats:
 
 
 def _lookalike_key(name: str) -> str:
-    """What a name has in common with those that are told apart from it by '.' and '_' alone."""
+    """A name without the difference between '.' and '_'."""
     return name.replace(".", "_")

@@ -193,7 +193,7 @@ class SimulatedCoordinator:
         self.network.listen(process, ADDRESS, lambda: Connection(registry))
 
     def _hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
-        answer = self.node.hear(message) if self.node is not None else None
+        answer = self.node.try_heartbeat(message) if self.node is not None else None
         if self.requests is not None:
             self.requests.heartbeat_answered(message, answer)
         return answer

@@ -66,7 +66,7 @@ async def test_revoked_partitions_are_released_with_the_next_question() -> None:
     asking.cancel()
 
 
-async def test_nobody_hears_of_what_came_and_was_revoked() -> None:
+async def test_what_came_and_was_revoked_unread_is_left_out() -> None:
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first, second])
     source.changes.revoked([first])
@@ -75,7 +75,7 @@ async def test_nobody_hears_of_what_came_and_was_revoked() -> None:
     assert await anext(source.changes) == Assigned((second,))
 
 
-async def test_nobody_hears_of_what_came_and_was_lost() -> None:
+async def test_what_came_and_was_lost_unread_is_left_out() -> None:
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first])
     source.changes.lost([first], "fenced")

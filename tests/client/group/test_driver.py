@@ -188,7 +188,7 @@ class Rig:
 
 
 def send(ticket: int = 1) -> Send:
-    """A request to nobody in particular."""
+    """A request to any node."""
     return Send(ticket, "question", ANY, Lane.KEEPALIVE, 2_500)
 
 
@@ -224,7 +224,7 @@ def driven(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 
 @driven
-async def test_actions_reach_whom_they_concern_in_their_order(rig: Rig) -> None:
+async def test_actions_are_done_in_their_order(rig: Rig) -> None:
     event = CoordinatorFound(node="x")
     rig.do(
         Assign({ORDER: 7}, 3),
@@ -468,9 +468,7 @@ async def test_committed_offset_is_told(rig: Rig) -> None:
 
 @pytest.mark.parametrize("error", [None, PartitionLostError("x")])
 @driven
-async def test_whoever_does_not_wait_any_more_is_not_told(
-    rig: Rig, error: Exception | None
-) -> None:
+async def test_cancelled_caller_is_not_told(rig: Rig, error: Exception | None) -> None:
     async def commit() -> None:
         await rig.driver.commit(ORDER, 1, Position(1))
 

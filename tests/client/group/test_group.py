@@ -1,4 +1,4 @@
-"""Groups at work on a real daemon: who works on what, and when that moves."""
+"""Groups at work on a real daemon: which member works on what, and when that moves."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ async def test_fenced_member_stops_and_says_why() -> None:
         assert fenced.successor_host == "127.0.0.1"
 
 
-async def test_fatal_error_that_nobody_was_told_is_raised_at_the_end() -> None:
+async def test_fatal_error_that_was_not_raised_yet_is_raised_at_the_end() -> None:
     async with world(1) as here:
         with pytest.raises(FencedInstanceIdError):  # noqa: PT012  # it is the block that raises
             async with here.group("old", instance="one"):

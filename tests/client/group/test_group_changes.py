@@ -1,4 +1,4 @@
-"""Those who schedule their work themselves: the iterator of changes, on a real daemon."""
+"""The iterator of changes, on a real daemon."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_assigned_partitions_are_told() -> None:
             break
 
 
-async def test_what_was_assigned_before_anybody_asked_is_told() -> None:
+async def test_what_was_assigned_before_the_loop_began_is_told() -> None:
     async with world(2) as here, here.group("a") as group:
         await here.diary.until(lambda: bool(here.diary.of(AssignedEvent)))
         change = await anext(group.changes())

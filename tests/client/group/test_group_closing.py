@@ -100,7 +100,7 @@ async def test_group_is_closed_without_ever_having_been_used() -> None:
         assert here.server_members() == set()
 
 
-async def test_partitions_nobody_works_on_are_handed_over_at_once() -> None:
+async def test_partitions_without_work_are_handed_over_at_once() -> None:
     async with world(2) as here, here.group("a"):
         await here.diary.until(lambda: bool(here.diary.of(Assigned)))
         async with here.member("b"):
@@ -341,7 +341,7 @@ async def test_restart_of_the_daemon_does_not_stop_the_work(tmp_path: Path) -> N
             await a.stop()
 
 
-async def test_nobody_at_the_bootstrap_address() -> None:
+async def test_no_server_at_the_bootstrap_address() -> None:
     dial = CuttableDial()
     dial.cut()
     async with world(1) as here, here.member("a", dial=dial) as a:

@@ -89,6 +89,6 @@ async def test_partition_shows_what_it_is(partition: Partition, keeper: FakeKeep
     assert repr(partition).endswith("not owned any more>")
 
 
-async def test_progress_needs_nobody_who_watches(partition: Partition) -> None:
+async def test_progress_needs_no_watchdog(partition: Partition) -> None:
     partition.progress()
     assert partition.is_owned

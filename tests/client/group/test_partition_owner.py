@@ -1,4 +1,4 @@
-"""The partition owner: what is owned, and who works on it."""
+"""The partition owner: what is owned, and what the listener is told."""
 
 from __future__ import annotations
 
@@ -86,20 +86,20 @@ def rig() -> Rig:
     return Rig()
 
 
-def test_who_comes_late_is_told_what_is_owned(rig: Rig) -> None:
+def test_listener_that_comes_late_is_told_what_is_owned(rig: Rig) -> None:
     rig.owner.attach(rig.worker)
     assert rig.worker.told == [("assigned", ["orders[1]", "orders[2]"])]
     assert rig.worker.partitions[FIRST].token == 7
     assert rig.worker.partitions[FIRST].generation == 3
 
 
-def test_who_comes_to_an_owner_of_nothing_is_told_nothing(rig: Rig) -> None:
+def test_listener_of_an_owner_of_nothing_is_told_nothing(rig: Rig) -> None:
     rig.owner.lose([FIRST, SECOND], "fenced")
     rig.owner.attach(rig.worker)
     assert rig.worker.told == []
 
 
-def test_nobody_at_work_releases_at_once(rig: Rig) -> None:
+def test_without_a_listener_revoked_partitions_are_released(rig: Rig) -> None:
     rig.owner.revoke({FIRST})
     assert (rig.driver.released_, rig.names()) == ([FIRST], ["orders[2]"])
 

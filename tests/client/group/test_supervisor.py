@@ -314,7 +314,7 @@ async def test_commit_that_comes_too_late_is_no_news() -> None:
 
 
 @virtual_test
-async def test_work_sees_the_context_of_whoever_ordered_it() -> None:
+async def test_work_sees_the_context_of_the_caller_of_run() -> None:
     variable = contextvars.ContextVar("variable", default="none")
     seen: list[str] = []
 

@@ -92,7 +92,7 @@ async def test_one_that_stalls_does_not_hide_another() -> None:
 
 
 @virtual_test
-async def test_nobody_is_watched_who_has_stopped() -> None:
+async def test_stopped_work_is_not_watched() -> None:
     kennel = Kennel()
     partition = kennel.watch(0)
     kennel.dog.unwatch(partition)
@@ -112,7 +112,7 @@ async def test_others_are_watched_on() -> None:
 
 
 @virtual_test
-async def test_whoever_comes_after_all_have_stopped_is_watched() -> None:
+async def test_work_that_begins_after_all_have_stopped_is_watched() -> None:
     kennel = Kennel()
     kennel.dog.unwatch(kennel.watch(0))
     kennel.watch(1)
@@ -121,7 +121,7 @@ async def test_whoever_comes_after_all_have_stopped_is_watched() -> None:
 
 
 @virtual_test
-async def test_whoever_hears_of_a_stall_may_end_the_others() -> None:
+async def test_hook_may_end_the_others_at_a_stall() -> None:
     kennel = Kennel()
     partitions: list[Partition] = []
 

@@ -1,4 +1,4 @@
-"""How a membership ends: what is let go of, who is told, and that it ends for certain."""
+"""How a membership ends: what is let go of, what is sent, and that it ends for certain."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_static_member_leaves() -> None:
 
 
 @pytest.mark.parametrize("failure", list(FailureKind))
-def test_goodbye_unanswered(failure: FailureKind) -> None:
+def test_leave_unanswered(failure: FailureKind) -> None:
     script = at_work()
     script.close()
     script.release()
@@ -125,7 +125,7 @@ def test_goodbye_unanswered(failure: FailureKind) -> None:
     assert script.stopped.error is None
 
 
-def test_goodbye_does_not_wait_long() -> None:
+def test_leave_does_not_wait_long() -> None:
     script = at_work()
     script.close()
     script.release()
@@ -189,7 +189,7 @@ def test_without_a_coordinator() -> None:
     assert not script.sent(LeaveGroupRequest)
 
 
-def test_coordinator_that_was_lost_is_looked_for_to_say_goodbye() -> None:
+def test_coordinator_that_was_lost_is_looked_for_to_leave() -> None:
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     script.close()
@@ -202,7 +202,7 @@ def test_coordinator_that_was_lost_is_looked_for_to_say_goodbye() -> None:
     assert script.stopped is not None
 
 
-def test_member_that_stays_looks_for_nobody() -> None:
+def test_member_that_stays_looks_for_no_coordinator() -> None:
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     script.close(leave=False)

@@ -1,4 +1,4 @@
-"""Commits: many to a request, the newest wins, and nobody commits what is not theirs."""
+"""Commits: many to a request, the newest wins, and only owners commit."""
 
 from __future__ import annotations
 

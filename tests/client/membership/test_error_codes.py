@@ -79,7 +79,7 @@ def goes_on(script: Script, kind: type[Any]) -> None:
 
 
 def seeks(script: Script, kind: type[Any]) -> None:
-    """It looks for the coordinator, and asks whoever that is now."""
+    """It looks for the coordinator, and asks that one."""
     before = script.machine.identity
     assert script.machine.coordinator is None
     script.sleep(150)
@@ -121,13 +121,13 @@ def starts_anew(script: Script, _kind: type[Any]) -> None:
     _starts_anew(script, "m-1")
 
 
-def starts_as_somebody_new(script: Script, _kind: type[Any]) -> None:
+def starts_as_new(script: Script, _kind: type[Any]) -> None:
     """It loses everything, and joins without an id."""
     _starts_anew(script, "")
 
 
 def is_fenced(script: Script, _kind: type[Any]) -> None:
-    """It loses everything, asks who is there in its place, and never joins again."""
+    """It loses everything, asks which process has its place, and never joins again."""
     assert [type(each) for each in script.told] == [Lose]
     script.asks(DescribeGroupsRequest)
     script.survive()
@@ -144,7 +144,7 @@ def stops(script: Script, _kind: type[Any]) -> None:
 
 
 def tells_the_user(script: Script, _kind: type[Any]) -> None:
-    """Who asked is told; the member itself is fine."""
+    """The caller gets the error; the member itself is fine."""
     assert script.error_of("k") is not None
     assert script.told == []
     assert script.machine.phase is Phase.STABLE
@@ -179,7 +179,7 @@ CASES = [
         (seeks, ELSEWHERE),
         (takes_id, (E.MEMBER_ID_REQUIRED,)),
         (starts_anew, (E.ILLEGAL_GENERATION,)),
-        (starts_as_somebody_new, FORGOTTEN),
+        (starts_as_new, FORGOTTEN),
         (is_fenced, (E.FENCED_INSTANCE_ID,)),
         (stops, (*HOPELESS, E.INCONSISTENT_GROUP_PROTOCOL, E.GROUP_MAX_SIZE_REACHED)),
         (stops, (E.INVALID_SESSION_TIMEOUT,)),
@@ -190,7 +190,7 @@ CASES = [
         (seeks, ELSEWHERE),
         (rejoins, (E.REBALANCE_IN_PROGRESS,)),
         (starts_anew, (E.ILLEGAL_GENERATION,)),
-        (starts_as_somebody_new, FORGOTTEN),
+        (starts_as_new, FORGOTTEN),
         (is_fenced, (E.FENCED_INSTANCE_ID,)),
         (stops, (*HOPELESS, E.INCONSISTENT_GROUP_PROTOCOL, E.MEMBER_ID_REQUIRED)),
     ),
@@ -200,7 +200,7 @@ CASES = [
         (seeks, ELSEWHERE),
         (rejoins, (E.REBALANCE_IN_PROGRESS,)),
         (starts_anew, (E.ILLEGAL_GENERATION,)),
-        (starts_as_somebody_new, FORGOTTEN),
+        (starts_as_new, FORGOTTEN),
         (is_fenced, (E.FENCED_INSTANCE_ID,)),
         (stops, (*HOPELESS, E.MEMBER_ID_REQUIRED)),
     ),
@@ -210,7 +210,7 @@ CASES = [
         (seeks, ELSEWHERE),
         (rejoins_and_goes_again, (E.REBALANCE_IN_PROGRESS,)),
         (starts_anew, (E.ILLEGAL_GENERATION,)),
-        (starts_as_somebody_new, FORGOTTEN),
+        (starts_as_new, FORGOTTEN),
         (is_fenced, (E.FENCED_INSTANCE_ID,)),
         (tells_the_user, (*HOPELESS, E.OFFSET_METADATA_TOO_LARGE, E.TOPIC_AUTHORIZATION_FAILED)),
         (tells_the_user, (E.INVALID_COMMIT_OFFSET_SIZE, E.MEMBER_ID_REQUIRED)),

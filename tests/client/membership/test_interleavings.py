@@ -171,7 +171,7 @@ def closing_in_join() -> Script:
 
 
 def leaving() -> Script:
-    """Saying goodbye, with older requests still under way."""
+    """Leaving, with older requests still under way."""
     script = beating()
     script.close()
     script.store()
@@ -182,7 +182,7 @@ def leaving() -> Script:
 
 
 def fencing() -> Script:
-    """Out, and asking who is in."""
+    """Fenced, and asking which process has its place."""
     script = beating()
     script.beat(ErrorCode.FENCED_INSTANCE_ID)
     return script

@@ -60,7 +60,7 @@ def leading(
 
 
 def given(script: Script) -> dict[str, set[tuple[str, int]]]:
-    """What the leader gave to everybody."""
+    """What the leader gave to each member."""
     return {
         each.member_id: set(flatten(decode_assignment(each.assignment).assigned_partitions))
         for each in script.asks(SyncGroupRequest).assignments

@@ -1,4 +1,4 @@
-"""Members, connections and the coordinator fail: the work goes on, and nobody works twice.
+"""Members, connections and the coordinator fail: work goes on, and no partition has two workers.
 
 After every step the rig checks that no partition has two workers.
 """
@@ -275,7 +275,7 @@ def test_closing_without_a_coordinator() -> None:
     assert worker.stopped is not None
 
 
-def test_goodbye_goes_nowhere() -> None:
+def test_leave_goes_nowhere() -> None:
     """The group notices when the session ends; the process does not wait for that."""
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)

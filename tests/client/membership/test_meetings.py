@@ -24,7 +24,7 @@ def stopped(worker: Worker) -> set[tuple[str, int]]:
 
 
 def generation(meeting: Meeting) -> int:
-    """The generation that everybody is in."""
+    """The generation that all members are in."""
     (found,) = {worker.machine.identity.generation for worker in meeting.alive}
     return found
 
@@ -58,7 +58,7 @@ def test_scale_out() -> None:
 
 
 def test_scale_in() -> None:
-    """Those who stay stop nothing: they only get more."""
+    """The members that stay stop nothing: they only get more."""
     meeting = Meeting({"t": 12})
     workers = meeting.team(4)
     forget_told(meeting)

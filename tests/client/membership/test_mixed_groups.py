@@ -158,7 +158,7 @@ class Stock:
                 self.rebalance()
 
     def check(self) -> None:
-        """Nobody works on what it owns."""
+        """Nothing works on what it owns."""
         for worker in self.meeting.workers if self.is_honest else ():
             assert not worker.working.keys() & self.owned, worker.name
 
@@ -172,12 +172,12 @@ class Stock:
 
 
 def everything(meeting: Meeting, stock: Stock) -> set[tuple[str, int]]:
-    """What anybody works on."""
+    """What all members work on."""
     return set(stock.owned).union(*(worker.working for worker in meeting.alive))
 
 
 def test_stock_member_joins_ours() -> None:
-    """It gets its share after those who have it let go, and nothing is worked on twice."""
+    """It gets its share after the owners let go of it, and no partition has two workers."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
     stock = Stock(meeting)

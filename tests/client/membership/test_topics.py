@@ -1,4 +1,4 @@
-"""What a member knows of its topics: when it asks, what it believes, and whom it tells."""
+"""What a member knows of its topics: when it asks, what it believes, and what it reports."""
 
 from __future__ import annotations
 

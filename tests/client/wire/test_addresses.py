@@ -23,8 +23,7 @@ from coterie_client.wire.addresses import NodeAddress
         ("one:1,one:1", [("one", 1)]),
     ],
 )
-def test_addresses_are_read(written: Any, read: list[tuple[str, int]]) -> None:
-    """Texts, lists and addresses give the same addresses, in order and each once."""
+def test_strings_lists_and_addresses_are_parsed(written: Any, read: list[tuple[str, int]]) -> None:
     assert parse_bootstrap(written) == tuple(NodeAddress(*pair) for pair in read)
 
 
@@ -51,13 +50,11 @@ def test_addresses_are_read(written: Any, read: list[tuple[str, int]]) -> None:
         (NodeAddress("host", port=True), "the port in bootstrap .*, got True"),
     ],
 )
-def test_nonsense_is_refused(written: Any, complaint: str) -> None:
-    """What is no address is refused by a sentence that says what to write."""
+def test_invalid_addresses_are_refused(written: Any, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         parse_bootstrap(written)
 
 
 @pytest.mark.parametrize("address", ["host:9092", "[::1]:9092"])
-def test_address_is_printed_as_it_is_written(address: str) -> None:
-    """An address that was read prints as one that can be read again."""
+def test_address_prints_as_it_was_written(address: str) -> None:
     assert str(parse_bootstrap(address)[0]) == address

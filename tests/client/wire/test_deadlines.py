@@ -49,8 +49,7 @@ ways = pytest.mark.parametrize("wait", [limited, watched])
 
 
 @ways
-def test_in_time(process: Process, wait: Wait) -> None:
-    """What ends before its time is up ends as it does, and leaves nothing behind."""
+def test_block_that_ends_in_time_leaves_nothing_behind(process: Process, wait: Wait) -> None:
     answer: asyncio.Future[str] = process.create_future()
     process.call_later(TIMEOUT_S - 0.1, answer.set_result, "here")
     assert process.run_until_done(wait(answer)) == "here"
@@ -59,16 +58,16 @@ def test_in_time(process: Process, wait: Wait) -> None:
 
 
 @ways
-def test_too_late(process: Process, wait: Wait) -> None:
-    """What never comes is waited for as long as was said, and hardly any longer."""
+def test_time_limit_raises_when_the_time_is_up(process: Process, wait: Wait) -> None:
     answer: asyncio.Future[str] = process.create_future()
     assert process.run_until_done(wait(answer)) == "too late"
     assert process.time() == pytest.approx(TIMEOUT_S + SECOND_LOOK_S)
 
 
 @ways
-def test_arrived_during_a_pause(process: Process, wait: Wait) -> None:
-    """The time is up when the process goes on, and the answer is there."""
+def test_answer_that_arrived_during_a_pause_counts_although_the_time_is_up(
+    process: Process, wait: Wait
+) -> None:
     answer: asyncio.Future[str] = process.create_future()
     task = process.create_task(wait(answer))
     process.scheduler.run(1.0)

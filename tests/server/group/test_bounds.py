@@ -7,7 +7,7 @@ import pytest
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import GroupState
 from coterie_server.group.records import FloorRow, GroupRow
-from coterie_server.limit_hit import LimitHit
+from coterie_server.step import LimitHit
 from tests.support.group_harness import Client, World
 
 OK = ErrorCode.NONE
@@ -87,7 +87,7 @@ def test_limit_is_that_of_the_node() -> None:
     """Groups of other shards count: whoever runs the coordinator says how many there are."""
     elsewhere = 2
     world = World(max_groups=3)
-    world.shard.count_groups = lambda: elsewhere + len(world.shard.groups)
+    world.table.count_groups = lambda: elsewhere + len(world.table.groups)
     assert world.commit(HERE).part_errors == [OK]
     assert world.commit(HERE, group_id="h").part_errors == [REFUSED]
 
@@ -96,10 +96,10 @@ def test_limit_that_was_hit_is_noted() -> None:
     """Whoever runs the coordinator can tell its operator which setting it was."""
     world = World(max_groups=1)
     world.commit(HERE)
-    assert world.hits == []
+    assert world.limit_hits == []
     world.commit(HERE, group_id="h")
     somebody(world, "x" * 2_000).join()
-    assert world.hits == [
+    assert world.limit_hits == [
         LimitHit("max.groups", 1, "group h"),
         LimitHit("max.groups", 1, "group " + "x" * 1_000),
     ]
@@ -110,7 +110,7 @@ def test_ids_that_are_not_handed_out_are_noted() -> None:
     world = World(max_pending_members=1)
     world.member("a").join_once()
     assert world.member("b").join_once().error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert world.hits == [LimitHit("max.pending.members.per.group", 1, "an id in group g")]
+    assert world.limit_hits == [LimitHit("max.pending.members.per.group", 1, "an id in group g")]
 
 
 # -- generations of groups that are gone -------------------------------------------------------
@@ -141,7 +141,7 @@ def test_generations_are_remembered_up_to_a_limit() -> None:
     for group, generations in (("a", 5), ("b", 3), ("c", 9)):
         used(world, group, generations)
         world.sleep(1)
-    assert list(world.shard.tombstones) == ["b", "c"]
+    assert list(world.table.tombstones) == ["b", "c"]
     assert generation_of(world, "c") == 10
 
 
@@ -165,7 +165,7 @@ def test_what_was_forgotten_survives_a_crash() -> None:
     assert [floor.generation for floor in floors] == [4]
     world.crash()
     used(world, "a", 7)
-    assert list(world.shard.tombstones) == ["x", "a"]
+    assert list(world.table.tombstones) == ["x", "a"]
     assert generation_of(world, "z") == 5
 
 
@@ -176,5 +176,5 @@ def test_group_that_came_to_nothing_leaves_nothing() -> None:
     used(world, "b", 3)
     world.commit(HERE, group_id="c")
     world.delete("c")
-    assert list(world.shard.tombstones) == ["b"]
+    assert list(world.table.tombstones) == ["b"]
     assert [row.group_id for row in world.rows if isinstance(row, GroupRow)] == ["b"]

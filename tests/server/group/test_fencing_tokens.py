@@ -210,6 +210,6 @@ def _take(step: str, world: World, clients: dict[str, Client]) -> list[str]:
     world.force_rebalance()
     for client in clients.values():
         client.join_once()
-    leader = next(c for c in clients.values() if c.id == world.group().leader)
+    leader = next(c for c in clients.values() if c.id == world.group().row.leader)
     leader.sync({client: assigned("t", 0) for client in clients.values()})
     return list(clients)

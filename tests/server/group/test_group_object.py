@@ -7,8 +7,14 @@ import pytest
 from coterie_protocol.consumer import Subscription, encode_subscription
 from coterie_server.group import Group, GroupState, Row
 from coterie_server.group.group import CONSUMER
-from coterie_server.group.member import Member, Parked
+from coterie_server.group.member import Member
 from coterie_server.group.records import GroupRow, MemberRow, OffsetRow, SupportedProtocol
+from tests.support.requests import Asked
+
+
+def join() -> Asked:
+    """A request that could be parked."""
+    return Asked(None, 9)
 
 
 def member(
@@ -121,11 +127,11 @@ def test_longest_standing_member_takes_over() -> None:
     """When the leader goes, whoever has been here longest leads; without members nobody does."""
     group = group_of(member("a"), member("b"), member("c"))
     group.remove("b")
-    assert group.leader == "a"
+    assert group.row.leader == "a"
     group.remove("a")
-    assert group.leader == "c"
+    assert group.row.leader == "c"
     group.remove("c")
-    assert group.leader is None
+    assert group.row.leader is None
 
 
 def test_removing_somebody_unknown() -> None:
@@ -142,22 +148,21 @@ def test_election() -> None:
     first, second, third = member("a"), member("b"), member("c")
     group = group_of(first, second, third)
     assert not group.elect()
-    group.park_join(third, Parked(1, 9, 0))
+    group.park_join(third, join())
     assert group.elect()
-    assert group.leader == "c"
-    group.park_join(first, Parked(2, 9, 0))
+    assert group.row.leader == "c"
+    group.park_join(first, join())
     assert group.elect()
-    assert group.leader == "c"
+    assert group.row.leader == "c"
 
 
 def test_parked_joins_are_counted() -> None:
     """Parking twice counts once, taking back counts."""
     only = member("a")
     group = group_of(only)
-    assert group.park_join(only, Parked(1, 9, 0)) is None
-    before = group.park_join(only, Parked(2, 9, 0))
-    assert before is not None
-    assert before.ticket == 1
+    first = join()
+    assert group.park_join(only, first) is None
+    assert group.park_join(only, join()) is first
     assert (group.parked_joins, group.all_joined) == (1, True)
     group.park_join(only, None)
     assert (group.parked_joins, group.all_joined) == (0, False)
@@ -167,10 +172,10 @@ def test_replacing_keeps_the_place() -> None:
     """The new id stands where the old one stood: in the order, as leader, under its name."""
     old = member("b", instance="i1")
     group = group_of(old, member("c"))
-    group.park_join(old, Parked(1, 9, 0))
+    group.park_join(old, join())
     new = group.replace_static(old, "n")
     assert list(group.members) == ["n", "c"]
-    assert (group.leader, group.static, group.parked_joins) == ("n", {"i1": "n"}, 0)
+    assert (group.row.leader, group.static, group.parked_joins) == ("n", {"i1": "n"}, 0)
     assert new.row.protocols == old.row.protocols
 
 

@@ -81,7 +81,7 @@ def test_leader_leaves(protocols: tuple[str, ...]) -> None:
     leader, follower = world.member("a", protocols=protocols), world.member("b")
     world.form(leader, follower)
     leader.leave()
-    assert world.group().leader == follower.id
+    assert world.group().row.leader == follower.id
     follower.join()
     assert follower.leads
 

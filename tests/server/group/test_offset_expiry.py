@@ -266,7 +266,7 @@ def test_sweep_takes_empty_groups_without_offsets() -> None:
     emptied(world, client)
     world.sleep(1)
     assert world.state() is GroupState.DEAD
-    assert [row.generation for row in world.shard.tombstones.values()] == [2]
+    assert [row.generation for row in world.table.tombstones.values()] == [2]
 
 
 def test_sweep_leaves_groups_that_somebody_is_about_to_join() -> None:

@@ -123,7 +123,7 @@ def test_static_leader_that_does_not_sync_is_led() -> None:
     sync = follower.sync()
     world.sleep(5_000)
     assert sync.error is ErrorCode.REBALANCE_IN_PROGRESS
-    assert world.group().leader == follower.id
+    assert world.group().row.leader == follower.id
     leader.join()
     follower.join()
     assert follower.leads

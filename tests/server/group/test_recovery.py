@@ -12,7 +12,7 @@ from coterie_protocol.journal import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from coterie_server.group import Config, Coordinator, GroupState, Record, StoredRow
+from coterie_server.group import Config, GroupCoordinator, GroupState, Record, StoredRow
 from coterie_server.group.records import (
     FloorRow,
     Gone,
@@ -279,7 +279,7 @@ def test_new_member_led_when_the_node_stopped() -> None:
     late.join()
     leader.leave()
     world.crash()
-    assert world.group().leader == follower.id
+    assert world.group().row.leader == follower.id
 
 
 # -- the second phase --------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_crash_after_crash() -> None:
 
 def test_nothing_stored() -> None:
     """A node that is new starts with nothing, and looks for expired offsets in due time."""
-    coordinator = Coordinator(Config(offsets_check_interval_ms=7), World().ids, {})
+    coordinator = GroupCoordinator(Config(offsets_check_interval_ms=7), World().ids, {})
     assert not coordinator.recover([], 1_000)
     assert coordinator.groups == {}
     assert coordinator.next_deadline() == 1_007

@@ -241,7 +241,7 @@ def test_leader_that_joins_in_time_leads_on() -> None:
     world.member("new").join()
     follower.join()
     leader.join()
-    assert world.group().leader == leader.id
+    assert world.group().row.leader == leader.id
 
 
 def test_static_members_are_waited_for_again_and_again() -> None:

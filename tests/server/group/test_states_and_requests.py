@@ -21,7 +21,7 @@ from coterie_protocol.messages import (
     OffsetFetchRequestTopic,
 )
 from coterie_server.group import GroupState
-from coterie_server.group.coordinator import _HANDLERS
+from coterie_server.group.coordinator import _RULES
 from tests.support.group_harness import Answer, Client, World
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
@@ -289,9 +289,9 @@ def test_table_has_every_request() -> None:
     before = len(made.world.answers)
     for request, _ in ROWS.values():
         request(made)
-    asked = {type(answer.call.message) for answer in made.world.answers.values()}
+    asked = {type(answer.asked.message) for answer in made.world.answers.values()}
     assert len(made.world.answers) > before
-    assert asked == set(_HANDLERS)
+    assert asked == set(_RULES)
 
 
 @pytest.mark.parametrize(

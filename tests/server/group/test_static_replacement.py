@@ -50,7 +50,7 @@ def test_leader_comes_back_since_version_9() -> None:
     assert reply.leader == new.id
     assert {member.member_id for member in reply.members} == {new.id, follower.id}
     assert reply.skip_assignment is True
-    assert world.group().leader == new.id
+    assert world.group().row.leader == new.id
 
 
 @pytest.mark.parametrize("version", [5, 7, 8])
@@ -61,7 +61,7 @@ def test_leader_comes_back_before_version_9(version: int) -> None:
     new = old.restarted(version=version)
     reply = new.join().reply
     assert (reply.leader, reply.members, reply.skip_assignment) == (old.id, (), False)
-    assert world.group().leader == new.id
+    assert world.group().row.leader == new.id
     assert world.state() is GroupState.STABLE
 
 

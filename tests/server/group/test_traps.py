@@ -136,7 +136,7 @@ def test_group_that_nobody_ever_joined_leaves_nothing() -> None:
     world = World(offsets_check_interval_ms=60_000)
     world.member("a", session_ms=6_000).join_once()
     world.sleep(120_000)
-    assert (world.store, world.shard.tombstones) == ({}, {})
+    assert (world.store, world.table.tombstones) == ({}, {})
 
 
 def test_member_that_never_syncs_does_not_hold_the_group() -> None:

@@ -49,7 +49,7 @@ class Node:
 
     def phase_deadline(self, group: Group) -> int | None:
         """When the group's phase ends."""
-        deadlines = self.world.shard.deadlines
+        deadlines = self.world.table.deadlines
         phases = (deadlines.at((kind, group.id, "")) for kind in ("join", "sync"))
         return next((at for at in phases if at is not None), None)
 

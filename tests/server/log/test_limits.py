@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from coterie_server.limit_hit import LimitHit
 from coterie_server.log.limits import QUIET_MS, LimitLog
+from coterie_server.step import LimitHit
 
 GROUPS = LimitHit("max.groups", 7, "group g")
 TOPICS = LimitHit("max.topics", 3, "topic t")

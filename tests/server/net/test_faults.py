@@ -307,7 +307,7 @@ def test_exchange_knows_its_request_and_its_client() -> None:
     assert (request.api_key, request.api_version) == (ApiKey.HEARTBEAT, 3)
     assert (request.correlation_id, request.client_id) == (5, "client")
     assert request.message.group_id == "group"
-    assert exchange.peer_host == "/192.0.2.7"
+    assert exchange.host == "/192.0.2.7"
     assert exchange.received_ms == 12_500
 
 
@@ -322,4 +322,4 @@ def test_reply_that_cannot_be_encoded_is_told_without_what_variables_hold(
     handler.exchanges[0].reply("no reply at all")
     assert visit.transport.closing
     assert capsys.readouterr() == ("", "")
-    assert [record.name for record in caplog.records] == ["coterie_server.net.closing"]
+    assert [record.name for record in caplog.records] == ["coterie_server.net.faults"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coterie_server.net import CloseReason, Exchange, Limits, Listener
-from coterie_server.net.hanging_up import has_hung_up
+from coterie_server.net.registry import has_hung_up
 from tests.server.net.doubles import Parking, Room, heartbeat, ok, until
 from tests.support.profiles import examples
 
@@ -190,7 +190,7 @@ class AnyInterleaving(RuleBasedStateMachine):
             transport, stopping = self.visit.transport, self.room.registry.stopping
             behind = len(transport.unsent) > 30
             left_over = self.whole - len(self.handler.exchanges) > 0 or self.is_bad
-            full = self.visit.connection.in_flight >= self.limit
+            full = len(self.visit.connection.exchanges) >= self.limit
             assert transport.reading == (not (left_over or full or behind or stopping))
 
     @invariant()
@@ -199,7 +199,7 @@ class AnyInterleaving(RuleBasedStateMachine):
         if self.is_open and not self.room.registry.stopping:
             behind = len(self.visit.transport.unsent) > 30
             left_over = self.whole - len(self.handler.exchanges) > 0 or self.is_bad
-            full = self.visit.connection.in_flight >= self.limit
+            full = len(self.visit.connection.exchanges) >= self.limit
             assert self.room.waiting <= 1
             assert self.room.waiting or not left_over or full or behind
 
@@ -208,7 +208,7 @@ class AnyInterleaving(RuleBasedStateMachine):
         """As many are in flight as were handled and not sent, and never too many."""
         if self.is_open:
             unsent = len(self.handler.exchanges) - len(self.visit.answered_or_written())
-            assert self.visit.connection.in_flight == unsent <= self.limit
+            assert len(self.visit.connection.exchanges) == unsent <= self.limit
 
     @invariant()
     def order_is_kept(self) -> None:
@@ -222,7 +222,7 @@ class AnyInterleaving(RuleBasedStateMachine):
     def closing_server_waits_for_answers_only(self) -> None:
         """A server that stops closes a connection as soon as nothing is in flight."""
         if self.room.registry.stopping and self.is_open:
-            assert self.visit.connection.in_flight
+            assert self.visit.connection.exchanges
 
     @invariant()
     def what_is_gone_is_forgotten(self) -> None:
@@ -353,7 +353,7 @@ def test_open_and_closed_sockets_are_told_apart(monkeypatch: pytest.MonkeyPatch)
     ours.settimeout(0)
     for tells in (True, False):
         if not tells:
-            monkeypatch.setattr("coterie_server.net.hanging_up._CLOSED", 0)
+            monkeypatch.setattr("coterie_server.net.registry._CLOSED", 0)
         assert not has_hung_up(Bare(ours))
     theirs.close()
     assert has_hung_up(Bare(ours))

@@ -159,7 +159,9 @@ def test_frame_time_does_not_run_while_we_do_not_read() -> None:
     assert not visit.transport.reading
     room.pass_time(60_000)
     handler.answer([0])
-    visit.connection.due = 0.0  # so that the next sweep looks, rather than trust that it need not
+    visit.connection.times.due = (
+        0.0  # so that the next sweep looks, rather than trust that it need not
+    )
     room.pass_time(1_999)
     assert not visit.transport.closing
     visit.send(heartbeat(2)[5:])
@@ -370,7 +372,7 @@ def play(limits: Limits, steps: list[str | int], *, ask_all: bool) -> list[tuple
         room.turn()
         if isinstance(step, int):
             if ask_all and not visit.connection.gone:
-                visit.connection.due = 0.0
+                visit.connection.times.due = 0.0
             room.pass_time(step)
         elif step == "answer" and answered < len(handler.exchanges):
             handler.answer([answered])

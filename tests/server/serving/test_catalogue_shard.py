@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator, Sequence
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,15 +12,16 @@ import pytest_asyncio
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import TopicChanged
 from coterie_server.config.assembly import RandomIds
 from coterie_server.net import Exchange
-from coterie_server.serving import CATALOGUE_SHARD, CatalogueShard, Surroundings, TopicCounts
+from coterie_server.serving import CATALOGUE_SHARD, CatalogueShard, NodeContext, TopicCounts
 from coterie_server.serving import catalogue_shard as topics_module
 from coterie_server.serving import shard as shard_module
 from coterie_server.serving.clock import Clock
 from coterie_server.storage import FencedError, Lease, MemoryStore, StoreError
 from coterie_server.storage.abc import Record
-from coterie_server.topics import Catalogue, Change, PartitionEnds, TopicConfig
+from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 from tests.support.brittle_store import BrittleStore
 
 pytestmark = pytest.mark.asyncio
@@ -35,7 +35,7 @@ class Request:
     abandoned = False
 
     def __init__(self, message: Any, version: int) -> None:
-        self.request = SimpleNamespace(message=message, api_version=version)
+        self.message, self.version = message, version
         self.replies: list[Any] = []
         self.closed: list[str] = []
         self.forget: Any = None
@@ -72,7 +72,7 @@ class Bench:
     def ask(self, message: Any, version: int) -> Request:
         """Hand in a request."""
         request = Request(message, version)
-        self.shard.submit(cast(Exchange, request))
+        self.shard.handle(cast(Exchange, request))
         return request
 
     def fetch(self, *topics: str) -> Request:
@@ -103,7 +103,7 @@ async def bench() -> Bench:
     assert lease is not None
     shard = CatalogueShard(
         lease,
-        Surroundings(store, Clock()),
+        NodeContext(store, Clock()),
         catalogue,
         counts=TopicCounts(),
         on_change=lambda change: shard.wake(change.topic),
@@ -126,7 +126,7 @@ async def test_a_topic_that_can_not_be_stored_is_no_topic() -> None:
     assert lease is not None
     shard = CatalogueShard(
         lease,
-        Surroundings(store, Clock()),
+        NodeContext(store, Clock()),
         catalogue,
         counts=TopicCounts(),
         on_change=lambda _change: None,
@@ -143,7 +143,7 @@ class Groups:
     """Groups that forget offsets when they are let."""
 
     def __init__(self) -> None:
-        self.told: list[Change] = []
+        self.told: list[TopicChanged] = []
         self.has_forgotten = asyncio.Event()
 
     async def until_told(self) -> None:
@@ -158,7 +158,7 @@ class Deleting:
         self.store, self.groups, self.counts = store, Groups(), TopicCounts()
         self.shard = CatalogueShard(
             lease,
-            Surroundings(store, Clock()),
+            NodeContext(store, Clock()),
             catalogue,
             counts=self.counts,
             on_change=self.groups.told.append,
@@ -168,7 +168,7 @@ class Deleting:
     def ask(self, message: Any, version: int) -> Request:
         """Hand in a request."""
         request = Request(message, version)
-        self.shard.submit(cast(Exchange, request))
+        self.shard.handle(cast(Exchange, request))
         return request
 
     def delete(self, timeout_ms: int = 20_000) -> Request:
@@ -310,9 +310,9 @@ async def test_a_catalogue_that_is_fenced_is_served_no_more(deleting: Deleting) 
     deleting.store.error = None
     await turns()
     assert error_of(request) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    deleting.shard.submit(cast(Exchange, other))
+    deleting.shard.handle(cast(Exchange, other))
     assert other.closed
-    assert not deleting.shard.is_served
+    assert deleting.shard.core is None
 
 
 async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
@@ -326,7 +326,7 @@ async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
 @pytest.mark.parametrize("version", range(13, 19))
 async def test_a_change_ends_the_wait_of_who_asked_by_id(bench: Bench, version: int) -> None:
     """The name is what changes are told by, though the request and its answer have none."""
-    catalogue = bench.shard.catalogue
+    catalogue = bench.shard.core
     assert catalogue is not None
     topic_id = catalogue.topics["orders"].topic_id
     partition = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)

@@ -21,16 +21,16 @@ from coterie_protocol.consumer import (
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, GroupRecovered, RebalanceStarted
 from coterie_server.config.assembly import RandomIds
-from coterie_server.group import Call, Config, Coordinator, Outcome, Refusal
+from coterie_server.group import Config, GroupCoordinator, Refusal
 from coterie_server.log import configure
-from coterie_server.serving import GroupShard, Surroundings
+from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving import shard as shard_module
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import FencedError, Lease, StoreError
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 from tests.support.brittle_store import BrittleStore
-from tests.support.tickets import Ticket
+from tests.support.requests import Pending
 
 pytestmark = pytest.mark.asyncio
 
@@ -46,23 +46,27 @@ class Bench:
         config = Config(initial_rebalance_delay_ms=0)
         self.shard = GroupShard(
             lease,
-            Surroundings(store, Clock(), ends=self.ends),
-            lambda: Coordinator(config, RandomIds(), {"t": 4}),
-            observe=lambda _ts, event: self.events.append(event),
-            arm=self.armed.append,
+            NodeContext(
+                store,
+                Clock(),
+                ends=self.ends,
+                observe=lambda _ts, event: self.events.append(event),
+                arm=self.armed.append,
+            ),
+            lambda: GroupCoordinator(config, RandomIds(), {"t": 4}),
         )
 
-    def ask(self, message: Any, version: int) -> Ticket:
+    def ask(self, message: Any, version: int) -> Pending:
         """Hand in a request."""
-        ticket = Ticket()
-        self.shard.submit(ticket, Call(message, version, "client", "/127.0.0.1"))
-        return ticket
+        request = Pending(message, version)
+        self.shard.handle(request)
+        return request
 
     async def answer(self, message: Any, version: int) -> Any:
         """Hand in a request and wait for its reply."""
-        return await asyncio.wait_for(self.ask(message, version).reply_future, 5)
+        return await asyncio.wait_for(self.ask(message, version).answer, 5)
 
-    def commit(self, offset: int) -> Ticket:
+    def commit(self, offset: int) -> Pending:
         """Commit an offset as somebody who is in no generation."""
         partition = m.OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=None
@@ -106,17 +110,17 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
     """And not in the same breath in which it was made."""
-    ticket = bench.commit(5)
-    assert not ticket.answered
-    assert commit_error(await ticket.reply_future) == ErrorCode.NONE
+    request = bench.commit(5)
+    assert not request.answer.done()
+    assert commit_error(await request.answer) == ErrorCode.NONE
     assert await bench.committed() == 5
 
 
 async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
     """Nobody is told of an end beyond what a crash leaves; whoever has an answer sees its own."""
-    ticket = bench.commit(5)
-    assert (ticket.answered, bench.ends.end("t", 0)) == (False, 0)
-    seen = ticket.reply_future
+    request = bench.commit(5)
+    assert (request.answer.done(), bench.ends.end("t", 0)) == (False, 0)
+    seen = request.answer
     ends: list[int] = []
     seen.add_done_callback(lambda _: ends.append(bench.ends.end("t", 0)))
     await asyncio.wait_for(seen, 5)
@@ -126,12 +130,12 @@ async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
 
 async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
     """Neither when it fails nor when the shard is read again."""
-    await bench.commit(5).reply_future
+    await bench.commit(5).answer
     bench.store.error = StoreError("disk full")
-    refused = await bench.commit(9).reply_future
+    refused = await bench.commit(9).answer
     assert commit_error(refused) != 0
     bench.store.error = None
-    await until(lambda: bench.shard.coordinator is not None)
+    await until(lambda: bench.shard.core is not None)
     assert bench.ends.end("t", 0) == 5
 
 
@@ -158,14 +162,14 @@ async def joined(bench: Bench) -> None:
         protocol_type="consumer",
         protocols=(protocol,),
     )
-    ticket = bench.ask(join, 3)
+    request = bench.ask(join, 3)
 
     def is_answered() -> bool:
         bench.shard.fire_due(bench.armed[-1])
-        return ticket.answered
+        return request.answer.done()
 
     await until(is_answered)
-    member = ticket.reply_future.result()
+    member = request.answer.result()
     assigned = encode_assignment(
         Assignment(assigned_partitions=(TopicPartitions(topic="t", partitions=(0,)),))
     )
@@ -190,7 +194,7 @@ async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
     """
     await joined(bench)
     bench.store.error = StoreError("disk full")
-    await bench.commit(5).reply_future
+    await bench.commit(5).answer
     bench.shard.topic_changed("t", "grown")
     bench.store.error = None
     await until(lambda: causes(bench)[1:] == ["topic_changed"])
@@ -201,7 +205,7 @@ async def test_a_topic_change_outlives_a_store_that_fails_right_after(bench: Ben
     await joined(bench)
     bench.shard.topic_changed("t", "grown")
     bench.store.error = StoreError("disk full")
-    await bench.commit(5).reply_future
+    await bench.commit(5).answer
     bench.store.error = None
     await until(
         lambda: [type(event) for event in bench.events[-2:]] == [GroupRecovered, RebalanceStarted]
@@ -213,23 +217,23 @@ async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(ben
     """To tell again that the former one was deleted must not delete the new one's offsets."""
     bench.shard.topic_changed("t", "deleted")
     bench.shard.topic_changed("t", "created")
-    assert commit_error(await bench.commit(7).reply_future) == ErrorCode.NONE
+    assert commit_error(await bench.commit(7).answer) == ErrorCode.NONE
     bench.store.error = StoreError("disk full")
-    await bench.commit(8).reply_future
+    await bench.commit(8).answer
     bench.store.error = None
-    await until(lambda: bench.shard.coordinator is not None)
+    await until(lambda: bench.shard.core is not None)
     assert await bench.committed() == 7
 
 
 async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:
     """The commit fails with an error that clients retry, and what was stored before holds."""
-    await bench.commit(5).reply_future
+    await bench.commit(5).answer
     bench.store.error = StoreError("the disk is full")
-    answer = await bench.commit(6).reply_future
+    answer = await bench.commit(6).answer
     assert commit_error(answer) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert bench.shard.coordinator is None
+    assert bench.shard.core is None
     bench.store.error = None
-    await until(lambda: bench.shard.coordinator is not None)
+    await until(lambda: bench.shard.core is not None)
     assert await bench.committed() == 5
 
 
@@ -248,31 +252,31 @@ async def test_everybody_who_waits_is_told(bench: Bench) -> None:
         3,
     )
     bench.store.error = StoreError("the disk is full")
-    answer = await asyncio.wait_for(join.reply_future, 5)
+    answer = await asyncio.wait_for(join.answer, 5)
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def test_a_fenced_shard_is_given_up(bench: Bench) -> None:
     """Another node has it: clients are to look for that one, and nothing is read again."""
     bench.store.error = FencedError(0, 1, None)
-    answer = await bench.commit(6).reply_future
+    answer = await bench.commit(6).answer
     assert commit_error(answer) == ErrorCode.NOT_COORDINATOR
     bench.store.error = None
     await asyncio.sleep(0.01)
-    assert bench.shard.coordinator is None
-    assert commit_error(await bench.commit(7).reply_future) == ErrorCode.NOT_COORDINATOR
+    assert bench.shard.core is None
+    assert commit_error(await bench.commit(7).answer) == ErrorCode.NOT_COORDINATOR
 
 
 async def test_a_bug_costs_the_memory_but_nothing_stored(bench: Bench) -> None:
     """An exception of the core may have left a group half changed, so the shard is read again."""
-    await bench.commit(5).reply_future
+    await bench.commit(5).answer
 
     def stumble(_now_ms: int) -> Any:
         raise AssertionError("a bug")
 
     bench.shard.run(stumble)
-    assert bench.shard.coordinator is None
-    await until(lambda: bench.shard.coordinator is not None)
+    assert bench.shard.core is None
+    await until(lambda: bench.shard.core is not None)
     assert await bench.committed() == 5
 
 
@@ -288,12 +292,12 @@ async def test_a_refused_rebalance_changes_nothing(bench: Bench) -> None:
     with pytest.raises(Refusal) as caught:
         await bench.shard.force_rebalance("nobody")
     assert caught.value.name == "group_not_found"
-    assert bench.shard.coordinator is not None
+    assert bench.shard.core is not None
 
 
 async def test_deadlines_are_handed_on(bench: Bench) -> None:
     """The node has one timer for all shards; at least the sweep for old offsets is due some day."""
-    await bench.commit(5).reply_future
+    await bench.commit(5).answer
     assert bench.shard.next_deadline() in bench.armed
 
 
@@ -318,7 +322,7 @@ async def test_step_that_fails_is_logged_without_what_variables_hold(
 ) -> None:
     """Once, with its traceback; a password in a frame of it stays there."""
 
-    def fails(now_ms: int) -> Outcome:
+    def fails(now_ms: int) -> Any:
         password = "hunter" + str(now_ms * 0 + 2)
         raise ValueError(f"a bug of {len(password)} letters")
 
@@ -326,7 +330,7 @@ async def test_step_that_fails_is_logged_without_what_variables_hold(
     undo = configure("debug", style, stream)
     try:
         bench.shard.run(fails)
-        await until(lambda: bench.shard.coordinator is not None)
+        await until(lambda: bench.shard.core is not None)
     finally:
         undo()
     text = stream.getvalue()
@@ -355,7 +359,7 @@ async def test_what_a_node_knows_of_the_order_of_commits_outlives_the_shards_mem
         )
         await node.start()
         (shard,) = node.shards  # whose lives these are
-        lives = [shard._make()._shard for _ in range(2)]  # noqa: SLF001
+        lives = [shard._make().table for _ in range(2)]
         lives[0].commit_order.note("g", "a", 5)
         assert not lives[1].commit_order.admits("g", "a", 5)
         await node.stop()

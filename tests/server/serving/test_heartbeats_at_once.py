@@ -13,12 +13,12 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, MemberFenced, MemberGone
 from coterie_server.config.assembly import RandomIds
-from coterie_server.group import Call, Config, Coordinator
-from coterie_server.serving import GroupShard, Surroundings
+from coterie_server.group import Config, GroupCoordinator
+from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving.clock import Clock
 from coterie_server.storage import MemoryStore
 from coterie_server.storage.abc import Record
-from tests.support.tickets import Ticket
+from tests.support.requests import Pending
 
 pytestmark = pytest.mark.asyncio
 
@@ -62,9 +62,9 @@ class Shard:
 
     def ask(self, message: Any, version: int) -> asyncio.Future[Any]:
         """Hand in a request."""
-        ticket = Ticket()
-        self.shard.submit(ticket, Call(message, version, "client", "/127.0.0.1"))
-        return ticket.reply_future
+        request = Pending(message, version)
+        self.shard.handle(request)
+        return request.answer
 
     async def form(self) -> None:
         """Let the member join and sync."""
@@ -121,10 +121,8 @@ async def shard(events: list[Event]) -> AsyncIterator[Shard]:
         assert lease is not None
         served = GroupShard(
             lease,
-            Surroundings(store, clock),
-            lambda: Coordinator(Config(initial_rebalance_delay_ms=0), RandomIds(), {"t": 1}),
-            observe=lambda _ts, event: events.append(event),
-            arm=lambda _due_ms: None,
+            NodeContext(store, clock, observe=lambda _ts, event: events.append(event)),
+            lambda: GroupCoordinator(Config(initial_rebalance_delay_ms=0), RandomIds(), {"t": 1}),
         )
         await served.load()
         shard = Shard(store, served, clock)
@@ -136,14 +134,16 @@ async def shard(events: list[Event]) -> AsyncIterator[Shard]:
 
 async def test_answered_at_once(shard: Shard) -> None:
     """A member of the present generation is told that all is well."""
-    assert shard.shard.hear(shard.heartbeat()) == m.HeartbeatResponse()
-    assert shard.shard.hear(shard.heartbeat(group_instance_id="i1")) == m.HeartbeatResponse()
+    assert shard.shard.try_heartbeat(shard.heartbeat()) == m.HeartbeatResponse()
+    assert (
+        shard.shard.try_heartbeat(shard.heartbeat(group_instance_id="i1")) == m.HeartbeatResponse()
+    )
 
 
 async def test_keeps_the_member_alive(shard: Shard, events: list[Event]) -> None:
     """Its session counts from the last heartbeat."""
     shard.clock.ms += SESSION_MS - 1
-    assert shard.shard.hear(shard.heartbeat()) is not None
+    assert shard.shard.try_heartbeat(shard.heartbeat()) is not None
     shard.clock.ms += SESSION_MS - 1
     shard.shard.fire_due(shard.clock.ms)
     assert not any(isinstance(event, MemberGone) for event in events)
@@ -169,23 +169,23 @@ async def test_others_go_the_long_way(
 ) -> None:
     """Whoever is not welcome is told why by a turn."""
     heartbeat = shard.heartbeat(**changes)
-    assert shard.shard.hear(heartbeat) is None
+    assert shard.shard.try_heartbeat(heartbeat) is None
     assert (await shard.ask(heartbeat, 4)).error_code == error
 
 
 async def test_session_that_would_get_shorter(shard: Shard) -> None:
     """Its deadline may have to be moved, which takes a turn."""
-    assert shard.shard.hear(shard.heartbeat()) is not None
+    assert shard.shard.try_heartbeat(shard.heartbeat()) is not None
     shard.clock.ms -= 1
-    assert shard.shard.hear(shard.heartbeat()) is None
+    assert shard.shard.try_heartbeat(shard.heartbeat()) is None
     assert (await shard.ask(shard.heartbeat(), 4)).error_code == ErrorCode.NONE
-    assert shard.shard.hear(shard.heartbeat()) is not None
+    assert shard.shard.try_heartbeat(shard.heartbeat()) is not None
 
 
 async def test_fencing_is_told(shard: Shard, events: list[Event]) -> None:
     """A process whose name somebody else has by now is fenced, and the journal has it."""
     heartbeat = shard.heartbeat(member_id="the former one", group_instance_id="i1")
-    assert shard.shard.hear(heartbeat) is None
+    assert shard.shard.try_heartbeat(heartbeat) is None
     assert (await shard.ask(heartbeat, 4)).error_code == ErrorCode.FENCED_INSTANCE_ID
     assert any(isinstance(event, MemberFenced) for event in events)
 
@@ -194,17 +194,17 @@ async def test_waits_for_what_is_to_be_durable_first(shard: Shard) -> None:
     """While the shard is being written, a heartbeat is answered behind what is written."""
     shard.store.gate.clear()
     commit = shard.commit()
-    assert shard.shard.hear(shard.heartbeat()) is None
+    assert shard.shard.try_heartbeat(shard.heartbeat()) is None
     heartbeat = shard.ask(shard.heartbeat(), 4)
     await asyncio.sleep(0.01)
     assert not heartbeat.done()
     shard.store.gate.set()
     await commit
     assert (await heartbeat).error_code == ErrorCode.NONE
-    assert shard.shard.hear(shard.heartbeat()) is not None
+    assert shard.shard.try_heartbeat(shard.heartbeat()) is not None
 
 
 async def test_not_without_a_coordinator(shard: Shard) -> None:
     """A shard that is not served answers as it answers everything."""
     await shard.shard.close()
-    assert shard.shard.hear(shard.heartbeat()) is None
+    assert shard.shard.try_heartbeat(shard.heartbeat()) is None

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 import pytest_asyncio
 
-from coterie_server.serving import LeaseKeeper, ShardsTakenError, Terms, Trust
+from coterie_server.serving import LeaseKeeper, LeaseTerms, LeaseTrust, ShardsTakenError
 from coterie_server.serving import leases as leases_module
 from coterie_server.storage import Lease, MemoryStore, StoreError
 
@@ -43,7 +43,7 @@ class MoodyStore(MemoryStore):
         return await super().renew(leases, now_ms, ttl_ms)
 
 
-class Tenant:
+class Holder:
     """Notes what it is told."""
 
     def __init__(self) -> None:
@@ -70,18 +70,18 @@ class Bench:
     """A keeper of three shards."""
 
     def __init__(self, store: MoodyStore) -> None:
-        self.time, self.store, self.tenant = Time(), store, Tenant()
-        self.trust = Trust(lambda: self.time.s)
-        terms = Terms("node-1", "one:9092", TTL_MS)
-        self.keeper = LeaseKeeper(store, terms, self.trust, self.time.ms, self.tenant)
+        self.time, self.store, self.holder = Time(), store, Holder()
+        self.trust = LeaseTrust(lambda: self.time.s)
+        terms = LeaseTerms("node-1", "one:9092", TTL_MS)
+        self.keeper = LeaseKeeper(store, terms, self.trust, self.time.ms, self.holder)
 
     async def renewed(self) -> list[str]:
         """What is told when the keeper is asked to look after the leases."""
-        self.tenant.told.clear()
+        self.holder.told.clear()
         self.trust.doubt()
         for _ in range(20):
             await asyncio.sleep(0)
-        return self.tenant.told
+        return self.holder.told
 
     async def steal(self, shard: int, ttl_ms: int = TTL_MS) -> None:
         """Have another node take a shard, as it may once the lease has run out."""

@@ -13,13 +13,13 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event
 from coterie_server.config.assembly import RandomIds
-from coterie_server.group import Call, Config, Coordinator
-from coterie_server.serving import GroupShard, Surroundings, Trust
+from coterie_server.group import Config, GroupCoordinator
+from coterie_server.serving import GroupShard, LeaseTrust, NodeContext
 from coterie_server.serving import shard as shard_module
 from coterie_server.serving.clock import Clock
 from coterie_server.storage import Lease, MemoryStore
 from coterie_server.storage.abc import KeptRecord, Record
-from tests.support.tickets import Ticket
+from tests.support.requests import Pending
 
 pytestmark = pytest.mark.asyncio
 
@@ -57,18 +57,21 @@ class Bench:
     def __init__(self, store: SlowStore, lease: Lease) -> None:
         self.store, self.lease = store, lease
         self.events: list[Event] = []
-        self.tickets: list[Ticket] = []
+        self.requests: list[Pending] = []
         self.observer: Callable[[int, Event], None] = lambda _ts, event: self.events.append(event)
         self.shard = self.another()
 
-    def another(self, trust: Trust | None = None) -> GroupShard:
+    def another(self, trust: LeaseTrust | None = None) -> GroupShard:
         """The shard as a new process has it."""
         return GroupShard(
             self.lease,
-            Surroundings(self.store, Clock(), trust or Trust()),
-            lambda: Coordinator(Config(), RandomIds(), {"t": 4}),
-            observe=lambda ts, event: self.observer(ts, event),  # noqa: PLW0108  # it changes
-            arm=lambda _due_ms: None,
+            NodeContext(
+                self.store,
+                Clock(),
+                trust or LeaseTrust(),
+                observe=lambda ts, event: self.observer(ts, event),  # noqa: PLW0108  # it changes
+            ),
+            lambda: GroupCoordinator(Config(), RandomIds(), {"t": 4}),
         )
 
     def commit(self, offset: int, partition: int = 0) -> asyncio.Future[Any]:
@@ -77,10 +80,10 @@ class Bench:
             partition_index=partition, committed_offset=offset, committed_metadata=None
         )
         topic = m.OffsetCommitRequestTopic(name="t", partitions=(entry,))
-        self.tickets.append(ticket := Ticket())
-        request = m.OffsetCommitRequest(group_id="g", topics=(topic,))
-        self.shard.submit(ticket, Call(request, 7, "client", "/127.0.0.1"))
-        return ticket.reply_future
+        request = Pending(m.OffsetCommitRequest(group_id="g", topics=(topic,)), 7)
+        self.requests.append(request)
+        self.shard.handle(request)
+        return request.answer
 
 
 def error_of(answer: m.OffsetCommitResponse) -> int:
@@ -90,8 +93,8 @@ def error_of(answer: m.OffsetCommitResponse) -> int:
 
 def stored(shard: GroupShard) -> dict[int, int]:
     """The offset of each partition, as the shard has them in memory."""
-    assert shard.coordinator is not None
-    return {n: row.offset for (_, n), row in shard.coordinator.groups["g"].offsets.items()}
+    assert shard.core is not None
+    return {n: row.offset for (_, n), row in shard.core.groups["g"].offsets.items()}
 
 
 @pytest_asyncio.fixture
@@ -195,7 +198,7 @@ async def test_a_shard_that_is_lost_while_it_is_read_is_not_served(bench: Bench)
     reading = asyncio.ensure_future(bench.shard.load())
     bench.shard.fence()
     await reading
-    assert not bench.shard.is_served
+    assert bench.shard.core is None
     assert error_of(await bench.commit(1)) == ErrorCode.NOT_COORDINATOR
 
 
@@ -211,11 +214,11 @@ async def test_a_shard_that_comes_back_is_read_anew(bench: Bench) -> None:
 
 async def test_nothing_is_done_for_who_left_while_the_leases_were_in_doubt(bench: Bench) -> None:
     """What is worked out for nobody keeps others waiting."""
-    bench.shard = bench.another(trust := Trust(lambda: 1.0))
+    bench.shard = bench.another(trust := LeaseTrust(lambda: 1.0))
     await bench.shard.load()
     trust.until_s = 0.0
     staying, leaving = bench.commit(1), bench.commit(2, partition=1)
-    bench.tickets[-1].abandoned = True
+    bench.requests[-1].abandoned = True
     trust.until_s = 2.0
     bench.shard.trusted()
     assert error_of(await staying) == ErrorCode.NONE

@@ -19,6 +19,7 @@ from coterie_protocol.messages import (
     PartitionData,
 )
 from coterie_server.net import Exchange
+from coterie_server.net.addresses import Peer
 from coterie_server.net.exchange import OnReply
 from coterie_server.server import Address, Server, ServerOptions
 from coterie_server.server import _NodeHandler as NodeHandler
@@ -61,7 +62,7 @@ class Timers:
 class Client:
     """A connection that keeps what it is to send."""
 
-    peer_host = "/127.0.0.1"
+    peer = Peer("127.0.0.1")
     on_reply: OnReply | None = None
 
     def __init__(self) -> None:

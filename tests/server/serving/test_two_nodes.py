@@ -12,7 +12,6 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
@@ -112,13 +111,14 @@ class Machine:
 class Request:
     """Stands in for an exchange: a request, and its answer."""
 
-    peer_host = "/127.0.0.1"
+    client_id = "c"
+    host = "/127.0.0.1"
     abandoned = False
     #: What a node looks at that takes a request.
     received_ms = 0
 
     def __init__(self, client: Process, message: Any, version: int) -> None:
-        self.request = SimpleNamespace(message=message, api_version=version, client_id="c")
+        self.message, self.version = message, version
         self._client = client
         self.future: asyncio.Future[Any] = client.create_future()
 

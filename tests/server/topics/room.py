@@ -6,6 +6,7 @@ Every request and every reply goes through its bytes, so that a test sees what a
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass, field
 from typing import Any
 
 from coterie_protocol import (
@@ -16,6 +17,7 @@ from coterie_protocol import (
     encode_response,
     response_class,
 )
+from coterie_protocol.journal import TopicChanged
 from coterie_protocol.messages import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -23,24 +25,29 @@ from coterie_protocol.messages import (
     CreateTopicsRequest,
 )
 from coterie_protocol.schema import declaration_of
+from coterie_server.step import LimitHit, Outcome
 from coterie_server.topics import (
-    Answer,
     Catalogue,
-    Change,
+    HangUp,
+    Later,
     PartitionEnds,
+    Record,
     TopicConfig,
     from_stored,
     to_stored,
 )
+from tests.support.requests import Asked
 
 __all__ = [
     "CLUSTER",
     "HOST",
     "NODE",
     "PORT",
+    "Answer",
     "CountedIds",
     "Room",
     "api_of",
+    "changed",
     "new_topic",
     "replicas",
     "topic_id",
@@ -69,6 +76,38 @@ class CountedIds:
         return topic_id(self.given)
 
 
+def changed(topic: str, change: str, before: int, after: int) -> TopicChanged:
+    """What the journal says of a topic that has another number of partitions."""
+    return TopicChanged(topic=topic, change=change, partitions_before=before, partitions=after)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came of a request."""
+
+    message: Any = None
+    wait_ms: int = 0
+    #: Why the connection is closed.
+    close: str = ""
+    records: list[Record] = field(default_factory=list)
+    changes: list[Any] = field(default_factory=list)
+    limit_hits: tuple[LimitHit, ...] = ()
+
+    @classmethod
+    def of(cls, outcome: Outcome[Record]) -> Answer:
+        """What an outcome says of its one request, if it was one."""
+        answer = cls(None, 0, "", outcome.records, outcome.events, outcome.limit_hits)
+        for _, reply in outcome.replies:
+            match reply:
+                case Later(message, wait_ms):
+                    answer.message, answer.wait_ms = message, wait_ms
+                case HangUp(why):
+                    answer.close = why
+                case _:
+                    answer.message = reply
+        return answer
+
+
 class Room:
     """A catalogue, its store, and all that others were told."""
 
@@ -81,7 +120,7 @@ class Room:
         self.catalogue = Catalogue(self.config, self.ids, self.ends)
         self.now_ms = 1_000
         self.stored: dict[bytes, bytes] = {}
-        self.changes: list[Change] = []
+        self.changes: list[Any] = []
         self.answer = Answer()
 
     def ask(self, message: Any, version: int | None = None) -> Any:
@@ -89,21 +128,21 @@ class Room:
         api = api_of(message)
         version = API_VERSIONS[api].last if version is None else version
         arrived = decode(type(message), version, encode(message, version))
-        self._take(self.catalogue.handle(arrived, version, self.now_ms))
+        self._take(self.catalogue.handle(Asked(arrived, version), self.now_ms))
         frame = encode_response(self.answer.message, version, 1)
         return decode_response(response_class(api), version, frame[4:])[1]
 
     def send(self, message: Any, version: int) -> Answer:
         """Hand over a request whose reply is not to be read."""
-        self._take(self.catalogue.handle(message, version, self.now_ms))
+        self._take(self.catalogue.handle(Asked(message, version), self.now_ms))
         return self.answer
 
     def ensure(self, name: str, partitions: int) -> None:
         """See to it that there is a topic."""
         self._take(self.catalogue.ensure(name, partitions, self.now_ms))
 
-    def _take(self, answer: Answer) -> None:
-        self.answer = answer
+    def _take(self, outcome: Outcome[Record]) -> None:
+        self.answer = answer = Answer.of(outcome)
         self.changes += answer.changes
         for key, value in map(to_stored, answer.records):
             if value is None:

@@ -14,7 +14,7 @@ from coterie_protocol.messages import (
     MetadataRequest,
     MetadataRequestTopic,
 )
-from coterie_server.limit_hit import LimitHit
+from coterie_server.step import LimitHit
 from coterie_server.topics import TopicRefusal
 from tests.server.topics.room import Room, new_topic
 
@@ -29,7 +29,7 @@ def told(results: list[Any]) -> list[tuple[str, int, str | None]]:
 
 def hits(room: Room) -> list[LimitHit]:
     """The limits that were hit by the last request."""
-    return list(room.answer.hits)
+    return list(room.answer.limit_hits)
 
 
 def grow(room: Room, *wishes: tuple[str, int], validate_only: bool = False) -> list[Any]:

@@ -10,8 +10,9 @@ from coterie_protocol.messages import (
     DeleteTopicsRequest,
     HeartbeatRequest,
 )
-from coterie_server.topics import Change, Gone, TopicRefusal, TopicRow
-from tests.server.topics.room import Room, new_topic, topic_id
+from coterie_server.topics import Gone, TopicRefusal, TopicRow
+from tests.server.topics.room import Room, changed, new_topic, topic_id
+from tests.support.requests import Asked
 
 
 def grow(name: str, count: int) -> CreatePartitionsRequest:
@@ -39,8 +40,8 @@ def test_ensure_creates() -> None:
         created_at_ms=1_000,
         changed_at_ms=1_000,
     )
-    assert room.answer.records == (row,)
-    assert room.changes == [Change("orders", "created", 0, 4)]
+    assert room.answer.records == [row]
+    assert room.changes == [changed("orders", "created", 0, 4)]
 
 
 def test_ensure_grows() -> None:
@@ -55,15 +56,15 @@ def test_ensure_grows() -> None:
         created_at_ms=1_000,
         changed_at_ms=1_500,
     )
-    assert room.answer.records == (row,)
-    assert room.changes == [Change("orders", "grown", 4, 6)]
+    assert room.answer.records == [row]
+    assert room.changes == [changed("orders", "grown", 4, 6)]
 
 
 def test_ensure_leaves_what_is_right() -> None:
     """A topic that has the partitions already causes nothing."""
     room = Room().with_topics(orders=4)
     room.ensure("orders", 4)
-    assert (room.answer.records, room.changes) == ((), [])
+    assert (room.answer.records, room.changes) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -124,11 +125,11 @@ def test_changes_tell_each_topic() -> None:
     room.ask(grow("a", 5))
     room.ask(delete("b", "c"), 5)
     assert room.changes == [
-        Change("c", "created", 0, 1),
-        Change("d", "created", 0, 3),
-        Change("a", "grown", 1, 5),
-        Change("b", "deleted", 2, 0),
-        Change("c", "deleted", 1, 0),
+        changed("c", "created", 0, 1),
+        changed("d", "created", 0, 3),
+        changed("a", "grown", 1, 5),
+        changed("b", "deleted", 2, 0),
+        changed("c", "deleted", 1, 0),
     ]
 
 
@@ -136,7 +137,7 @@ def test_deletion_is_stored() -> None:
     """A topic that goes leaves a record that says so."""
     room = Room().with_topics(a=1)
     room.ask(delete("a"), 5)
-    assert (room.answer.records, room.stored) == ((Gone("a"),), {})
+    assert (room.answer.records, room.stored) == ([Gone("a")], {})
 
 
 def test_topics_show_their_rows() -> None:
@@ -183,4 +184,4 @@ def test_foreign_request_is_a_bug() -> None:
     """A request that is none of the catalogue's is not answered by guessing."""
     request = HeartbeatRequest(group_id="g", generation_id=0, member_id="m")
     with pytest.raises(KeyError):
-        Room().catalogue.handle(request, 0, 0)
+        Room().catalogue.handle(Asked(request, 0), 0)

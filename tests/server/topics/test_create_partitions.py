@@ -12,8 +12,7 @@ from coterie_protocol.messages import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from coterie_server.topics import Change
-from tests.server.topics.room import NODE, Room
+from tests.server.topics.room import NODE, Room, changed
 
 INVALID = ErrorCode.INVALID_PARTITIONS
 ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -42,7 +41,7 @@ def test_topic_grows(version: int) -> None:
     """Every version makes a topic grow; it is stored and told."""
     room = Room().with_topics(t=2)
     assert ask(room, growth("t", 5), version=version) == [("t", 0, None)]
-    assert room.changes == [Change("t", "grown", 2, 5)]
+    assert room.changes == [changed("t", "grown", 2, 5)]
     assert [row.partitions for row in room.catalogue.topics.values()] == [5]
     room.restart()
     assert room.counts == {"t": 5}
@@ -61,7 +60,7 @@ def test_validation_changes_nothing(version: int) -> None:
     room = Room().with_topics(t=2)
     found = ask(room, growth("t", 5), growth("no", 1), version=version, validate_only=True)
     assert [code for _, code, _ in found] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert (room.counts, room.changes, room.answer.records) == ({"t": 2}, [], ())
+    assert (room.counts, room.changes, room.answer.records) == ({"t": 2}, [], [])
 
 
 def test_topics_of_a_request_are_independent() -> None:

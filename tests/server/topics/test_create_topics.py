@@ -13,8 +13,7 @@ from coterie_protocol.messages import (
     CreateTopicsRequest,
 )
 from coterie_protocol.schema import NIL_UUID
-from coterie_server.topics import Change
-from tests.server.topics.room import NODE, Room, new_topic, replicas, topic_id
+from tests.server.topics.room import NODE, Room, changed, new_topic, replicas, topic_id
 
 INVALID_TOPIC = ErrorCode.INVALID_TOPIC_EXCEPTION
 ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -50,7 +49,7 @@ def test_topic_is_made(version: int) -> None:
     assert (result.num_partitions, result.replication_factor) == shape
     assert result.topic_id == (topic_id(1) if version >= 7 else NIL_UUID)
     assert result.error_message == (None if version >= 1 else "")
-    assert room.changes == [Change("orders", "created", 0, 3)]
+    assert room.changes == [changed("orders", "created", 0, 3)]
 
 
 def test_defaults() -> None:

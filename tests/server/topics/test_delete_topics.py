@@ -9,8 +9,7 @@ import pytest
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import DeleteTopicsRequest, DeleteTopicState
 from coterie_protocol.schema import NIL_UUID
-from coterie_server.topics import Change
-from tests.server.topics.room import Room, new_topic, topic_id
+from tests.server.topics.room import Room, changed, new_topic, topic_id
 
 INVALID = ErrorCode.INVALID_REQUEST
 UNKNOWN, UNKNOWN_ID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
@@ -48,7 +47,7 @@ def test_topics_go_by_name(version: int) -> None:
     room = Room().with_topics(a=1, b=2, c=3)
     reply = by_name(room, version, "c", "a")
     assert results(reply) == [("c", 0, 0), ("a", 0, 0)]
-    assert room.changes == [Change("c", "deleted", 3, 0), Change("a", "deleted", 1, 0)]
+    assert room.changes == [changed("c", "deleted", 3, 0), changed("a", "deleted", 1, 0)]
     room.restart()
     assert room.counts == {"b": 2}
 

@@ -16,8 +16,7 @@ from coterie_protocol.messages import (
     MetadataRequest,
     MetadataRequestTopic,
 )
-from coterie_server.topics import Answer
-from tests.server.topics.room import Room, new_topic
+from tests.server.topics.room import Answer, Room, new_topic
 from tests.support.every_message import by_class_and_version, versioned
 from tests.support.profiles import examples
 
@@ -89,15 +88,15 @@ CHANGES = st.one_of(
 
 
 def follow(counts: dict[str, int], answer: Answer) -> None:
-    """Do to a copy of the counts what the changes say, as somebody who only hears of them would."""
+    """Apply the changes to a copy of the counts, as a listener would."""
     for change in answer.changes:
-        assert counts.get(change.topic, 0) == change.before
-        assert change.before != change.after
-        counts[change.topic] = change.after
+        assert counts.get(change.topic, 0) == change.partitions_before
+        assert change.partitions_before != change.partitions
+        counts[change.topic] = change.partitions
         if change.change == "deleted":
             del counts[change.topic]
         else:
-            assert change.change == ("grown" if change.before else "created")
+            assert change.change == ("grown" if change.partitions_before else "created")
 
 
 @given(st.lists(CHANGES, max_size=30))

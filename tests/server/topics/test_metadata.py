@@ -9,8 +9,7 @@ import pytest
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
 from coterie_protocol.schema import NIL_UUID
-from coterie_server.topics import Change
-from tests.server.topics.room import CLUSTER, HOST, NODE, PORT, Room, topic_id
+from tests.server.topics.room import CLUSTER, HOST, NODE, PORT, Room, changed, topic_id
 
 ALL = range(13)
 NOT_ASKED = -(2**31)
@@ -191,7 +190,7 @@ def test_missing_topic_is_made_at_once(version: int) -> None:
     """A topic that somebody asks for is there in the very reply, stored and told to others."""
     room = Room(default_partitions=4)
     assert told(room.ask(named("new"), version)) == [("new", 0, 4)]
-    assert room.changes == [Change("new", "created", 0, 4)]
+    assert room.changes == [changed("new", "created", 0, 4)]
     assert len(room.stored) == 1
 
 

@@ -24,20 +24,21 @@ from coterie_client.partition_owner import PartitionOwner
 from coterie_client.work.supervisor import TaskSupervisor
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import (
-    checks,
-    joining,
+    commit,
+    heartbeat,
+    join,
+    leave,
     ledger,
-    membership,
-    offsets,
-    rebalancing,
+    rebalance,
     recovery,
-    syncing,
+    step,
+    sync,
 )
-from coterie_server.group.commit_order import CommitOrder
 from coterie_server.group.group import Group
 from coterie_server.group.records import GroupRow, MemberRow
 from coterie_server.group.states import GroupState
-from coterie_server.group.turn import Turn
+from coterie_server.group.step import Step
+from coterie_server.group.table import CommitOrder
 from coterie_server.serving import DurableQueue, clock
 from coterie_server.serving.clock import Clock
 from coterie_server.storage import offset_bundles
@@ -81,10 +82,10 @@ def _mutant(
 # -- the coordinator: what is stored ---------------------------------------------------------------
 
 
-@_mutant(Turn, "finish", "restarts")
-def generation_not_stored(finish: Any, turn: Turn) -> Any:
+@_mutant(Step, "finish", "restarts")
+def generation_not_stored(finish: Any, step_: Step) -> Any:
     """A group's row is stored with the generation before."""
-    outcome = finish(turn)
+    outcome = finish(step_)
     outcome.records = [
         replace(row, generation=max(row.generation - 1, 0)) if isinstance(row, GroupRow) else row
         for row in outcome.records
@@ -114,18 +115,18 @@ def recovery_drops_an_offset(read: Any, value: bytes) -> Any:
 
 
 @_mutant(recovery, "_resume", "restarts")
-def generation_starts_anew(resume: Any, turn: Turn, group: Group) -> None:
+def generation_starts_anew(resume: Any, step_: Step, group: Group) -> None:
     """After a restart the generations are counted from one again."""
     group.row = replace(group.row, generation=0)
-    resume(turn, group)
+    resume(step_, group)
 
 
 @_mutant(recovery, "recover", "restarts")
-def recovery_drops_a_member(recover: Any, turn: Turn, rows: Iterable[Any], *rest: Any) -> None:
+def recovery_drops_a_member(recover: Any, step_: Step, rows: Iterable[Any], *rest: Any) -> None:
     """After a restart the last member is missing."""
     kept = list(rows)
     members = [row for row in kept if isinstance(row, MemberRow)]
-    recover(turn, [row for row in kept if row not in members[1:][-1:]], *rest)
+    recover(step_, [row for row in kept if row not in members[1:][-1:]], *rest)
 
 
 # -- the coordinator: members ----------------------------------------------------------------------
@@ -138,73 +139,73 @@ def one_member_not_awaited(_: Any, group: Group) -> bool:
     return missing <= (1 if len(group.members) > 1 else 0) and not group.pending_joins
 
 
-@_mutant(rebalancing, "_answer_join")
-def parked_join_forgotten(answer: Any, turn: Turn, group: Group, member: Any) -> None:
+@_mutant(rebalance, "_answer_join")
+def parked_join_forgotten(answer: Any, step_: Step, group: Group, member: Any) -> None:
     """Of several members, the last one to come never hears that the first phase is over."""
     if len(group.members) > 1 and member is list(group.members.values())[-1]:
         group.park_join(member, None)
     else:
-        answer(turn, group, member)
+        answer(step_, group, member)
 
 
-@_mutant(rebalancing, "_cancel_syncs", "crowd")
-def parked_syncs_forgotten(_: Any, turn: Turn, group: Group) -> None:
+@_mutant(rebalance, "_cancel_syncs", "crowd")
+def parked_syncs_forgotten(_: Any, step_: Step, group: Group) -> None:
     """Who awaits an assignment when another rebalance begins is not told so."""
-    del turn
+    del step_
     for member in group.members.values():
         member.sync = None
 
 
-@_mutant(membership, "hear", "calm")
-def heartbeats_do_not_count(hear: Any, shard: Any, message: Any, now_ms: int) -> Any:
+@_mutant(heartbeat, "try_heartbeat", "calm")
+def heartbeats_do_not_count(try_heartbeat: Any, table: Any, message: Any, now_ms: int) -> Any:
     """A heartbeat is answered, and does not make the session last longer."""
-    group = shard.groups.get(message.group_id)
+    group = table.groups.get(message.group_id)
     member = group.members.get(message.member_id) if group else None
     until_ms = member.alive_until_ms if member else 0
-    answer = hear(shard, message, now_ms)
+    answer = try_heartbeat(table, message, now_ms)
     if member is not None and answer is not None:
         member.alive_until_ms = until_ms
     return answer
 
 
-@_mutant(membership, "expire_session")
-def session_timer_lost(expire: Any, turn: Turn, group: Group, member_id: str) -> None:
+@_mutant(heartbeat, "expire_session")
+def session_timer_lost(expire: Any, step_: Step, group: Group, member_id: str) -> None:
     """A session's deadline that comes up after a heartbeat is not set again."""
     member = group.members.get(member_id)
-    if member is None or member.alive_until_ms <= turn.now_ms:
-        expire(turn, group, member_id)
+    if member is None or member.alive_until_ms <= step_.now_ms:
+        expire(step_, group, member_id)
 
 
-@_mutant(membership, "_expire")
-def sessions_never_end(_: Any, turn: Turn, group: Group, member: Any) -> None:
+@_mutant(heartbeat, "_expire")
+def sessions_never_end(_: Any, step_: Step, group: Group, member: Any) -> None:
     """A member that died stays in the group."""
-    del turn, group, member
+    del step_, group, member
 
 
-@_mutant(Turn, "arm")
-def first_phase_never_times_out(arm: Any, turn: Turn, group: Group, kind: str, ms: int) -> None:
+@_mutant(Step, "arm")
+def first_phase_never_times_out(arm: Any, step_: Step, group: Group, kind: str, ms: int) -> None:
     """The timer of the first phase is lost."""
     if kind != "join":
-        arm(turn, group, kind, ms)
+        arm(step_, group, kind, ms)
 
 
-@_mutant(membership, "_rebalance_without", "calm")
-def leaving_goes_unnoticed(_: Any, turn: Turn, group: Group, causes: list[str]) -> None:
+@_mutant(leave, "_rebalance_without", "calm")
+def leaving_goes_unnoticed(_: Any, step_: Step, group: Group, causes: list[str]) -> None:
     """When a member leaves, nobody takes over what it had."""
-    del turn, group, causes
+    del step_, group, causes
 
 
-@_mutant(checks, "check_member", "namesakes")
+@_mutant(step, "check_member", "namesakes")
 def namesakes_not_fenced(check: Any, *arguments: Any) -> Any:
     """A process whose name another one took over is only told that it is unknown."""
     error = check(*arguments)
     return ErrorCode.UNKNOWN_MEMBER_ID if error is ErrorCode.FENCED_INSTANCE_ID else error
 
 
-@_mutant(joining, "_hand_over", "namesakes")
-def replaced_member_stays(hand_over: Any, turn: Turn, group: Group, old: Any, *rest: Any) -> Any:
+@_mutant(join, "_hand_over", "namesakes")
+def replaced_member_stays(hand_over: Any, step_: Step, group: Group, old: Any, *rest: Any) -> Any:
     """A static member comes back under a new id, and its former one is valid as well."""
-    new = hand_over(turn, group, old, *rest)
+    new = hand_over(step_, group, old, *rest)
     group.members[old.id] = old
     return new
 
@@ -215,10 +216,10 @@ def heir_has_the_same_token(_: Any, group: Group) -> None:
     del group
 
 
-@_mutant(Turn, "finish", "namesakes and restarts")
-def renewals_not_stored(finish: Any, turn: Turn) -> Any:
+@_mutant(Step, "finish", "namesakes and restarts")
+def renewals_not_stored(finish: Any, step_: Step) -> Any:
     """How often names were taken over in a generation is forgotten in a restart."""
-    outcome = finish(turn)
+    outcome = finish(step_)
     outcome.records = [
         replace(row, renewals=min(row.renewals, 0)) if isinstance(row, GroupRow) else row
         for row in outcome.records
@@ -233,7 +234,7 @@ def commits_taken_in_any_order(_: Any, order: CommitOrder, *rest: Any) -> bool:
     return True
 
 
-@_mutant(offsets, "check_generation", "hostile")
+@_mutant(commit, "check_generation", "hostile")
 def late_commits_pass(check: Any, *arguments: Any) -> Any:
     """A commit of somebody who is no member any more, or of a generation long gone, is stored."""
     error = check(*arguments)
@@ -241,7 +242,7 @@ def late_commits_pass(check: Any, *arguments: Any) -> Any:
     return None if error in known else error
 
 
-@_mutant(offsets, "check_generation", "namesakes")
+@_mutant(commit, "check_generation", "namesakes")
 def fenced_commits_pass(check: Any, *arguments: Any) -> Any:
     """A commit of a process whose name another one took over is stored."""
     error = check(*arguments)
@@ -254,23 +255,23 @@ def guard_sees_nothing(*_: Any) -> list[Any]:
     return []
 
 
-@_mutant(rebalancing, "prepare", "newcomers")
-def journal_skips_a_start(prepare: Any, turn: Turn, group: Group, *rest: Any) -> None:
+@_mutant(rebalance, "prepare", "newcomers")
+def journal_skips_a_start(prepare: Any, step_: Step, group: Group, *rest: Any) -> None:
     """The journal is not told of a rebalance that starts in the second phase of another."""
-    events = len(turn.outcome.events)
-    completing = group.is_in(GroupState.COMPLETING)
-    prepare(turn, group, *rest)
+    events = len(step_.outcome.events)
+    completing = group.state is GroupState.COMPLETING
+    prepare(step_, group, *rest)
     if completing:
-        del turn.outcome.events[events:]
+        del step_.outcome.events[events:]
 
 
-@_mutant(membership, "hear", "strangers")
-def heartbeat_of_any_generation(hear: Any, shard: Any, message: Any, now_ms: int) -> Any:
+@_mutant(heartbeat, "try_heartbeat", "strangers")
+def heartbeat_of_any_generation(try_heartbeat: Any, table: Any, message: Any, now_ms: int) -> Any:
     """A heartbeat of a former generation is answered as one of the present."""
-    group = shard.groups.get(message.group_id)
+    group = table.groups.get(message.group_id)
     if group is not None:
         message = replace(message, generation_id=group.generation)
-    return hear(shard, message, now_ms)
+    return try_heartbeat(table, message, now_ms)
 
 
 @_mutant(Group, "all_joined", "crowd")
@@ -279,33 +280,33 @@ def pending_ids_not_awaited(_: Any, group: Group) -> bool:
     return len(group.members) == group.parked_joins
 
 
-@_mutant(offsets, "_check_commit", "strangers")
+@_mutant(commit, "_check_commit", "strangers")
 def commits_pass_before_the_assignment(check: Any, *arguments: Any) -> Any:
     """A commit is stored while nobody knows yet what the generation is given."""
     error = check(*arguments)
     return None if error is ErrorCode.REBALANCE_IN_PROGRESS else error
 
 
-@_mutant(syncing, "_answer", "slow leaders")
+@_mutant(sync, "_answer", "slow leaders")
 def session_not_armed_after_a_sync(answer: Any, *arguments: Any) -> None:
     """The session of a member that waited for its assignment does not start anew."""
-    with patch.object(Turn, "keep_alive", lambda *_: None):
+    with patch.object(Step, "keep_alive", lambda *_: None):
         answer(*arguments)
 
 
-@_mutant(joining, "_is_settled", "leaders look")
+@_mutant(join, "_is_settled", "leaders look")
 def leader_taken_for_settled(is_settled: Any, group: Group, member: Any, protocols: Any) -> Any:
     """A leader that joins again is told the present generation, as if it had nothing to change."""
     is_same = not member.is_new and member.wants_the_topics_of(protocols)
-    return is_settled(group, member, protocols) or (is_same and group.is_in(GroupState.STABLE))
+    return is_settled(group, member, protocols) or (is_same and group.state is GroupState.STABLE)
 
 
-@_mutant(syncing, "_check", "strangers")
-def superseded_sync_unanswered(check: Any, turn: Turn, group: Group | None, call: Any) -> Any:
+@_mutant(sync, "_check", "strangers")
+def superseded_sync_unanswered(check: Any, step_: Step, group: Group | None, request: Any) -> Any:
     """A member that asks for its assignment once more gets no answer to its former question."""
-    error = check(turn, group, call)
+    error = check(step_, group, request)
     if error is None and group is not None:
-        group.members[call.message.member_id].sync = None
+        group.members[request.message.member_id].sync = None
     return error
 
 

@@ -63,7 +63,7 @@ def _gaps_in_journals(nodes: DataFrame) -> DataFrame:
         _of_nodes(nodes, "missing > 0 OR conflicts > 0"),
         "journal_gap",
         "wrong",
-        "The journal of node %s%s: what is told of that time may be wrong.",
+        "The journal of node %s%s: figures for that time may be wrong.",
         ["about", f"concat_ws(' and', {lacks}, {twice})"],
         ["missing", "gaps", "conflicts"],
     )

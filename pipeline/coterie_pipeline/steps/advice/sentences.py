@@ -1,7 +1,7 @@
-"""How advice is put into words and rows.
+"""Turning what a rule has found into rows of the table: sentences, and the numbers behind them.
 
-Expressions are given in the words of Spark's SQL: each word that Python says to Spark takes a
-round trip, and there are many rules.
+Expressions are written in SQL: each expression that is built in Python takes a round trip to the
+JVM, and there are many rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests that are answered at once, and that clients send again and again."""
+"""The fast path: requests that are answered at once, and that clients send again and again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final, final
 
 from coterie_protocol import ApiKey, ProtocolError, Request, decode_request, encode_response
 
-__all__ = ["QuickAnswer", "QuickAnswers", "QuickRequests"]
+__all__ = ["FastAnswer", "FastAnswers", "FastPath"]
 
 #: Answers a request at once, or with None: then it is handled like any other.
-QuickAnswer = Callable[[Any], Any]
+FastAnswer = Callable[[Any], Any]
 
 #: Where a request has its API, and both it and its answer's frame the number that joins them.
 _API: Final = slice(0, 2)
@@ -23,33 +23,33 @@ _BEHIND: Final = slice(8, None)
 _REMEMBERED_MAX_BYTES: Final = 4096
 
 
-class QuickAnswers:
-    """Who answers which requests at once."""
+class FastAnswers:
+    """What answers which requests at once."""
 
-    def __init__(self, answers: Mapping[ApiKey, QuickAnswer]) -> None:
+    def __init__(self, answers: Mapping[ApiKey, FastAnswer]) -> None:
         self._answers = {int(api).to_bytes(_API.stop): each for api, each in answers.items()}
 
-    def find(self, payload: bytes) -> QuickAnswer | None:
-        """Who answers such a request, if anybody does."""
+    def find(self, payload: bytes) -> FastAnswer | None:
+        """What answers such a request, if anything does."""
         return self._answers.get(payload[_API])
 
 
 @final
-class QuickRequests:
+class FastPath:
     """The requests of one connection that are answered at once.
 
     All heartbeats of a member in one generation are the same bytes, but for the number by which
-    the client knows the answer.  So the last one is remembered with what it said, and a request
-    like it is not read again; nor is an answer written again that is the same as the last.
+    the client knows the answer.  So the last one is remembered with its message, and a request
+    like it is not decoded again; nor is an answer encoded again that is the same as the last.
     """
 
     __slots__ = ("_answer", "_answers", "_before", "_behind", "_frame", "_message", "_request")
 
     _request: Request
-    _answer: QuickAnswer
+    _answer: FastAnswer
     _frame: bytes
 
-    def __init__(self, answers: QuickAnswers) -> None:
+    def __init__(self, answers: FastAnswers) -> None:
         self._answers = answers
         self._before = b""
         self._behind: bytes | None = None
@@ -75,7 +75,7 @@ class QuickRequests:
         self._before, self._behind, self._message = b"", None, None
 
     def _read(self, payload: bytes) -> bool:
-        """Take in a request that is not like the last; False if it is no quick one."""
+        """Take in a request that is not like the last; False if the fast path is not for it."""
         if len(payload) > _REMEMBERED_MAX_BYTES:
             return False
         answer = self._answers.find(payload)

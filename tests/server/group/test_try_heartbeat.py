@@ -1,4 +1,4 @@
-"""The heartbeat's fast way answers what the full one would have, to the same effect, or nothing.
+"""The heartbeat's fast way answers what the rest of its rules would have, to the same effect.
 
 Each case is put to two coordinators that have seen the same: one takes the fast way, the other
 the full one.
@@ -9,18 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
-from coterie_server.group import Call, GroupState, Outcome
+from coterie_server.group import GroupState, heartbeat
 from tests.server.group.test_states_and_requests import Scene, scene
+from tests.support.requests import Asked
 
 _WHO = ("leader", "follower", "static", "fenced", "pending", "newcomer", "nobody")
 _GENERATIONS = (-1, 1, 2, 3, 4)
 _INSTANCES = (None, "i1", "i2")
-_TICKET = 1_000_000
 
 
 def _scene(state: GroupState, *, parked: bool) -> Scene:
@@ -45,7 +46,7 @@ def _message(found: Scene, who: str, generation: int, instance: str | None) -> H
 
 def _looks(found: Scene) -> dict[str, Any]:
     """All that a heartbeat could have changed."""
-    group = found.world.shard.groups.get("g")
+    group = found.world.table.groups.get("g")
     if group is None:
         return {}
     members = {
@@ -55,14 +56,15 @@ def _looks(found: Scene) -> dict[str, Any]:
     return {"row": group.row, "members": members, "pending": set(group.pending_joins)}
 
 
-def _later(found: Scene) -> list[tuple[int, Outcome]]:
+def _later(found: Scene) -> list[tuple[int, object]]:
     """What becomes of the group if nothing happens any more but time: who is dropped, and when."""
     coordinator, until_ms = found.world.coordinator, found.world.now_ms + 20_000
-    outcomes = []
+    outcomes: list[tuple[int, object]] = []
     while (due_ms := coordinator.next_deadline()) is not None and due_ms <= until_ms:
         outcome = coordinator.fire(due_ms)
         if outcome:
-            outcomes.append((due_ms, outcome))
+            replies = [(request.message, answer) for request, answer in outcome.replies]
+            outcomes.append((due_ms, (outcome.records, replies, outcome.events)))
     return outcomes
 
 
@@ -83,15 +85,17 @@ def test_fast_way_is_the_full_way(state: GroupState, *, parked: bool) -> None:
         message = _message(fast, who, generation, instance)
         before = _looks(fast)
         assert before == _looks(full)
-        answer = fast.world.coordinator.hear(message, now_ms)
-        outcome = full.world.coordinator.handle(_TICKET, Call(message, 4), now_ms)
+        answer = fast.world.coordinator.try_heartbeat(message, now_ms)
+        asked = Asked(message, 4)
+        with patch.object(heartbeat, "try_heartbeat", lambda *_: None):
+            outcome = full.world.coordinator.handle(asked, now_ms)
         case = (who, generation, instance)
         if answer is None:
             assert _looks(fast) == before, case
             continue
         taken += 1
-        assert outcome.replies == [(_TICKET, answer)], case
-        assert (outcome.records, outcome.events, outcome.hits) == ([], [], ()), case
+        assert outcome.replies == [(asked, answer)], case
+        assert (outcome.records, outcome.events, outcome.limit_hits) == ([], [], ()), case
         assert _looks(fast) == _looks(full), case
         assert _later(fast) == _later(full), case
     is_living = state not in (GroupState.EMPTY, GroupState.DEAD)
@@ -118,7 +122,7 @@ def test_fast_way_takes_only_who_is_beyond_doubt(
     """A heartbeat that differs from a member's in anything is declined."""
     found = _scene(GroupState.STABLE, parked=False)
     message = replace(_message(found, "follower", 2, None), **changes)
-    answer = found.world.coordinator.hear(message, found.world.now_ms)
+    answer = found.world.coordinator.try_heartbeat(message, found.world.now_ms)
     assert answer == (HeartbeatResponse(error_code=ErrorCode.NONE) if is_taken else None)
 
 
@@ -127,11 +131,11 @@ def test_fast_way_declines_who_waits_for_an_answer(state: GroupState) -> None:
     """Its session's deadline may have passed meanwhile, so it has to be armed again."""
     found = _scene(state, parked=True)
     message = _message(found, "follower", 2, None)
-    assert found.world.coordinator.hear(message, found.world.now_ms) is None
+    assert found.world.coordinator.try_heartbeat(message, found.world.now_ms) is None
 
 
 def test_fast_way_shortens_no_session() -> None:
     """A clock that was set back must not bring the end of a session forward."""
     found = _scene(GroupState.STABLE, parked=False)
     message = _message(found, "follower", 2, None)
-    assert found.world.coordinator.hear(message, found.world.now_ms - 1_000) is None
+    assert found.world.coordinator.try_heartbeat(message, found.world.now_ms - 1_000) is None

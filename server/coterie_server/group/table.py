@@ -1,0 +1,125 @@
+"""What the coordinator of one shard remembers, and the settings that it goes by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from coterie_server.group.deadlines import Deadlines
+from coterie_server.group.records import FloorRow, GroupRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from coterie_server.group.group import Group
+
+__all__ = ["CommitOrder", "Config", "GroupTable", "IdSource"]
+
+
+class IdSource(Protocol):
+    """Where member ids come from; random ones in production, counted ones in tests."""
+
+    def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:
+        """A member id that was never used before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings that the coordinator goes by; the names are Kafka's."""
+
+    initial_rebalance_delay_ms: int = 3_000
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+    max_pending_members: int = 10_000
+    #: How many groups the node may hold, those of all shards together.
+    max_groups: int = 100_000
+    #: How many deleted groups the shard remembers by name.
+    max_tombstones: int = 10_000
+    #: A new member may not know its id and can't send heartbeats.  Its parked join is given up
+    #: after this long, or clients that time out and ask again would fill the group with ghosts.
+    new_member_join_timeout_ms: int = 300_000
+    static_expansion_timeout_ms: int = 0
+    ownership_guard: str = "report"
+    rebalance_on_topic_change: bool = True
+    offset_metadata_max: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    offsets_check_interval_ms: int = 600_000
+
+
+class CommitOrder:
+    """The highest number of a commit that was taken from each member who numbers its commits.
+
+    A commit may be held up on a connection that its client has given up and replaced, and arrive
+    after one that was sent later.  That can happen for as long as the process lives, so these
+    numbers outlive a coordinator: when its shard is read again, the next coordinator is given the
+    same object.  All connections end with the process, so nothing of it is stored.
+    """
+
+    def __init__(self) -> None:
+        self._highest: dict[tuple[str, str], int] = {}
+        #: Those of them that were no members when last looked at.
+        self._gone: set[tuple[str, str]] = set()
+
+    def __len__(self) -> int:
+        return len(self._highest)
+
+    def admits(self, group_id: str, member_id: str, sequence: int) -> bool:
+        """Whether a commit comes in its order; one without a number always does."""
+        return sequence < 0 or sequence > self._highest.get((group_id, member_id), -1)
+
+    def note(self, group_id: str, member_id: str, sequence: int) -> None:
+        """Remember that a commit was taken."""
+        if sequence >= 0:
+            self._highest[group_id, member_id] = sequence
+
+    def forget_gone(self, is_member: Callable[[str, str], bool]) -> None:
+        """Forget those who have not been members since this was last called.
+
+        Not at once: that a member is gone may not be stored yet, and if it never is, the shard is
+        read again with the member in it.
+        """
+        gone = {member for member in self._highest if not is_member(*member)}
+        for member in gone & self._gone:
+            del self._highest[member]
+        self._gone = gone & self._highest.keys()
+
+
+class GroupTable:
+    """The groups of one shard, and all that concerns more than one of them."""
+
+    def __init__(
+        self,
+        config: Config,
+        ids: IdSource,
+        topics: Mapping[str, int],
+        count_groups: Callable[[], int] | None = None,
+        *,
+        commit_order: CommitOrder | None = None,
+        date_of: Callable[[int], int] | None = None,
+        topic_changed_at: Callable[[str], int] | None = None,
+    ) -> None:
+        self.config = config
+        self.ids = ids
+        #: How many partitions each topic has, kept up to date by the owner of the catalogue.
+        self.topics = topics
+        #: The date at which a topic was made or grew last.
+        self.topic_changed_at = topic_changed_at or (lambda _topic: 0)
+        self.groups: dict[str, Group] = {}
+        #: How many groups the node holds, those of other shards included.
+        self.count_groups = count_groups or self.groups.__len__
+        #: The date of a moment.  All times are running time; what is stored or told has dates.
+        self.date_of = date_of or (lambda now_ms: now_ms)
+        #: The generations of deleted groups, so that their numbers are never used again; the
+        #: oldest first.
+        self.tombstones: dict[str, GroupRow] = {}
+        #: The generation after which groups begin that are not remembered.
+        self.floor = FloorRow()
+        self.deadlines = Deadlines()
+        self.commit_order = CommitOrder() if commit_order is None else commit_order
+
+    def is_member(self, group_id: str, member_id: str) -> bool:
+        """Whether there is such a member."""
+        group = self.groups.get(group_id)
+        return group is not None and member_id in group.members

@@ -1,0 +1,70 @@
+"""The bytes that come in on one connection, cut into requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, final
+
+from coterie_protocol import FrameReader, ProtocolError
+from coterie_server.net.limits import Limits
+from coterie_server.net.time_limits import TimeLimits
+
+__all__ = ["Incoming"]
+
+_SIZE_BYTES: Final = 4
+
+
+@final
+class Incoming:
+    """Cuts bytes into requests, and keeps account of the frame that is not whole yet."""
+
+    __slots__ = ("_charge", "_frames", "_limits", "_times", "fault", "unfinished_bytes")
+
+    def __init__(self, limits: Limits, times: TimeLimits, charge: Callable[[int], None]) -> None:
+        self._limits = limits
+        self._times = times
+        self._charge = charge
+        self._frames = FrameReader(limits.socket_request_max_bytes)
+        #: What is wrong with the bytes behind the requests that were cut.
+        self.fault: ProtocolError | None = None
+        #: How much has arrived of a frame that is not whole yet.
+        self.unfinished_bytes = 0
+
+    def cut(self, data: bytes, now: float) -> list[bytes]:
+        """The requests that these bytes complete."""
+        payloads: list[bytes] = []
+        try:
+            payloads = self._frames.feed(data)
+            if (
+                len(payloads) == 1
+                and len(payloads[0]) + _SIZE_BYTES == len(data)
+                and self._times.frame_since is None
+            ):
+                return payloads  # one whole request in one piece, as nearly always
+            if payloads:
+                # A bad size behind good frames shows in the next call only, and nothing more
+                # may ever come.
+                self._frames.feed(b"")
+        except ProtocolError as error:
+            self.fault = error
+        self._note_unfinished(now, is_new=bool(payloads))
+        return payloads
+
+    def _note_unfinished(self, now: float, *, is_new: bool) -> None:
+        """Keep the time and the account of the frame that is not whole yet."""
+        unfinished_bytes = self._frames.buffered
+        if not unfinished_bytes:
+            self._times.frame_since = None
+        elif is_new or self._times.frame_since is None:
+            self._times.frame_since = now
+            self._times.watch(now, self._limits.frame_timeout_ms)
+        change_bytes = unfinished_bytes - self.unfinished_bytes
+        self.unfinished_bytes = unfinished_bytes
+        if change_bytes:
+            self._charge(change_bytes)
+
+    def let_go(self) -> None:
+        """Free what the client made us hold."""
+        self._frames = FrameReader()
+        self._charge(-self.unfinished_bytes)
+        self.unfinished_bytes = 0

@@ -1,0 +1,69 @@
+"""The limits of time of one connection: which of them are running, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import final
+
+from coterie_server.net.limits import Limits
+from coterie_server.net.stats import CloseReason
+
+__all__ = ["TimeLimits"]
+
+
+@final
+class TimeLimits:
+    """What a connection notes for the registry's sweep, which looks after all limits of time.
+
+    The sweep asks a connection only when `due` has come: `due` is never later than the first
+    moment at which a limit of time can be broken.
+    """
+
+    __slots__ = ("active_at", "behind_since", "due", "frame_since", "is_silent")
+
+    def __init__(self) -> None:
+        self.due = 0.0
+        #: When something last came or went, and whether nothing ever came.
+        self.active_at = 0.0
+        self.is_silent = True
+        #: When the frame began that is not whole yet.
+        self.frame_since: float | None = None
+        #: Since when the client reads more slowly than it is answered.
+        self.behind_since: float | None = None
+
+    def start(self, now: float, limits: Limits) -> None:
+        """Begin with a connection that was just made."""
+        self.active_at = now
+        self.due = now + min(limits.first_byte_timeout_ms, limits.connections_max_idle_ms) / 1000
+
+    def watch(self, now: float, limit_ms: int) -> None:
+        """Have the sweep look after so long at the latest."""
+        self.due = min(self.due, now + limit_ms / 1000)
+
+    def find_broken(
+        self, now: float, limits: Limits, *, is_reading: bool, is_waiting: bool
+    ) -> tuple[CloseReason, int] | None:
+        """A limit that is over, and after how long; None if none is, and `due` is set anew.
+
+        `is_waiting` says whether the client waits for an answer, so that it is not idle.
+        """
+        self.due = now + limits.connections_max_idle_ms / 1000
+        for since, reason in self._running(is_reading=is_reading, is_waiting=is_waiting):
+            limit_ms: int = getattr(limits, reason)
+            deadline = since + limit_ms / 1000
+            if deadline <= now:
+                return reason, round((now - since) * 1000)
+            self.due = min(self.due, deadline)
+        return None
+
+    def _running(
+        self, *, is_reading: bool, is_waiting: bool
+    ) -> Iterator[tuple[float, CloseReason]]:
+        if self.is_silent:
+            yield self.active_at, CloseReason.FIRST_BYTE
+        elif not is_waiting:
+            yield self.active_at, CloseReason.IDLE
+        if self.frame_since is not None and is_reading:
+            yield self.frame_since, CloseReason.SLOW_FRAME
+        if self.behind_since is not None:
+            yield self.behind_since, CloseReason.SLOW_READER

@@ -1,0 +1,134 @@
+"""A step of the catalogue: what the rules of a request may look at, change and ask for.
+
+A rule gets a `Step` and a `Request` and returns the response, or `Later` or `HangUp` in its place.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from coterie_protocol.journal import TopicChanged
+from coterie_server import step
+from coterie_server.step import Outcome
+from coterie_server.topics.records import Gone, Record, TopicRow
+
+if TYPE_CHECKING:
+    from coterie_server.topics.ends import PartitionEnds
+    from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
+
+__all__ = ["HangUp", "Later", "Step", "TopicConfig", "TopicIds"]
+
+#: How much of a name is shown to people: as much as the longest that a topic can have.
+_SHOWN_MAX: Final = 249
+
+
+class TopicIds(Protocol):
+    """Where the ids of topics come from; random ones in production, counted ones in tests."""
+
+    def topic_id(self) -> uuid.UUID:
+        """An id that was never used before, and not the nil one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """The settings that the catalogue goes by, and what it tells of this node."""
+
+    node_id: int
+    #: Where clients reach this node.
+    host: str
+    port: int
+    cluster_id: str
+    auto_create: bool = True
+    #: How many partitions a topic gets when its creator does not say.
+    default_partitions: int = 1
+    delete_enabled: bool = True
+    #: How many partitions a topic may have.
+    max_partitions: int = 100_000
+    max_topics: int = 100_000
+    #: How many partitions all topics may have together.
+    max_partitions_in_all: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A response that is to be held back for a while, unless the topics that it names change."""
+
+    message: Any
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """The connection is to be closed, because the client reads no response."""
+
+    why: str
+
+
+class Step(step.Step[Record]):
+    """A step that is being taken, at one moment, for one request."""
+
+    __slots__ = ("config", "ends", "ids", "metadata_partitions", "table")
+
+    def __init__(
+        self,
+        config: TopicConfig,
+        ids: TopicIds,
+        table: TopicTable,
+        metadata_partitions: MetadataPartitions,
+        ends: PartitionEnds,
+        now_ms: int,
+    ) -> None:
+        self.now_ms = now_ms
+        self.outcome = Outcome()
+        self.config = config
+        self.ids = ids
+        self.table = table
+        self.metadata_partitions = metadata_partitions
+        self.ends = ends
+
+    def create(self, name: str, partitions: int) -> TopicRow:
+        """Make a topic."""
+        row = TopicRow(
+            name=name,
+            topic_id=self.ids.topic_id(),
+            partitions=partitions,
+            created_at_ms=self.now_ms,
+            changed_at_ms=self.now_ms,
+        )
+        self._save(row, "created", 0, partitions)
+        return row
+
+    def grow(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        before = self.table.rows[name]
+        row = TopicRow(
+            name=name,
+            topic_id=before.topic_id,
+            partitions=partitions,
+            created_at_ms=before.created_at_ms,
+            changed_at_ms=self.now_ms,
+        )
+        self._save(row, "grown", before.partitions, partitions)
+
+    def delete(self, name: str) -> None:
+        """Take a topic away."""
+        self._save(Gone(name), "deleted", self.table.counts[name], 0)
+
+    def hit_topic_limit(self, setting: str, limit: int, name: str) -> None:
+        """Note that a limit kept a topic from being made or from growing."""
+        self.hit_limit(setting, limit, f"topic {name[:_SHOWN_MAX]}")
+
+    def _save(self, record: Record, change: str, before: int, partitions: int) -> None:
+        self.table.apply(record)
+        self.outcome.records.append(record)
+        self.event(
+            TopicChanged(
+                topic=record.name,
+                change=change,
+                partitions_before=before,
+                partitions=partitions,
+            )
+        )

@@ -1,0 +1,38 @@
+"""Requests for the server's cores and shards, in place of those that come over a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Asked", "Pending"]
+
+
+@dataclass(eq=False, slots=True)
+class Asked:
+    """A request as the cores see it."""
+
+    message: Any
+    version: int
+    client_id: str = "client"
+    host: str = "/127.0.0.1"
+
+
+@dataclass(eq=False, slots=True)
+class Pending(Asked):
+    """A request as a shard sees it; its reply can be awaited."""
+
+    abandoned: bool = False
+    closed: list[str] = field(default_factory=list)
+    answer: asyncio.Future[Any] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    def reply(self, message: Any) -> None:
+        """Take the reply; a second one would raise."""
+        self.answer.set_result(message)
+
+    def close(self, why: str) -> None:
+        """Note why the connection is closed."""
+        self.closed.append(why)
