@@ -181,6 +181,7 @@ def test_failure_that_is_raised_nowhere(
     assert ("no such event" if work == "ends" else "no way in") in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_failure_that_ends_the_program(bootstrap: str, tmp_path: Path, configuration: str) -> None:
     done = run(bootstrap, tmp_path, CONFIGURATIONS[configuration], policy="Stop()")

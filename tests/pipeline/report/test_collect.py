@@ -24,7 +24,7 @@ from tests.pipeline.report.frames import (
     rebalanced,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.slow]
 
 HOUR = {"group": "billing", "hour_ms": after(0), "regressions": 0, "possible_overlaps": 0}
 
@@ -109,7 +109,7 @@ ROWS: Rows = {
 }
 
 
-@pytest.fixture(scope="module", params=[pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module")
 def collected(spark: SparkSession) -> Report:
     """The report of the scene above."""
     return collect(frames(spark, ROWS), Caps())
@@ -212,7 +212,6 @@ def test_a_group_of_which_little_is_known_has_little(collected: Report) -> None:
     assert (quiet.rows, quiet.rebalances, quiet.processes, quiet.commits) == ((), (), (), ())
 
 
-@pytest.mark.slow
 def test_the_same_tables_give_the_same_file(
     spark: SparkSession, collected: Report, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def without_spark(group: str, texts: list[str], place: int) -> dict[str, Any]:
     return summarize(runs)
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_replays_without_spark(spark: SparkSession, flapping: Flapping) -> None:
     # In whatever order lines come, and though one of the journals is there twice.
     journals = {"one": flapping("one", 1), "two": flapping("two", 3)}

@@ -114,6 +114,7 @@ def test_trace_of_a_failure_is_that_of_the_shrunk_run() -> None:
     assert _BUG in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["brief", "hostile"])
 def test_trace_does_not_depend_on_hashes(profile: str) -> None:
     traces = []

@@ -34,6 +34,7 @@ def test_planted_bug_is_found(name: str) -> None:
     assert hunt(_mutant(name), range(10)).result is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_runs_without_a_bug_pass(profile: str) -> None:
     for seed in range(3):
