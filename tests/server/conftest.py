@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import structlog
 
-from coterie_server.history import History
 from coterie_server.metrics import Metrics
 from tests.support.watched_world import WatchedWorld
 
@@ -17,12 +16,6 @@ from tests.support.watched_world import WatchedWorld
 def world() -> WatchedWorld:
     """A coordinator in virtual time, and its observers."""
     return WatchedWorld()
-
-
-@pytest.fixture
-def history(world: WatchedWorld) -> History:
-    """The history of that world."""
-    return world.history
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from coterie_protocol.journal import GroupEmptied, Line, NodeStopped, OffsetsCommitted
 from coterie_protocol.journal_text import BadLine, segment_name
@@ -22,6 +21,8 @@ SECOND_MS = 1_000
 PATIENCE_S = 20.0
 
 LogLines = list[MutableMapping[str, Any]]
+
+pytestmark = pytest.mark.usefixtures("log")
 MakeWriter = Callable[..., JournalWriter]
 
 
@@ -34,13 +35,6 @@ class Clock:
     def __call__(self) -> int:
         """Tell the time."""
         return self.now_ms
-
-
-@pytest.fixture(autouse=True)
-def log() -> Iterator[LogLines]:
-    """Collect what is logged, instead of printing it."""
-    with structlog.testing.capture_logs() as lines:
-        yield lines
 
 
 @pytest.fixture
