@@ -47,13 +47,13 @@ class GroupRow:
     #: The generation that was last given an assignment; -1 if none was.
     assigned_in: int = field(INT32, versions="1+", default=-1)
     #: How often members were let go on in this generation as if it had just begun for them: the
-    #: low half of its fencing tokens.  -1 if it began where nobody counted, and so has none.
+    #: low half of its fencing tokens.  -1 if it began before there was a count, and so has none.
     renewals: int = field(INT64, versions="2+", default=-1)
 
 
 @structure(versions="0-3")
 class FloorRow:
-    """What a shard remembers of that which is no more."""
+    """What a shard remembers of all that was deleted."""
 
     #: Where groups begin to count whose name says nothing about generations used before: the
     #: highest generation of all deleted groups that are not remembered by name.
@@ -85,7 +85,7 @@ class MemberRow:
     protocols: tuple[SupportedProtocol, ...] = field(Array(SupportedProtocol))
     #: What it was given last.
     assignment: bytes = field(BYTES, default=b"")
-    #: Nobody is shown its assignment any more: a later one was on its way and came to nothing.
+    #: Its assignment is not shown any more: a later one was on its way and came to nothing.
     is_void: bool = field(BOOL, versions="1+", default=False)
     #: A static member that did not join this generation; it has not let go of anything.
     is_away: bool = field(BOOL, versions="1+", default=False)
@@ -111,7 +111,7 @@ class OffsetRow(NamedTuple):
     leader_epoch: int = -1
     metadata: str = ""
     committed_at_ms: int = 0
-    #: When it is to go whatever the group does, as old clients ask for; -1 if nobody asked.
+    #: When it is to go whatever the group does, as old clients ask for; -1 if no client asked.
     expires_at_ms: int = -1
 
 

@@ -38,8 +38,9 @@ VERSIONS = [(api, version) for api in APIS for version in API_VERSIONS[api]]
 )
 @given(data=st.data())
 @settings(max_examples=25)
-def test_any_request_has_an_answer_that_fits(api: ApiKey, version: int, data: Any) -> None:
-    """Whatever a client sends is answered, in its version, without loss."""
+def test_any_request_has_an_answer_that_fits_its_version(
+    api: ApiKey, version: int, data: Any
+) -> None:
     room = Room(max_partitions=20_000).with_topics(a=2, b=1)
     answer = room.send(data.draw(messages(class_of_requests(api), version)), version)
     assert answer.wait_ms >= 0
@@ -101,7 +102,6 @@ def follow(counts: dict[str, int], answer: Answer) -> None:
 
 @given(st.lists(CHANGES, max_size=30))
 def test_store_and_listeners_keep_up(requests: list[Any]) -> None:
-    """After any requests, what is stored and what was told both make up what is remembered."""
     room = Room()
     heard: dict[str, int] = {}
     for request in requests:
