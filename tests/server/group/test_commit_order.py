@@ -25,16 +25,14 @@ def commit(client: Client, offset: int, sequence: int, **fields: int) -> ErrorCo
     return client.commit({T0: offset}, sequence=sequence, **fields).part_errors[0]
 
 
-def test_commits_in_their_order_pass() -> None:
-    """Each has a higher number than the one before; some may be missing."""
+def test_commits_with_rising_numbers_pass_though_some_are_missing() -> None:
     client = member(world := World())
     assert [commit(client, offset, 2 * offset) for offset in range(5)] == [OK] * 5
     assert world.offsets() == {T0: 4}
 
 
 @pytest.mark.parametrize("sequence", [0, 4, 5])
-def test_late_commit_is_refused(sequence: int) -> None:
-    """It was sent before one that was taken, or is the very same: nothing of it is kept or told."""
+def test_a_commit_sent_before_one_that_was_taken_is_refused_whole(sequence: int) -> None:
     client = member(world := World())
     assert commit(client, 9, 5) is OK
     stored = dict(world.store)
@@ -80,8 +78,7 @@ def test_each_member_counts_for_itself() -> None:
     assert commit(other, 3, 1) is OK
 
 
-def test_heir_of_a_name_counts_from_the_start() -> None:
-    """It has another member id."""
+def test_a_static_members_successor_counts_from_the_start() -> None:
     world = World()
     old = member(world, static="i")
     commit(old, 9, 5)

@@ -26,8 +26,7 @@ def pair(world: World, **attributes: object) -> tuple[Client, Client]:
 # -- ids ---------------------------------------------------------------------------------------
 
 
-def test_id_of_another_group() -> None:
-    """An id is good in the group that gave it out, and makes no other."""
+def test_an_id_of_another_group_is_unknown_and_makes_no_group() -> None:
     world = World()
     client = world.member("a")
     client.join_once()
@@ -109,8 +108,7 @@ def test_leader_that_came_back_brings_an_assignment_all_the_same(version: int) -
     assert follower.sync().reply.assignment == assigned("t", 1, 3)
 
 
-def test_sync_of_a_leader_that_was_dropped() -> None:
-    """It is nobody any more, and the round that goes on without it is not disturbed."""
+def test_the_sync_of_a_dropped_leader_does_not_disturb_the_rebalance() -> None:
     world = World()
     leader, follower = pair(world, rebalance_ms=5_000)
     follower.topics = ("u",)
@@ -125,8 +123,7 @@ def test_sync_of_a_leader_that_was_dropped() -> None:
 # -- commits -----------------------------------------------------------------------------------
 
 
-def test_commits_in_the_first_phase_keep_a_member() -> None:
-    """Whoever saves its work before it joins is alive, and is waited for."""
+def test_a_commit_in_the_first_phase_keeps_a_member_awaited() -> None:
     world = World()
     leader, follower = pair(world)
     follower.topics = ("u",)
@@ -178,8 +175,7 @@ def test_refused_commit_keeps_nobody() -> None:
 # -- leaving -----------------------------------------------------------------------------------
 
 
-def test_leader_leaves_while_everybody_waits_for_its_assignment() -> None:
-    """Those who wait are sent back to join, and one of them leads."""
+def test_when_the_leader_leaves_in_the_second_phase_one_that_waits_leads_next() -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     leader.join()
@@ -192,8 +188,7 @@ def test_leader_leaves_while_everybody_waits_for_its_assignment() -> None:
     assert follower.leads
 
 
-def test_member_that_left_asks_for_more() -> None:
-    """It is nobody any more, whatever it asks for."""
+def test_a_member_that_left_is_unknown_whatever_it_asks() -> None:
     world = World()
     leader, follower = pair(world)
     follower.leave()

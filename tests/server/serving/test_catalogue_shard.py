@@ -279,8 +279,7 @@ async def test_a_topic_is_made_anew_when_its_former_self_is_forgotten(
     assert deleting.changes == ["created", "deleted", "created"]
 
 
-async def test_who_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -> None:
-    """A deletion may take as long as the store does, and clients give up and ask again."""
+async def test_a_client_that_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -> None:
     deleting.delete()
     vanishing, patient = deleting.create(), deleting.create()
     vanished = weakref.ref(vanishing)
@@ -292,8 +291,7 @@ async def test_who_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -
     assert error_of(patient) == ErrorCode.NONE
 
 
-async def test_who_waits_behind_a_deletion_hears_of_its_failure(deleting: Deleting) -> None:
-    """And does not wait for ever."""
+async def test_requests_behind_a_deletion_are_refused_when_it_fails(deleting: Deleting) -> None:
     deleting.store.error = StoreError("disk full")
     deletion, creation = deleting.delete(), deleting.create()
     await turns()
@@ -324,8 +322,7 @@ async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("version", range(13, 19))
-async def test_a_change_ends_the_wait_of_who_asked_by_id(bench: Bench, version: int) -> None:
-    """The name is what changes are told by, though the request and its answer have none."""
+async def test_a_change_ends_the_wait_of_a_fetch_by_id(bench: Bench, version: int) -> None:
     catalogue = bench.shard.core
     assert catalogue is not None
     topic_id = catalogue.topics["orders"].topic_id
@@ -339,8 +336,7 @@ async def test_a_change_ends_the_wait_of_who_asked_by_id(bench: Bench, version: 
     assert fetch.errors() == {"orders": AGAIN}
 
 
-async def test_the_wait_is_over_once(bench: Bench) -> None:
-    """A request is answered for the first change and has nothing to do with the second."""
+async def test_a_fetch_is_answered_for_the_first_change_alone(bench: Bench) -> None:
     request = bench.fetch("orders")
     await bench.shard.ensure("orders", 3)
     await bench.shard.ensure("orders", 5)
@@ -361,8 +357,7 @@ async def test_metadata_is_not_answered_with_nothing(bench: Bench) -> None:
     assert (request.replies, request.closed) == ([], ["the node is stopping"])
 
 
-async def test_changes_are_refused_at_the_end(bench: Bench) -> None:
-    """A node that stops creates no topics any more, and says so."""
+async def test_a_node_that_stops_refuses_to_create_topics(bench: Bench) -> None:
     await bench.shard.close()
     topic = m.CreatableTopic(
         name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()

@@ -30,14 +30,12 @@ def test_a_client_must_have_a_proper_name(name: str) -> None:
     assert api_versions(software(name), 2).error_code == ErrorCode.NONE
 
 
-def test_the_coordinator_of_every_group_is_this_node() -> None:
-    """One key in old versions."""
+def test_in_old_versions_one_group_is_asked_for_and_this_node_told() -> None:
     answer = find_coordinator(m.FindCoordinatorRequest(key="g"), 3, 7, "host", 9092)
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 7, "host", 9092)
 
 
-def test_many_coordinators_are_found_at_once() -> None:
-    """Since version 4, in the order of the question."""
+def test_since_version_4_many_coordinators_are_found_in_order() -> None:
     request = m.FindCoordinatorRequest(coordinator_keys=("b", "a"))
     answer = find_coordinator(request, 4, 7, "host", 9092)
     assert [(c.key, c.node_id, c.error_code) for c in answer.coordinators] == [
@@ -48,7 +46,6 @@ def test_many_coordinators_are_found_at_once() -> None:
 
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
 def test_transactions_have_no_coordinator_here(version: int) -> None:
-    """The answer says what is coordinated, and names no node."""
     request = m.FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=("t",))
     answer = find_coordinator(request, version, 7, "host", 9092)
     found = answer.coordinators[0] if version >= 4 else answer
@@ -56,8 +53,7 @@ def test_transactions_have_no_coordinator_here(version: int) -> None:
     assert "consumer groups" in (found.error_message or "")
 
 
-def test_nobody_authenticates_here() -> None:
-    """As on a listener of Kafka's without SASL."""
+def test_no_client_authenticates_here() -> None:
     assert handshake(m.SaslHandshakeRequest(mechanism="PLAIN")).error_code == (
         ErrorCode.ILLEGAL_SASL_STATE
     )

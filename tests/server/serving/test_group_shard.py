@@ -109,7 +109,6 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
-    """And not in the same breath in which it was made."""
     request = bench.commit(5)
     assert not request.answer.done()
     assert commit_error(await request.answer) == ErrorCode.NONE
@@ -129,7 +128,6 @@ async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
 
 
 async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
-    """Neither when it fails nor when the shard is read again."""
     await bench.commit(5).answer
     bench.store.error = StoreError("disk full")
     refused = await bench.commit(9).answer
@@ -237,8 +235,7 @@ async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:
     assert await bench.committed() == 5
 
 
-async def test_everybody_who_waits_is_told(bench: Bench) -> None:
-    """A parked join does not hang until its client gives up."""
+async def test_a_parked_join_is_refused_when_the_store_fails(bench: Bench) -> None:
     protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
     join = bench.ask(
         m.JoinGroupRequest(
@@ -280,15 +277,13 @@ async def test_a_bug_costs_the_memory_but_nothing_stored(bench: Bench) -> None:
     assert await bench.committed() == 5
 
 
-async def test_closing_answers_who_is_parked(bench: Bench) -> None:
-    """And those that come later are sent to look elsewhere."""
+async def test_after_closing_clients_are_sent_to_look_elsewhere(bench: Bench) -> None:
     await bench.shard.close()
     answer = await bench.answer(m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
 async def test_a_refused_rebalance_changes_nothing(bench: Bench) -> None:
-    """The operator is told why, and the shard goes on."""
     with pytest.raises(Refusal) as caught:
         await bench.shard.force_rebalance("nobody")
     assert caught.value.name == "group_not_found"
@@ -340,7 +335,6 @@ async def test_step_that_fails_is_logged_without_what_variables_hold(
 
 
 async def test_an_empty_shard_recovers_nothing(bench: Bench) -> None:
-    """No group, no event."""
     assert not [event for event in bench.events if isinstance(event, GroupRecovered)]
 
 

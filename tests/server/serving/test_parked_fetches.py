@@ -109,8 +109,7 @@ def nothing(*topics: str) -> FetchResponse:
     )
 
 
-def test_answer_comes_when_its_time_is_up() -> None:
-    """Once, and nothing is kept then."""
+def test_a_parked_fetch_is_answered_once_when_its_time_is_up() -> None:
     parked, client = ParkedFetches((timers := Timers()).call_later), Client()
     parked.park(client.fetch(), nothing("t"), 500)
     assert (len(parked), client.flushed, timers.timers[0][0]) == (1, 0, 0.5)
@@ -122,8 +121,7 @@ def test_answer_comes_when_its_time_is_up() -> None:
     assert client.flushed == 1
 
 
-def test_nothing_outlives_the_connection() -> None:
-    """Neither the request nor the answer nor the timer, however long the client would wait."""
+def test_no_request_answer_or_timer_outlives_the_connection() -> None:
     parked, client = ParkedFetches((timers := Timers()).call_later), Client()
     for _ in range(3):
         parked.park(client.fetch(), nothing("t"), 2**31 - 1)
@@ -236,8 +234,7 @@ def _long_fetch() -> bytes:
     return encode_request(message, 11, 7, "me")
 
 
-def test_errors_are_told_of_changed_topics() -> None:
-    """A Fetch that a change has ended says so."""
+def test_a_fetch_that_a_change_has_ended_says_so() -> None:
     sent: list[FetchResponse] = []
     client = Client()
     client.on_reply = cast(OnReply, lambda _api, message, _ms: sent.append(message))

@@ -101,7 +101,6 @@ def follow(counts: dict[str, int], answer: Answer) -> None:
 
 @given(st.lists(CHANGES, max_size=30))
 def test_store_and_listeners_keep_up(requests: list[Any]) -> None:
-    """After any requests, what is stored and what was told both make up what is remembered."""
     room = Room()
     heard: dict[str, int] = {}
     for request in requests:
