@@ -35,7 +35,7 @@ from coterie_client.membership import (
     Stop,
 )
 from coterie_client.membership.events import Event
-from coterie_client.wire.addresses import Anybody, Lane, NodeAddress, TopicPartition
+from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress, TopicPartition
 from coterie_client.work.events import GroupFailed
 from coterie_protocol.exceptions import CoterieError
 
@@ -49,7 +49,7 @@ class Requester(Protocol):
         self,
         message: Any,  # noqa: ANN401  # any request
         *,
-        to: NodeAddress | Anybody,
+        to: NodeAddress | AnyNode,
         lane: Lane,
         timeout_s: float,
     ) -> Any:  # noqa: ANN401  # its answer

@@ -30,9 +30,9 @@ class Reporter:
     def __call__(self, event: Event) -> None:
         """Tell of an event."""
         self._counters.count(event)
-        details = _readable(event.details())
+        details, failure = event.details(), event.untold
         severity = event.severity if self._is_news(event) else Severity.DEBUG
-        self._log.write(severity, event.text, details, event.untold)
+        self._log.write(severity, event.text, _readable(details), failure)
         if self._hook is None:
             return
         try:

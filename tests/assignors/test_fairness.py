@@ -1,7 +1,7 @@
-"""What holds for every group: fair, sticky, without surprises.
+"""What holds for every group: balanced, sticky, deterministic.
 
-**The bound.**  Exactly as many partitions move as in the least moving of all assignments whose
-loads are as even, with equal subscriptions and with differing ones.  (In groups with very many
+**The bound.**  As few partitions move as in any assignment with loads as even, with equal
+subscriptions and with differing ones.  (In groups with very many
 differing subscriptions, the search ends before the last move is saved: see `sticky.cycles`.)
 """
 
@@ -60,7 +60,7 @@ def groups(draw: st.DrawFn, *, equal: bool = False, disputes: bool = True) -> Gr
         name = f"m{number}"
         members[name] = member(name, draw(wanted), claims, draw(st.integers(-1, 3)))
     if not disputes:
-        # Nobody claims what it did not subscribe to.
+        # No member claims what it did not subscribe to.
         members = {
             name: member(name, info.topics, [p for p in flatten(info.owned) if p[0] in info.topics])
             for name, info in members.items()
@@ -128,7 +128,7 @@ def test_settles_in_two_rounds_without_double_ownership(group: Group) -> None:
     topics, members = group
     owned: set[Pair] = set()
     for name, info in members.items():
-        # To begin with, nobody owns what another one does.
+        # To begin with, no partition has two owners.
         mine = set(flatten(info.owned)) - owned
         owned |= mine
         members[name] = member(name, info.topics, [p for p in mine if p[0] in info.topics], 1)

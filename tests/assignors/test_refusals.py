@@ -1,4 +1,4 @@
-"""Who can't work on a partition is spared it, if somebody else can take it."""
+"""A partition that a member refuses goes to another one that can take it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Owned = Mapping[str, set[int]]
 def members(
     owned: Owned, refused: Owned, topics: tuple[str, ...] = ("t",)
 ) -> dict[str, MemberInfo]:
-    """Members that own and refuse partitions of the topic t."""
+    """Members that own and refuse partitions of topic t."""
     return {
         name: MemberInfo(
             member_id=name,
@@ -39,7 +39,7 @@ def members(
 
 
 def led(owned: Owned, refused: Owned, partitions: int) -> dict[str, set[int]]:
-    """What everybody is meant to have, withheld or not."""
+    """What each member is meant to get, withheld or not."""
     adjustment = lead(
         CooperativeStickyAssignor(), Cluster({"t": partitions}), members(owned, refused)
     )

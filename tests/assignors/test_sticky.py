@@ -1,4 +1,4 @@
-"""What a group of sticky members looks like after this and that has happened to it."""
+"""What the sticky assignor answers as members, topics and subscriptions change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TWO = ["t0", "t1"]
 
 
 def share(topics: Mapping[str, int], members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
-    """Share out, and check what always has to hold."""
+    """Assign, and check what must always hold."""
     given = CooperativeStickyAssignor().assign(Cluster(topics), members)
     assert_fair(topics, members, given)
     return given
@@ -50,7 +50,7 @@ def all_of(topic: str, count: int) -> set[Pair]:
     return {(topic, number) for number in range(count)}
 
 
-# A group's beginnings
+# A new group
 
 
 def test_member_without_topics_gets_nothing() -> None:
@@ -353,7 +353,7 @@ def test_moved_partitions_come_from_all_topics() -> None:
     assert len(given["new"]) == 10
 
 
-# Claims that can't all be true
+# Conflicting claims
 
 
 def test_newer_claim_wins() -> None:

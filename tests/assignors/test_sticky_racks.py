@@ -1,7 +1,7 @@
-"""The sticky assignors prefer members near a replica (KIP-881), and never pay for it in balance.
+"""The sticky assignors prefer members in the rack of a replica (KIP-881), but balance comes first.
 
-**The promise.**  Of all assignments with the most even loads, one with the most partitions near
-their member, and of those one that moves the fewest.  So it is held to all assignments there are.
+**The promise.**  Of all assignments with the most even loads, it is one with the most local
+partitions, and of those one that moves the fewest.  So it is compared with all possible ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Group = tuple[Cluster, dict[str, MemberInfo]]
 
 @st.composite
 def groups(draw: st.DrawFn, *, equal: bool = False, sizes: int = 6) -> Group:
-    """A group at any moment of its life; some members and partitions are in no known rack."""
+    """A group in any state; some members and partitions are in no known rack."""
     topics = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(1, sizes), min_size=1))
     replicas = st.frozensets(st.sampled_from([*RACKS, "far away"]), max_size=3)
     where = {topic: [draw(replicas) for _ in range(count)] for topic, count in topics.items()}
@@ -64,14 +64,14 @@ def groups(draw: st.DrawFn, *, equal: bool = False, sizes: int = 6) -> Group:
 
 
 def share(cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
-    """Share out, and check what always has to hold."""
+    """Assign, and check what must always hold."""
     given = CooperativeStickyAssignor().assign(cluster, members)
     assert_fair(cluster.topics, members, given)
     return given
 
 
 def every(cluster: Cluster, members: Mapping[str, MemberInfo]) -> Iterator[dict[str, set[Pair]]]:
-    """All assignments there are."""
+    """All possible assignments."""
     pairs = [
         (pair, [name for name, info in members.items() if pair[0] in info.topics])
         for pair in sorted(everything(cluster.topics))
@@ -87,7 +87,7 @@ def every(cluster: Cluster, members: Mapping[str, MemberInfo]) -> Iterator[dict[
 def cost(
     cluster: Cluster, members: Mapping[str, MemberInfo], held: Mapping[str, set[Pair]]
 ) -> tuple[list[int], int, int]:
-    """What counts: the loads, highest first; how many are far; how many move."""
+    """In order of priority: the loads, highest first; how many are remote; how many move."""
     taken = sum(len(flatten(info.owned) - held[name]) for name, info in members.items())
     return sorted(map(len, held.values()), reverse=True), far(cluster, members, held), taken
 
@@ -133,12 +133,12 @@ def test_settles_in_two_rounds_without_double_ownership(group: Group) -> None:
     assert rounds_until_settled(cluster.topics, members, cluster.racks) <= 2
 
 
-@given(group=groups(), kind=st.sampled_from(["nobody tells", "one rack", "everywhere", "unknown"]))
+@given(group=groups(), kind=st.sampled_from(["no rack", "one rack", "everywhere", "unknown"]))
 def test_racks_that_make_no_difference_change_nothing(group: Group, kind: str) -> None:
     cluster, members = group
     where = cluster.racks
-    if kind in ("nobody tells", "one rack"):
-        rack = None if kind == "nobody tells" else "a"
+    if kind in ("no rack", "one rack"):
+        rack = None if kind == "no rack" else "a"
         members = {
             name: member(name, info.topics, flatten(info.owned), 1, rack=rack)
             for name, info in members.items()
@@ -217,7 +217,7 @@ def in_a_row(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:
 
 
 def far_in(cluster: Cluster, members: Mapping[str, MemberInfo]) -> int:
-    """How many partitions are far from the members that they are given to."""
+    """How many partitions are assigned to a member in another rack."""
     given = share(cluster, members)
     return far(cluster, members, {name: flatten(each) for name, each in given.items()})
 

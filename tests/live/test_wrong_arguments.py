@@ -153,6 +153,7 @@ def endings(place: Place) -> dict[str, subprocess.CompletedProcess[str]]:
         return dict(zip(CIRCUMSTANCES, pool.map(place.run, CIRCUMSTANCES), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CIRCUMSTANCES)
 def test_failed_start_is_explained_in_a_sentence(
     name: str, place: Place, endings: dict[str, subprocess.CompletedProcess[str]]

@@ -351,7 +351,7 @@ def test_lines_that_cannot_be_read_are_worth_a_note(tables: TableRows) -> None:
             "journal-a-foreign-line-0000000000000001.jsonl",
             _evidence(why="foreign", lines=3, files=2),
         ),
-        (strange, _evidence(why="misfit", lines=2, files=1)),
+        (strange, _evidence(why="misfit", lines=3, files=1)),
         (strange, _evidence(why="newer", lines=1, files=1)),
         (strange, _evidence(why="unknown_kind", lines=1, files=1)),
     ]

@@ -151,7 +151,7 @@ def test_a_sentence_about_lines_says_where_to_look(makers: dict[str, TableRows])
     sentences = makers["spark"].rows("advice", "", "sentence", rule="unread_lines")
     assert {text.partition(", the first of them in ")[0] for (text,) in sentences} == {
         "3 lines in 2 files could not be taken into account (foreign)",
-        "2 lines in 1 file could not be taken into account (misfit)",
+        "3 lines in 1 file could not be taken into account (misfit)",
         "1 line in 1 file could not be taken into account (newer)",
         "1 line in 1 file could not be taken into account (unknown kind)",
     }

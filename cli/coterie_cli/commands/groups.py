@@ -87,13 +87,6 @@ def _path_of(group: str, *rest: str) -> str:
     return "/".join(("/v1/groups", quote(group, safe=""), *rest))
 
 
-@app.command()
-def rebalance(group: GroupName, *, http: Http = HTTP) -> None:
-    """Rebalance a group of static members now."""
-    found = ask_http(http, _path_of(group, "rebalance"), post=True)
-    typer.echo(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")
-
-
 # -- why -------------------------------------------------------------------------------------------
 
 
@@ -258,3 +251,13 @@ def _member_table(members: list[Record]) -> Table:
         name = member["instance"] or member["member"]
         table.add_row(name, member["host"].lstrip("/"), heard, shown)
     return table
+
+
+# -- rebalance -------------------------------------------------------------------------------------
+
+
+@app.command()
+def rebalance(group: GroupName, *, http: Http = HTTP) -> None:
+    """Rebalance a group of static members now."""
+    found = ask_http(http, _path_of(group, "rebalance"), post=True)
+    typer.echo(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")

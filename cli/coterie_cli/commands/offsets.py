@@ -49,31 +49,6 @@ def show(group: GroupName, *, target: Target, json: Json = False) -> None:
     print_table(headings, rows, f"{group} has committed nothing.")
 
 
-@app.command()
-@with_target
-def delete(
-    group: GroupName,
-    *,
-    target: Target,
-    topic: Chosen = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
-) -> None:
-    """Delete offsets of topics that no member subscribes to."""
-    from coterie_client.reporting import brief
-
-    if not topic:
-        fail("Say of which topics: --topic TOPIC, or --topic TOPIC:0,3-5.", MISUSED)
-    before = administer(target, lambda admin: admin.offsets.fetch(group))
-    doomed = _choose(before, topic)
-    if not doomed:
-        typer.echo(f"{group} has no such offsets.")
-    elif dry_run:
-        typer.echo(f"Would delete offsets of {brief(doomed)}; this was a dry run.")
-    else:
-        administer(target, lambda admin: admin.offsets.delete(group, doomed))
-        typer.echo(f"Deleted offsets of {brief(doomed)}.")
-
-
 # -- reset -----------------------------------------------------------------------------------------
 
 
@@ -159,6 +134,58 @@ async def _partitions(admin: Admin, topics: Iterable[str]) -> list[TopicPartitio
     return [(topic, number) for topic in wanted for number in range(sizes[topic])]
 
 
+def _read_csv(path: Path) -> Iterator[tuple[TopicPartition, int]]:
+    """Read lines of topic, partition and offset, as Kafka's own tool writes them."""
+    import csv
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        fail(f"{path} can't be read: {error.strerror}.", MISUSED)
+    for number, row in enumerate(csv.reader(text.splitlines()), 1):
+        fields = [field.strip() for field in row]
+        if not fields:
+            continue
+        if len(fields) != _CSV_FIELDS or not (fields[1].isdecimal() and fields[2].isdecimal()):
+            fail(f"{path}, line {number}: expected topic, partition, offset.", MISUSED)
+        yield (fields[0], int(fields[1])), int(fields[2])
+
+
+def _old(before: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int | None:
+    return before[partition].offset if partition in before else None
+
+
+# -- delete ----------------------------------------------------------------------------------------
+
+
+@app.command()
+@with_target
+def delete(
+    group: GroupName,
+    *,
+    target: Target,
+    topic: Chosen = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
+) -> None:
+    """Delete offsets of topics that no member subscribes to."""
+    from coterie_client.reporting import brief
+
+    if not topic:
+        fail("Say of which topics: --topic TOPIC, or --topic TOPIC:0,3-5.", MISUSED)
+    before = administer(target, lambda admin: admin.offsets.fetch(group))
+    doomed = _choose(before, topic)
+    if not doomed:
+        typer.echo(f"{group} has no such offsets.")
+    elif dry_run:
+        typer.echo(f"Would delete offsets of {brief(doomed)}; this was a dry run.")
+    else:
+        administer(target, lambda admin: admin.offsets.delete(group, doomed))
+        typer.echo(f"Deleted offsets of {brief(doomed)}.")
+
+
+# -- choosing partitions ---------------------------------------------------------------------------
+
+
 def _choose(known: Iterable[TopicPartition], chosen: Sequence[str]) -> list[TopicPartition]:
     """Those of the known partitions that were chosen; all of them if none was."""
     if not chosen:
@@ -187,24 +214,3 @@ def _numbers(text: str) -> Iterator[int]:
     for span in text.split(","):
         first, _, last = span.partition("-")
         yield from range(int(first), int(last or first) + 1)
-
-
-def _read_csv(path: Path) -> Iterator[tuple[TopicPartition, int]]:
-    """Read lines of topic, partition and offset, as Kafka's own tool writes them."""
-    import csv
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        fail(f"{path} can't be read: {error.strerror}.", MISUSED)
-    for number, row in enumerate(csv.reader(text.splitlines()), 1):
-        fields = [field.strip() for field in row]
-        if not fields:
-            continue
-        if len(fields) != _CSV_FIELDS or not (fields[1].isdecimal() and fields[2].isdecimal()):
-            fail(f"{path}, line {number}: expected topic, partition, offset.", MISUSED)
-        yield (fields[0], int(fields[1])), int(fields[2])
-
-
-def _old(before: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int | None:
-    return before[partition].offset if partition in before else None

@@ -19,7 +19,7 @@ from coterie_client.errors import (
     UnexpectedAnswerError,
 )
 from coterie_client.log import Log
-from coterie_client.wire.addresses import ANY, Anybody, NodeAddress
+from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress
 from coterie_client.wire.network import Network
 from coterie_client.wire.versions import ByVersion
 from coterie_protocol.error_codes import ErrorCode
@@ -91,7 +91,7 @@ class Caller:
 
     # One request
 
-    async def ask(self, message: Any, deadline_s: float, to: NodeAddress | Anybody = ANY) -> Any:
+    async def ask(self, message: Any, deadline_s: float, to: NodeAddress | AnyNode = ANY) -> Any:
         """Send a request once."""
         left_s = max(0.0, deadline_s - asyncio.get_running_loop().time())
         timeout_s = min(left_s, self._timing.request_timeout_ms / 1000)

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Any, TypeAlias
 
 from coterie_client.membership.events import Event
-from coterie_client.wire.addresses import Anybody, Lane, NodeAddress, TopicPartition
+from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress, TopicPartition
 
 __all__ = [
     "Abandon",
@@ -69,7 +69,7 @@ class Send:
 
     ticket: int
     message: Any
-    to: NodeAddress | Anybody
+    to: NodeAddress | AnyNode
     lane: Lane
     timeout_ms: int
 

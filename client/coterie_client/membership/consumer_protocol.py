@@ -7,11 +7,9 @@ subscriptions of all members, has the assignor decide, and writes an assignment 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from coterie_assignors import (
-    Adjustment,
     Assignor,
     Claim,
     Cluster,
@@ -23,7 +21,7 @@ from coterie_assignors.base import Partitions
 from coterie_client import checks
 from coterie_client.errors import ConfigurationError
 from coterie_client.membership.context import Outbox
-from coterie_client.membership.events import SubscriptionUnreadable
+from coterie_client.membership.events import LeaderDecided, SubscriptionUnreadable
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
     Assignment,
@@ -39,7 +37,6 @@ from coterie_protocol.messages.sync_group import SyncGroupRequestAssignment
 
 __all__ = [
     "PROTOCOL_TYPE",
-    "Decision",
     "common_protocol",
     "decide",
     "offers",
@@ -111,15 +108,6 @@ def read_assignment(data: bytes) -> Assignment:
 # -- the leader ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A leader's assignments, ready to send, and how many partitions they give and withhold."""
-
-    assignments: tuple[SyncGroupRequestAssignment, ...]
-    partitions: int
-    withheld: int
-
-
 def read_members(
     members: Sequence[JoinGroupResponseMember], outbox: Outbox
 ) -> dict[str, MemberInfo]:
@@ -132,8 +120,14 @@ def topics_of(members: Mapping[str, MemberInfo]) -> frozenset[str]:
     return frozenset(topic for member in members.values() for topic in member.topics)
 
 
-def decide(assignor: Assignor, cluster: Cluster, members: Mapping[str, MemberInfo]) -> Decision:
-    """Share out the partitions."""
+def decide(
+    assignor: Assignor,
+    cluster: Cluster,
+    members: Mapping[str, MemberInfo],
+    generation: int,
+    outbox: Outbox,
+) -> tuple[SyncGroupRequestAssignment, ...]:
+    """Share out the partitions: each member's assignment, ready to send."""
     adjustment = lead(assignor, cluster, members)
     code = NEEDS_REJOIN if adjustment.needs_rejoin else 0
     assignments = tuple(
@@ -145,15 +139,19 @@ def decide(assignor: Assignor, cluster: Cluster, members: Mapping[str, MemberInf
         )
         for member_id, partitions in adjustment.assignment.items()
     )
-    return Decision(assignments, *_counts(adjustment))
-
-
-def _counts(adjustment: Adjustment) -> tuple[int, int]:
-    given, withheld = (
-        sum(len(entry.partitions) for partitions in each.values() for entry in partitions)
-        for each in (adjustment.assignment, adjustment.withheld)
+    outbox.report(
+        LeaderDecided(
+            generation=generation,
+            members=len(assignments),
+            partitions=_count(adjustment.assignment),
+            withheld=_count(adjustment.withheld),
+        )
     )
-    return given, withheld
+    return assignments
+
+
+def _count(shares: Mapping[str, Partitions]) -> int:
+    return sum(len(entry.partitions) for partitions in shares.values() for entry in partitions)
 
 
 def _read(member: JoinGroupResponseMember, outbox: Outbox) -> MemberInfo:

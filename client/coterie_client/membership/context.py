@@ -12,7 +12,7 @@ from coterie_client.membership.actions import Action, Report, Send
 from coterie_client.membership.config import MembershipConfig, Sources
 from coterie_client.membership.events import Event
 from coterie_client.membership.phases import TRANSITIONS, Phase
-from coterie_client.wire.addresses import Anybody, Lane, NodeAddress, TopicPartition
+from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress, TopicPartition
 
 __all__ = [
     "NO_MEMBER_ID",
@@ -106,7 +106,7 @@ class Outbox:
     def send(
         self,
         message: object,
-        to: NodeAddress | Anybody,
+        to: NodeAddress | AnyNode,
         lane: Lane,
         timeout_ms: int,
         handler: Handler,
@@ -114,7 +114,7 @@ class Outbox:
         """Send a request, and return its ticket; the handler gets the answer or a `Failure`."""
         self._tickets += 1
         self._handlers[self._tickets] = handler
-        self.add(Send(self._tickets, message, to, lane, timeout_ms))
+        self._actions.append(Send(self._tickets, message, to, lane, timeout_ms))
         return self._tickets
 
     def ignore(self, ticket: int | None) -> None:
@@ -138,7 +138,7 @@ class Outbox:
 
     def report(self, event: Event) -> None:
         """Have an event reported."""
-        self.add(Report(event))
+        self._actions.append(Report(event))
 
     def take(self) -> list[Action]:
         """Return what is to be done, in order, and forget it."""

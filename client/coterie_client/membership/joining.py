@@ -19,13 +19,13 @@ from coterie_client.membership.consumer_protocol import (
 )
 from coterie_client.membership.context import Context, Identity
 from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
-from coterie_client.membership.events import GroupJoined, JoinStarted, LeaderDecided, RetryPlanned
+from coterie_client.membership.events import GroupJoined, JoinStarted, RetryPlanned
 from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.ownership import Ownership
 from coterie_client.membership.phases import Phase
 from coterie_client.membership.topics import Topics
 from coterie_client.wire.addresses import Lane, NodeAddress, TopicPartition
-from coterie_protocol.consumer import Assignment, flatten, group_by_topic
+from coterie_protocol.consumer import NEEDS_REJOIN, Assignment, flatten, group_by_topic
 from coterie_protocol.errors import InconsistentGroupProtocolError, error_for
 from coterie_protocol.exceptions import ProtocolError
 from coterie_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -279,19 +279,16 @@ class Joining:
             self._state.enter(Phase.SYNCING)
             return
         try:
-            decision = decide(self._assignor, self._topics.cluster(), self._members)
+            self._assignments = decide(
+                self._assignor,
+                self._topics.cluster(),
+                self._members,
+                self._state.identity.generation,
+                self._outbox,
+            )
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail(error)
             return
-        self._outbox.report(
-            LeaderDecided(
-                generation=self._state.identity.generation,
-                members=len(decision.assignments),
-                partitions=decision.partitions,
-                withheld=decision.withheld,
-            )
-        )
-        self._assignments = decision.assignments
         self._state.enter(Phase.SYNCING)
 
     # -- SyncGroup -----------------------------------------------------------------------------
@@ -343,20 +340,22 @@ class Joining:
         self._backoff.succeeded()
         state.refused -= self._refused
         partitions, generation = assignment.assigned_partitions, state.identity.generation
+        assigned = flatten(partitions)
         try:
             self._assignor.on_assignment(partitions, generation, assignment.user_data)
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail(error)
             return
         self._ownership.put_in_place(
-            assignment,
+            assigned,
             self._token,
+            needs_rejoin=assignment.error_code == NEEDS_REJOIN,
             began_ms=self._began_ms,
             release_by_ms=self._heartbeats.release_deadline_ms(now_ms),
             now_ms=now_ms,
         )
         if not state.is_closing:
-            self._topics.learn_of(flatten(partitions), now_ms)
+            self._topics.learn_of(assigned, now_ms)
 
     # -- answers that are errors ---------------------------------------------------------------
 

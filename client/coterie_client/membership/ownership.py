@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from coterie_client.membership.actions import Abandon, Assign, Lose, Revoke
@@ -17,7 +18,6 @@ from coterie_client.membership.events import (
 )
 from coterie_client.membership.offsets import Commits
 from coterie_client.wire.addresses import TopicPartition
-from coterie_protocol.consumer import NEEDS_REJOIN, Assignment, flatten
 
 __all__ = ["Ownership", "token_of"]
 
@@ -65,26 +65,25 @@ class Ownership:
 
     def put_in_place(
         self,
-        assignment: Assignment,
+        assigned: AbstractSet[TopicPartition],
         token: int | None,
         *,
+        needs_rejoin: bool,
         began_ms: int,
         release_by_ms: int,
         now_ms: int,
     ) -> None:
         """Take over what is new in an assignment, and let go of what is not in it (KIP-429).
 
-        `token` is the fencing token that the coordinator issued with it, if any, and `began_ms`
-        is when the member began to join.
+        `token` is the fencing token that the coordinator issued with it, if any, `needs_rejoin`
+        whether the leader wants all members to join again, and `began_ms` when the member began to.
         """
         state = self._state
         generation = state.identity.generation
-        assigned = flatten(assignment.assigned_partitions)
         # Work does not begin on topics that were unsubscribed meanwhile; a join is due to say so.
         welcome = {each for each in assigned - state.refused if each[0] in state.subscribed}
         added = welcome - state.owned.keys()
         revoked = state.owned.keys() - assigned - state.releasing
-        needs_rejoin = assignment.error_code == NEEDS_REJOIN
         self._outbox.report(
             AssignmentReceived(
                 generation=generation,

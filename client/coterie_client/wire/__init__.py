@@ -21,7 +21,7 @@ These use
 from coterie_client.backoff import Backoff, RetryOptions
 from coterie_client.wire.addresses import (
     ANY,
-    Anybody,
+    AnyNode,
     Bootstrap,
     Lane,
     NodeAddress,
@@ -38,7 +38,7 @@ __all__ = [
     "ANY",
     "PLAINTEXT",
     "RECONNECT",
-    "Anybody",
+    "AnyNode",
     "Backoff",
     "Bootstrap",
     "ByVersion",

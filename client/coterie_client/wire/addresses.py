@@ -16,7 +16,7 @@ from coterie_client.errors import ConfigurationError
 
 __all__ = [
     "ANY",
-    "Anybody",
+    "AnyNode",
     "Bootstrap",
     "Lane",
     "NodeAddress",
@@ -40,7 +40,7 @@ class NodeAddress:
         return f"{host}:{self.port}"
 
 
-class Anybody(Enum):
+class AnyNode(Enum):
     """The type of `ANY`."""
 
     ANY = auto()
@@ -50,7 +50,7 @@ class Anybody(Enum):
 
 
 #: Any node that can be reached.
-ANY: Final = Anybody.ANY
+ANY: Final = AnyNode.ANY
 
 
 class Lane(StrEnum):

@@ -22,7 +22,7 @@ from coterie_client.errors import (
 from coterie_client.log import Log
 from coterie_client.wire.addresses import (
     ANY,
-    Anybody,
+    AnyNode,
     Bootstrap,
     Lane,
     NodeAddress,
@@ -132,7 +132,7 @@ class Network:
         self,
         message: Any,
         *,
-        to: NodeAddress | Anybody = ANY,
+        to: NodeAddress | AnyNode = ANY,
         lane: Lane = Lane.KEEPALIVE,
         timeout_s: float,
     ) -> Any:

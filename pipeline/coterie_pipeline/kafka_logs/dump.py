@@ -243,7 +243,7 @@ class Dump:
             (group, until_ms),
         )
 
-    def heir(self, group: str, instance: str, former: str, ts_ms: int) -> MemberInfo | None:
+    def successor(self, group: str, instance: str, former: str, ts_ms: int) -> MemberInfo | None:
         """The member that took a static member's place at some time."""
         rows = self._base.cursor().execute(
             "SELECT value FROM generations WHERE grp = ? AND ts BETWEEN ? AND ? ORDER BY ts, place",

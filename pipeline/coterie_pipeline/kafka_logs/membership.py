@@ -38,7 +38,7 @@ def joined(
     if not group.members and group.holdings.is_empty:
         group.leader = name  # the first member of an empty group leads
     group.members[name] = Member(info, when_ms)
-    state.remember_home(group, info.instance)
+    state.record_instance(group, info.instance)
     state.emit(
         MemberJoined(
             group=group.name,
@@ -88,16 +88,16 @@ def replaced(state: LogState, group: Group, instance: str, former: str, member: 
     former = group.id_of(former)
     known = group.members.pop(former, None)
     old = _info(state, group, former, instance) if known is None else known.info
-    heir = None if member else state.dump.heir(group.name, instance, former, state.now_ms)
+    successor = None if member else state.dump.successor(group.name, instance, former, state.now_ms)
     group.made_up.pop(instance, None)
     if member is None:
-        member = heir.member if heir else f"{instance}-{state.now_ms}"
-    if heir is None and name_before_id(member) != instance:
+        member = successor.member if successor else f"{instance}-{state.now_ms}"
+    if successor is None and name_before_id(member) != instance:
         group.made_up[instance] = member
-    info = heir or state.dump.member_info(group.name, member) or replace(old, host="")
+    info = successor or state.dump.member_info(group.name, member) or replace(old, host="")
     group.members[member] = Member(replace(info, member=member, instance=instance), state.now_ms)
     group.holdings.rename(former, member)
-    state.remember_home(group, instance)
+    state.record_instance(group, instance)
     if group.leader == former:
         group.leader = member
     state.emit(

@@ -305,7 +305,7 @@ class LogState:
     node: str
     groups: dict[str, Group] = field(default_factory=dict)
     #: The groups in which each `group.instance.id` was seen: some lines do not name the group.
-    homes: dict[str, list[str]] = field(default_factory=dict)
+    groups_by_instance: dict[str, list[str]] = field(default_factory=dict)
     now_ms: int = 0
     events: list[TimedEvent] = field(default_factory=list)
 
@@ -331,14 +331,14 @@ class LogState:
         group.node = self.node
         return group
 
-    def remember_home(self, group: Group, instance: str | None) -> None:
+    def record_instance(self, group: Group, instance: str | None) -> None:
         """Record that a static member of this name belongs to a group."""
         if instance is not None:
-            homes = self.homes.setdefault(instance, [])
-            if group.name not in homes:
-                homes.append(group.name)
+            groups = self.groups_by_instance.setdefault(instance, [])
+            if group.name not in groups:
+                groups.append(group.name)
 
-    def recovered(self, group: Group) -> None:
+    def emit_recovered(self, group: Group) -> None:
         """Emit the present state of a group."""
         assigned = group.holdings.by_member(group.members)
         self.emit(
@@ -357,7 +357,7 @@ class LogState:
         if stored is not None and generation in (None, stored.number):
             group.take(stored)
             if group.members:
-                self.recovered(group)
+                self.emit_recovered(group)
         elif not generation:
             group.state = EMPTY if generation == 0 else group.state
             group.holdings = Holdings({} if generation == 0 else None)

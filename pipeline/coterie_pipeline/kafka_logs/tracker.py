@@ -162,7 +162,7 @@ class Tracker:
 
     def _group_of(self, instance: str, member: str) -> str | None:
         """The group of a static member whose line does not name it."""
-        for name in self._state.homes.get(instance, ()):
+        for name in self._state.groups_by_instance.get(instance, ()):
             group = self._state.groups.get(name)
             if group is not None and group.id_of(member) in group.members:
                 return name
@@ -217,7 +217,7 @@ class Tracker:
             group.empty(group.generation)
         elif not is_known or line.generation not in (None, group.generation):
             return
-        state.recovered(group)
+        state.emit_recovered(group)
 
     def _deleted(self, line: log_events.Deleted) -> None:
         for name in line.groups:

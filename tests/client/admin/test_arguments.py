@@ -1,4 +1,4 @@
-"""What makes no sense is refused in one sentence before anybody is asked."""
+"""Invalid arguments are refused before any request is sent."""
 
 from __future__ import annotations
 

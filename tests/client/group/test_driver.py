@@ -37,7 +37,7 @@ from coterie_client.membership import (
     Send,
     Stop,
 )
-from coterie_client.wire.addresses import ANY, Anybody, Lane, NodeAddress, TopicPartition
+from coterie_client.wire.addresses import ANY, AnyNode, Lane, NodeAddress, TopicPartition
 from coterie_protocol.errors import CoordinatorNotAvailableError, SaslAuthenticationFailedError
 from coterie_protocol.exceptions import EncodeError
 from tests.support.virtual_time import run_virtually, settle
@@ -115,7 +115,7 @@ class ScriptedNetwork:
         await asyncio.get_running_loop().create_future()
 
     async def request(
-        self, message: Any, *, to: NodeAddress | Anybody, lane: Lane, timeout_s: float
+        self, message: Any, *, to: NodeAddress | AnyNode, lane: Lane, timeout_s: float
     ) -> Any:
         self.requests.append((message, to, lane, timeout_s))
         return await self.answer()

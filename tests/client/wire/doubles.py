@@ -132,7 +132,7 @@ class FakeServer:
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Stop listening and drop everybody."""
+        """Stop listening and drop all connections."""
         assert self._server is not None
         self._server.close()
         connections = dict(self.connections)

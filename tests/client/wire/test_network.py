@@ -50,8 +50,8 @@ from tests.client.wire.doubles import (
 
 pytestmark = pytest.mark.asyncio
 
-#: An address where nobody listens: the discard port, which no test machine serves.
-NOBODY = NodeAddress("127.0.0.1", 9)
+#: An address where nothing listens: the discard port, which no test machine serves.
+UNREACHABLE = NodeAddress("127.0.0.1", 9)
 PROMPT = RetryOptions(base_ms=1, max_ms=1, jitter=0)
 
 
@@ -110,7 +110,7 @@ async def test_parked_join_does_not_delay_a_heartbeat_on_another_lane() -> None:
 
 
 async def test_any_tries_the_next_node_after_a_failed_connection() -> None:
-    async with FakeServer() as server, network(NOBODY, server.address) as net:
+    async with FakeServer() as server, network(UNREACHABLE, server.address) as net:
         assert await net.request(heartbeat(), timeout_s=5) == HeartbeatResponse(throttle_time_ms=6)
         assert net.counters.connections_failed == 1
 
@@ -130,7 +130,7 @@ async def test_any_tries_the_next_node_after_a_lost_connection() -> None:
 
 
 async def test_any_prefers_a_connected_node() -> None:
-    async with FakeServer() as server, network(NOBODY, server.address) as net:
+    async with FakeServer() as server, network(UNREACHABLE, server.address) as net:
         for _ in range(3):
             await net.request(heartbeat(), timeout_s=5)
         assert net.counters.connections_failed == 1
@@ -138,10 +138,10 @@ async def test_any_prefers_a_connected_node() -> None:
 
 async def test_error_names_every_node_that_failed() -> None:
     other = NodeAddress("127.0.0.1", 7)
-    async with network(NOBODY, other) as net:
+    async with network(UNREACHABLE, other) as net:
         with pytest.raises(ConnectionFailedError) as caught:
             await net.request(heartbeat(), timeout_s=5)
-        assert str(NOBODY) in str(caught.value)
+        assert str(UNREACHABLE) in str(caught.value)
         assert str(other) in str(caught.value)
         assert caught.value.retriable
 
@@ -149,7 +149,7 @@ async def test_error_names_every_node_that_failed() -> None:
 async def test_request_to_one_node_does_not_go_to_another() -> None:
     async with FakeServer() as server, network(server.address) as net:
         with pytest.raises(ConnectionFailedError):
-            await net.request(heartbeat(), to=NOBODY, timeout_s=5)
+            await net.request(heartbeat(), to=UNREACHABLE, timeout_s=5)
         assert server.received == []
 
 
@@ -233,10 +233,10 @@ class Stopwatch:
 async def test_attempts_keep_to_the_back_off_however_often_a_caller_asks() -> None:
     watch = Stopwatch()
     pace = RetryOptions(base_ms=10, max_ms=40, jitter=0)
-    async with network(NOBODY, dial=watch.dial, reconnect=pace) as net:
+    async with network(UNREACHABLE, dial=watch.dial, reconnect=pace) as net:
         for _ in range(5):
             with pytest.raises(ConnectionFailedError):
-                await net.request(heartbeat(), to=NOBODY, timeout_s=5)
+                await net.request(heartbeat(), to=UNREACHABLE, timeout_s=5)
     # The loop's clock may round a timer by a millisecond.
     for gap_s, least_s in zip(watch.gaps_s, [0.01, 0.02, 0.04, 0.04], strict=True):
         assert gap_s >= least_s - 0.001
@@ -322,7 +322,7 @@ async def test_hang_up_drops_a_nodes_connections() -> None:
         task = asyncio.create_task(net.request(heartbeat(), to=server.address, timeout_s=5))
         await soon(lambda: len(server.received) == 1)
         net.hang_up(server.address)
-        net.hang_up(NOBODY)
+        net.hang_up(UNREACHABLE)
         with pytest.raises(ConnectionLostError):
             await task
         await net.request(heartbeat(), to=server.address, timeout_s=5)
@@ -348,7 +348,7 @@ async def test_close_fails_pending_requests() -> None:
     reached = asyncio.Event()
 
     async def dial(make: Callable[[], asyncio.Protocol], to: NodeAddress, tls: Any) -> object:
-        if to == NOBODY:
+        if to == UNREACHABLE:
             reached.set()
             await asyncio.Event().wait()
         return await dial_tcp(make, to, tls)
@@ -359,7 +359,9 @@ async def test_close_fails_pending_requests() -> None:
     async with FakeServer(answer) as server:
         net = network(server.address, dial=dial)
         waiting = asyncio.create_task(net.request(heartbeat(), timeout_s=PATIENCE_S))
-        connecting = asyncio.create_task(net.request(heartbeat(), to=NOBODY, timeout_s=PATIENCE_S))
+        connecting = asyncio.create_task(
+            net.request(heartbeat(), to=UNREACHABLE, timeout_s=PATIENCE_S)
+        )
         await soon(lambda: bool(server.received) and reached.is_set())
         await net.aclose()
         errors = await asyncio.gather(waiting, connecting, return_exceptions=True)
@@ -374,7 +376,7 @@ async def test_close_fails_pending_requests() -> None:
 async def test_close_does_not_wait_for_a_back_off() -> None:
     slow = RetryOptions(base_ms=60_000, max_ms=60_000)
     watch = Stopwatch()
-    net = network(NOBODY, dial=watch.dial, reconnect=slow)
+    net = network(UNREACHABLE, dial=watch.dial, reconnect=slow)
     with pytest.raises(ConnectionFailedError):
         await net.request(heartbeat(), timeout_s=5)
     task = asyncio.create_task(net.request(heartbeat(), timeout_s=PATIENCE_S))

@@ -8,7 +8,7 @@ from coterie_pipeline.kafka_logs import log_events
 from coterie_pipeline.kafka_logs.log_events import LogEvent
 from coterie_pipeline.kafka_logs.patterns import PATTERNS, parse_line
 
-_CARD = log_events.MemberInfo("m", "s", "c", "/10.0.0.1", 6000, 60000, ("range", "roundrobin"))
+_INFO = log_events.MemberInfo("m", "s", "c", "/10.0.0.1", 6000, 60000, ("range", "roundrobin"))
 _METADATA = (
     "MemberMetadata(memberId=m, groupInstanceId=Some(s), clientId=c, clientHost=/10.0.0.1, "
     "sessionTimeoutMs=6000, rebalanceTimeoutMs=60000, supportedProtocols=List(range, roundrobin)"
@@ -169,11 +169,11 @@ _SENTENCES: list[tuple[str, LogEvent]] = [
     ),
     (
         f"Member {_METADATA}) has left group g through explicit `LeaveGroup`; client reason: bye",
-        log_events.Left("g", "m", "bye", _CARD),
+        log_events.Left("g", "m", "bye", _INFO),
     ),
     (
         f"Member {_METADATA}, ) has left group g through explicit `LeaveGroup` request",
-        log_events.Left("g", "m", None, _CARD),
+        log_events.Left("g", "m", None, _INFO),
     ),
     (
         (
@@ -200,7 +200,7 @@ _SENTENCES: list[tuple[str, LogEvent]] = [
     ),
     (
         f"Loaded member {_METADATA}) in group g with generation 6.",
-        log_events.LoadedMember("g", 6, _CARD),
+        log_events.LoadedMember("g", 6, _INFO),
     ),
     ("Loading group metadata for g with generation 6", log_events.Loaded("g", 6, None)),
     ("Loaded classic group g with 2 members.", log_events.Loaded("g", None, 2)),
