@@ -379,7 +379,7 @@ async def test_released_lease_stays_released(store: Store) -> None:
     assert await store.leases() == []
 
 
-async def test_release_of_a_lost_lease_harms_nobody(store: Store) -> None:
+async def test_release_of_a_lost_lease_changes_nothing(store: Store) -> None:
     lost = await claimed(store)
     held = await claimed(store, owner="bob", now_ms=lost.expires_ms)
     await store.release(lost)
