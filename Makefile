@@ -7,6 +7,20 @@ PYTHON ?= python3
 WORKERS ?= auto
 ARGS ?=
 UPGRADE ?=
+KILL9_ROUNDS ?= 30
+SIM_RUNS ?= 10000
+FUZZ_SECONDS ?= 60
+
+# Tests start make themselves, and what is meant for this one is not for theirs.
+MAKEOVERRIDES :=
+unexport MAKEFLAGS MFLAGS PYTHON WORKERS ARGS UPGRADE KILL9_ROUNDS SIM_RUNS FUZZ_SECONDS
+
+# Without bytecode, each of the processes that tests start compiles all that it imports, which
+# takes longer than most tests.  Who wants none in the tree gets it in .venv.
+ifdef PYTHONDONTWRITEBYTECODE
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
+endif
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -32,16 +46,24 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help run test lint format bench interop pipeline kill9 sim sim-mutants fuzz compose-test docs lock clean
+.PHONY: help venv run test test-all lint format bench interop pipeline kill9 sim sim-mutants fuzz compose-test docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+venv: $(DEV) ## Install all that development needs into .venv, and run nothing
+
 run: $(RUN) ## Start the daemon on 127.0.0.1:9092 (ARGS="--topic orders:12" and so on)
 	@exec $(BIN)/coterie serve $(ARGS)
 
-test: $(DEV) ## Run the tests (those that need no Java and no Kafka)
-	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -ra -n $(WORKERS) --maxprocesses=4 $(ARGS)
+# The slowest tests are listed at the end, so that one that has become slow is noticed.
+PYTEST := PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -ra --durations=10 -n $(WORKERS) --maxprocesses=4
+
+test: $(DEV) ## Run the quick tests: all parts, within three minutes on two cores
+	$(PYTEST) $(ARGS)
+
+test-all: $(DEV) ## Run the quick tests and the slow ones (not those that need Kafka, or Spark for minutes)
+	$(PYTEST) -m "not interop and not spark_slow" $(ARGS)
 
 lint: $(DEV) ## Check format, rules, types, layers, sizes, the wheel and the docs
 	$(BIN)/ruff format --check .
@@ -66,12 +88,8 @@ interop: $(DEV) ## Run the tests that need Java and a real Kafka
 pipeline: $(DEV) ## Run the tests of the pipeline that take Spark minutes: a cluster, kill -9, its benchmarks
 	$(BIN)/python -m pytest -ra -m spark_slow -o faulthandler_timeout=600 tests/pipeline tests/bench $(ARGS)
 
-KILL9_ROUNDS ?= 30
-
 kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that nothing is lost
-	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra tests/live/test_kill9.py $(ARGS)
-
-SIM_RUNS ?= 10000
+	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra -m slow tests/live/test_kill9.py $(ARGS)
 
 sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults that are drawn anew, after 1,000 that stay
 	$(BIN)/coterie simulate --runs 1000 --profile brief $(ARGS) --seed 0
@@ -80,8 +98,6 @@ sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults that are drawn anew,
 sim-mutants: $(DEV) ## Plant bugs, one at a time, and see how soon the simulator finds each
 	$(BIN)/python tools/sim_mutants.py $(ARGS)
 	$(BIN)/python tools/planted_bugs.py
-
-FUZZ_SECONDS ?= 60
 
 fuzz: $(FUZZ) ## Fuzz the decoders for FUZZ_SECONDS, guided by coverage (Linux on x86-64)
 	PYTHONPATH=. $(BIN)/python tests/fuzz/fuzz_protocol.py -max_total_time=$(FUZZ_SECONDS) $(ARGS)

@@ -1,4 +1,4 @@
-"""The assignors' speed, against those of other clients, and at the sizes of Kafka's tests."""
+"""The speed of the assignors, compared with other clients', and at the sizes of Kafka's tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.support.assignor_cases import (
     case_of_equals,
     case_of_kafkas_benchmark,
 )
-from bench.support.java_assignors import PATIENCE_S, JavaAssignors
+from bench.support.java_assignors import TIMEOUT_S, JavaAssignors
 from bench.support.measure import Effort, Figure, calm, ratio, summary
 from bench.support.report import Cell, Column, Report, Row, widest
 from coterie_assignors import Cluster, CooperativeStickyAssignor, MemberInfo
@@ -37,7 +37,7 @@ _KAFKA_PYTHON: Final = "kafka-python"
 _AIOKAFKA: Final = "aiokafka"
 _JAVA: Final = "java"
 
-#: Members and topics of the groups of equals, the small ones first.
+#: Members and topics of the groups with equal subscriptions, small ones first.
 _SIZES: Final = tuple(
     (members, topics) for topics in (10, 100, 1000) for members in (10, 100, 1000)
 )
@@ -59,11 +59,11 @@ _KAFKAS_QUESTIONS: Final = (
     ("cooperative-sticky, one joins, 2 of 3 racks", 2),
 )
 
-#: A library that took longer than this for a group is not asked for a larger one.
-_PATIENCE_S: Final = 0.5
-#: Other Python clients' sticky assignors aren't asked for more partitions x members than this.
+#: A library that took longer than this for a group is left out for larger ones.
+_SLOW_S: Final = 0.5
+#: Other Python clients' cooperative assignors are left out above this: partitions x members.
 _WORK_MAX: Final = 100_000
-#: Turns are as many as fit into this, two at least.
+#: The time for all rounds of a case; there are at least two rounds.
 _BUDGET_S: Final = 1.5
 _ROUNDS_MAX: Final = 15
 
@@ -78,57 +78,57 @@ _COLUMNS: Final = (
 )
 
 Call = Callable[[], object]
-#: Answers how many seconds a call took, in a turn of so many milliseconds.
+#: Returns the seconds of one call, measured in a turn of so many milliseconds.
 Timed = Callable[[float], float | None]
 
 
 def run(effort: Effort) -> Report:
-    """Measure how long assignments take."""
+    """Measure the time that assignments take."""
     problem = "left out of a quick try" if effort.quick else toolchain_problem(compiler=True)
     rows: list[Row] = []
     with ExitStack() as stack:
         java = None if problem else stack.enter_context(JavaAssignors())
         for question in ("range", "roundrobin", "sticky, first", "sticky, one left"):
-            tired: set[str] = set()
+            slow: set[str] = set()
             rows += [
-                _row(case_of_equals(question, *size), effort, tired, java)
+                _row(case_of_equals(question, *size), effort, slow, java)
                 for size in (_QUICK_SIZES if effort.quick else _SIZES)
             ]
         for question, replicas in _KAFKAS_QUESTIONS:
-            tired = set()
+            slow = set()
             for kafkas in _KAFKAS_QUICK_SIZES if effort.quick else _KAFKAS_SIZES:
                 case = case_of_kafkas_benchmark(question, kafkas, replicas=replicas)
-                rows.append(_row(case, effort, tired, java))
+                rows.append(_row(case, effort, slow, java))
     return Report("Assignors", _COLUMNS, (*rows, *_at_scale(effort)), _notes(problem))
 
 
 def _notes(problem: str | None) -> tuple[str, ...]:
     return (
-        f"The first four: topics of {PARTITIONS} partitions; everybody subscribes to all of them.",
+        f"The first four: topics of {PARTITIONS} partitions; all members subscribe to all of them.",
         "Then the groups of Kafka's ClientSideAssignorBenchmark, with 10 partitions a member;",
-        "five kinds: each fifth of the members has a fifth of the topics for itself.",
-        "Racks: 3 of them, members in turn, replicas in 2 or in all 3.",
-        f"A library that took over {_PATIENCE_S:g} s is not asked for larger groups (-);",
-        "nor are others for large sticky ones, and none for what it does not have: of Python's",
-        "clients only kafka-python has cooperative-sticky, and none looks at racks.",
-        "Kafka's: one warmed-up virtual machine with the serial collector; its collector counts;",
-        f"it is not waited for longer than {PATIENCE_S:g} s (late).",
-        "Two assignments: the first one, and another one with what it gave; in processor time.",
+        "five kinds: each fifth of the members subscribes to its own fifth of the topics.",
+        "Racks: there are 3; members are spread over them, replicas are in 2 or in all 3.",
+        f"A library that took over {_SLOW_S:g} s is left out for larger groups (-),",
+        "other Python clients also for large sticky ones, and all where they lack the assignor: of",
+        "these only kafka-python has cooperative-sticky, and none knows racks.",
+        "Kafka: one warmed-up virtual machine; its serial garbage collector counts;",
+        f"it is given up after {TIMEOUT_S:g} s (late).",
+        "Two assignments: a first one, and another one that starts from it; in processor time.",
         "One differs: one of the members subscribes to one topic only.",
         *(() if problem is None else (f"Without Kafka: {problem}.",)),
     )
 
 
-def _row(case: AssignorCase, effort: Effort, tired: set[str], java: JavaAssignors | None) -> Row:
-    calls = {name: call for name, call in _calls(case).items() if name not in tired}
+def _row(case: AssignorCase, effort: Effort, slow: set[str], java: JavaAssignors | None) -> Row:
+    calls = {name: call for name, call in _calls(case).items() if name not in slow}
     entrants = {name: _timed(call) for name, call in calls.items()}
     taken = {name: _seconds(call) for name, call in calls.items()}
-    tired |= {name for name, seconds in taken.items() if seconds > _PATIENCE_S} - {_COTERIE}
+    slow |= {name for name, seconds in taken.items() if seconds > _SLOW_S} - {_COTERIE}
     is_late = False
-    if java is not None and _JAVA not in tired:
+    if java is not None and _JAVA not in slow:
         is_late = not java.ask(case.assignor.name, case.cluster, case.members)
         if is_late:
-            tired.add(_JAVA)
+            slow.add(_JAVA)
         else:
             entrants[_JAVA] = java.seconds
             taken[_JAVA] = java.seconds(0.0) or 0.0
@@ -160,7 +160,7 @@ def _row(case: AssignorCase, effort: Effort, tired: set[str], java: JavaAssignor
 def _take_turns(
     entrants: Mapping[str, Timed], rounds: int, turn_ms: float
 ) -> dict[str, list[float]]:
-    """Time all in turns, so that what disturbs one disturbs the others."""
+    """Time all contenders in turns, so that a disturbance concerns all of them."""
     names = list(entrants)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     with calm():
@@ -169,7 +169,7 @@ def _take_turns(
             for name in names[first:] + names[:first]:
                 took = entrants[name](turn_ms)
                 if took is None:
-                    raise RuntimeError(f"{name} does not answer any more")
+                    raise RuntimeError(f"{name} stopped answering")
                 seconds[name].append(took)
     return seconds
 
@@ -192,7 +192,7 @@ def _calls(case: AssignorCase) -> dict[str, Call]:
     is_large = "cooperative" in name and case.partitions * len(case.members) > _WORK_MAX
     if case.cluster.racks or is_large:
         return calls
-    # kafka-python reads its own user data only, which has a version in front.
+    # kafka-python reads only its own user data, which begins with a version.
     theirs = {
         member: replace(info, user_data=b"\x00\x01" + info.user_data) if info.user_data else info
         for member, info in case.members.items()
@@ -204,7 +204,7 @@ def _calls(case: AssignorCase) -> dict[str, Call]:
 
 
 def _agree(case: AssignorCase) -> None:
-    """Make sure that all answer the question: alike where there is one answer, fairly otherwise."""
+    """Check the assignments: equal if there is only one right one, else fair."""
     name, topics = case.assignor.name, case.cluster.topics
     if name not in ("range", "roundrobin"):
         assert_fair(topics, case.members, case.assignor.assign(case.cluster, case.members))
@@ -214,11 +214,11 @@ def _agree(case: AssignorCase) -> None:
     ours = assigned(case.assignor, topics, case.members)
     for ask in (ask_kafka_python, ask_aiokafka):
         if ask(name, topics, case.members) != ours:
-            raise AssertionError(f"{case.question}, {case.name}: the answers differ")
+            raise AssertionError(f"{case.question}, {case.name}: the assignments differ")
 
 
 def _at_scale(effort: Effort) -> list[Row]:
-    """The sizes of Kafka's own test, where two assignments may take 30 s, or 90 s if uneven."""
+    """The sizes of Kafka's own test, which allows 30 s for two assignments, or 90 s if uneven."""
     size, topics, partitions = (20, 5, 20) if effort.quick else (2000, 500, 2000)
     counts = {f"topic-{n:03}": partitions for n in range(topics)}
     where = [frozenset({f"rack{n}", f"rack{(n + 1) % 3}"}) for n in range(3)]

@@ -1,6 +1,6 @@
-"""How long nobody is served while somebody looks at a node with very many groups.
+"""How long requests about very many groups keep a node from serving other clients.
 
-A server in this process, filled by its cores; whoever looks is a process of its own.
+The server runs in this process and is filled through its cores; requests come from another process.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.support.requests import Asked
 __all__ = ["run"]
 
 _MEMBER_BYTES: Final = 100
-#: Reads what to ask for, and tells how large the answer was.
-_LOOKING: Final = """
+#: Reads requests from its input, sends them, and prints the size of each answer.
+_CLIENT: Final = """
 import socket, sys, urllib.request
 for line in sys.stdin:
     how, where, what = line.split()
@@ -43,7 +43,7 @@ for line in sys.stdin:
 
 
 class Watch:
-    """Looks at how long each turn of the loop takes."""
+    """Measures how long each turn of the event loop takes."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -57,28 +57,28 @@ class Watch:
         self._next = asyncio.get_running_loop().call_soon(self._turn)
 
     def stop(self) -> float:
-        """For how long the loop stood still, in milliseconds."""
+        """Return the milliseconds of the longest turn."""
         self._next.cancel()
         return self.longest_s * 1000
 
 
-class Looker:
-    """A process that looks at views."""
+class Client:
+    """A process that sends requests."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @classmethod
-    async def start(cls) -> Looker:
-        """Begin."""
+    async def start(cls) -> Client:
+        """Start the process."""
         pipe = asyncio.subprocess.PIPE
         started = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _LOOKING, stdin=pipe, stdout=pipe
+            sys.executable, "-c", _CLIENT, stdin=pipe, stdout=pipe
         )
         return cls(started)
 
     async def measure(self, name: str, *words: str) -> Row:
-        """Look at something and tell what that took."""
+        """Send a request and measure what it takes."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -90,14 +90,14 @@ class Looker:
         return Row("", (name, f"{took_s * 1000:.0f}", f"{size_bytes:,}", f"{longest_ms:.0f}"))
 
     async def stop(self) -> None:
-        """End."""
+        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         await self._process.wait()
 
 
 def _fill(server: Server, groups: int, members: int) -> None:
-    runners = server.node.shards  # far faster than over the wire
+    runners = server.node.shards  # much faster than over the wire
     now_ms = server.clock.now_ms()
     for number in range(groups):
         group_id = f"group-{number:08}"
@@ -138,21 +138,21 @@ async def _bench(groups: int, members: int) -> list[Row]:
     async with Server(options) as server:
         _fill(server, groups, members)
         base, port = f"http://{server.http_address}", str(server.address.port)
-        looker = await Looker.start()
+        client = await Client.start()
         paths = ("/healthz", "/v1/groups", "/v1/groups?limit=10000", "/v1/groups/large", "/metrics")
-        rows = [await looker.measure(path, "page", "-", base + path) for path in paths]
+        rows = [await client.measure(path, "page", "-", base + path) for path in paths]
         for name, message, version in (
             ("ListGroups", m.ListGroupsRequest(), 4),
             ("DescribeGroups of the large", m.DescribeGroupsRequest(groups=("large",)), 5),
         ):
             frame = encode_request(message, version, 1, "bench").hex()
-            rows.append(await looker.measure(name, "request", port, frame))
-        await looker.stop()
+            rows.append(await client.measure(name, "request", port, frame))
+        await client.stop()
     return rows
 
 
 def run(effort: Effort) -> Report:
-    """Look at each view once."""
+    """Send each request once."""
     groups, members = (500, 50) if effort.quick else (100_000, 10_000)
     before = structlog.get_config()
     try:
@@ -160,13 +160,13 @@ def run(effort: Effort) -> Report:
     finally:
         structlog.configure(**before)
     return Report(
-        title=f"Looking at {groups:,} groups, and at one of {members:,} members",
+        title=f"Requests about {groups:,} groups, and about one of {members:,} members",
         columns=(
-            Column("view", "View"),
+            Column("view", "Request"),
             Column("took_ms", "Took, ms"),
             Column("size_bytes", "Bytes"),
-            Column("standstill_ms", "Nobody was served for, ms"),
+            Column("standstill_ms", "Others waited, ms"),
         ),
         rows=tuple(rows),
-        notes=("The longest time between two turns of the event loop.",),
+        notes=("Others waited: the longest turn of the event loop.",),
     )

@@ -1,4 +1,4 @@
-"""Journal lines a second: from files to all tables by Spark, and to four of them by DuckDB."""
+"""Journal lines per second: from files to all tables by Spark, and to four tables by DuckDB."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Final
 
 import duckdb
 
-from bench.support.made_journals import make_journals
 from bench.support.measure import Effort, Figure
 from bench.support.report import Cell, Column, Report, Row
+from bench.support.synthetic_journals import make_journals
 from coterie_pipeline.batch import run as run_batch
 from coterie_pipeline.java import NoJavaError
 from coterie_pipeline.session import spark_session
@@ -42,22 +42,22 @@ _COLUMNS: Final = (
     Column("over", "Spark\n÷ DuckDB"),
 )
 
-#: What was done, by how many seconds it took, and how many rebalances and intervals there were.
+#: Seconds by step, and the number of rebalances.
 Taken = dict[str, float]
 
 
 def run(effort: Effort) -> Report:
-    """Measure one size after the other, each engine in a process of its own."""
+    """Measure one size after the other, each engine in its own process."""
     sizes = _QUICK_EVENTS if effort.quick else _EVENTS
     try:
         rows = tuple(_row(events) for events in sizes)
     except NoJavaError as error:
         return Report("Pipeline", _COLUMNS, (), (f"Left out: {error}",))
     notes = (
-        "Made-up journals of 3 nodes, 120 groups of 6 members with 24 partitions; 97 % commits.",
+        "Synthetic journals of 3 nodes, 120 groups of 6 members with 24 partitions; 97 % commits.",
         f"Spark: all nine tables, on {os.cpu_count()} processors of this machine, {_MEMORY}.",
-        "DuckDB: four of them in plain SQL that does not care for odd cases, as many processors.",
-        "The ratio leaves out Spark's start. One run each.",
+        "DuckDB: four of them, in plain SQL that ignores odd cases, on as many processors.",
+        "The ratio does not count Spark's start. One run each.",
     )
     return Report("Pipeline", _COLUMNS, rows, notes)
 
@@ -71,7 +71,7 @@ def _row(events: int) -> Row:
     finally:
         shutil.rmtree(folder)
     if by_spark["rebalances"] != by_duckdb["rebalances"]:
-        raise AssertionError(f"they disagree: {by_spark} and {by_duckdb}")
+        raise AssertionError(f"Spark and DuckDB disagree: {by_spark} and {by_duckdb}")
     spark_s = by_spark["read"] + by_spark["tables"]
     cells: tuple[Cell, ...] = (
         f"{events:,}",
@@ -90,7 +90,7 @@ def _figure(value: float, unit: str) -> Figure:
 
 
 def _apart(measure: Callable[[Path], Taken], folder: Path) -> Taken:
-    """Measure in a process of its own, whose memory and Spark end with it."""
+    """Measure in a new process, so that memory and Spark end with it."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(measure, folder).result()
 

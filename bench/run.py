@@ -1,7 +1,7 @@
 """Run the benchmarks: `python bench/run.py [suite ...]`.
 
-A suite is a module in this folder.  Its first docstring line says what it measures, and its
-`run(effort)` answers a `Report`.  To add one, add a module; nothing else has to know.
+A suite is a module in this folder.  The first line of its docstring says what it measures, and its
+`run(effort)` returns a `Report`.  To add a suite, add a module.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import argparse
 import ast
 import importlib
 import json
+import os
+import platform
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -19,22 +22,23 @@ from rich.console import Console
 
 FOLDER: Final = Path(__file__).resolve().parent
 if not __package__:
-    # Run as a script: Python puts this folder on the path, where the suites would hide other
+    # Run as a script: Python puts this folder on the path, where the suites would shadow other
     # modules of the same name; `bench` itself is found from the folder above.
     sys.path[0] = str(FOLDER.parent)
 
-from bench.support.machine import description  # noqa: E402  # needs the path set above
-from bench.support.measure import FULL, QUICK, Effort  # noqa: E402  # likewise
+from bench.support.measure import FULL, QUICK, Effort  # noqa: E402  # needs the path set above
 from bench.support.report import Report, as_json, as_markdown, show  # noqa: E402  # likewise
 
 __all__ = ["FOLDER", "main", "run_suite", "suites"]
 
-#: Tables need room; where the output is no terminal, its width is not known.
+#: Tables need room, and output that is not a terminal has no known width.
 WIDTH_MIN: Final = 116
+
+_LIBRARIES: Final = ("construct", "kafka-python", "aiokafka")
 
 
 def suites() -> dict[str, str]:
-    """Return the suites by name, each with the first line of its docstring."""
+    """The suites by name, each with the first line of its docstring."""
     return {
         path.stem: _first_line(path)
         for path in sorted(FOLDER.glob("*.py"))
@@ -48,14 +52,14 @@ def _first_line(path: Path) -> str:
 
 
 def run_suite(name: str, effort: Effort) -> Report:
-    """Run one suite."""
+    """Run the suite of that name."""
     report = importlib.import_module(f"bench.{name}").run(effort)
     assert isinstance(report, Report)
     return report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for and return the exit status."""
+    """Run the suites that the command line names; return the exit status."""
     known = suites()
     options = _options(known, arguments)
     if options.list:
@@ -64,16 +68,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     effort = QUICK if options.quick else FULL
     if options.quick:
-        print("Tried once and cold: the figures below say nothing.\n")
+        print("A quick try, run once and cold: the figures below mean nothing.\n")
     results = {}
     for name in options.suites or known:
         report = run_suite(name, effort)
         results[name] = as_json(report)
         _print(report, markdown=options.markdown)
     if options.json:
-        document = {"machine": description(), "quick": options.quick, "suites": results}
+        document = {"machine": _machine(), "quick": options.quick, "suites": results}
         options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return 0
+
+
+def _machine() -> dict[str, str | int]:
+    """What the figures depend on besides the code, without the machine's name."""
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "cores": os.cpu_count() or 1,
+        **{name: version(name) for name in _LIBRARIES},
+    }
 
 
 def _print(report: Report, *, markdown: bool) -> None:
@@ -88,11 +103,11 @@ def _print(report: Report, *, markdown: bool) -> None:
 
 def _options(known: dict[str, str], arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/run.py", description="Run the benchmarks.")
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help="which to run; all if none")
-    parser.add_argument("--list", action="store_true", help="list the suites and stop")
-    parser.add_argument("--quick", action="store_true", help="try everything once; no figures")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--markdown", action="store_true", help="print tables for the documents")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help="all of them by default")
+    parser.add_argument("--list", action="store_true", help="list the suites")
+    parser.add_argument("--quick", action="store_true", help="only try that everything runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
+    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     options = parser.parse_args(arguments)
     for name in options.suites:
         if name not in known:

@@ -1,4 +1,4 @@
-"""The coordinator over loopback, against a bare echo of the same sizes and a real Kafka."""
+"""The coordinator over loopback, compared with a bare echo of the same sizes and a real Kafka."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Final
 
 import uvloop
 
-from bench.support.load import Burst
+from bench.support.load import LoadResult
 from bench.support.measure import Effort, Figure, ratio, summary
-from bench.support.processes import PROC, more_files
 from bench.support.report import Cell, Column, Report, Row, widest
-from bench.support.scenes import (
+from bench.support.server_measurements import (
     COTERIE,
     ECHO,
     FULL,
@@ -26,11 +25,12 @@ from bench.support.scenes import (
     measure_restart,
     measure_traffic,
 )
+from bench.support.servers import PROC, more_files
 from tests.interop.kafka_broker import toolchain_problem
 
 __all__ = ["run"]
 
-#: What the project aims for, each as Coterie divided by the other.
+#: The project's aims; ratios are Coterie divided by the other server.
 _HEARTBEATS_OVER_ECHO: Final = 0.6
 _HEARTBEATS_OVER_KAFKA: Final = 2.0
 _MEMBERS_MB: Final = 200
@@ -47,20 +47,20 @@ _COLUMNS: Final = (
     Column("spread", "spread"),
 )
 
-#: Each contender's figures, one for each round; who was not measured is left out.
+#: Figures by contender and round; contenders that were not measured are missing.
 Rounds = Mapping[str, Sequence[float]]
 
 
 def run(effort: Effort) -> Report:
-    """Measure the daemon."""
+    """Measure traffic, rebalances, memory and restarts."""
     title = "The coordinator on loopback"
     if not PROC.exists():
-        absent = Row("", ("needs Linux, which tells what processes take", *[None] * 6))
+        absent = Row("", ("needs Linux, for its accounts of processes", *[None] * 6))
         return Report(title, _COLUMNS, (absent,))
     scale = QUICK if effort.quick else FULL
     problem = "left out of a quick try" if effort.quick else toolchain_problem()
     files = more_files()
-    # Beside the code and not in a folder for temporary files, which may be no disk at all.
+    # Not in the system's folder for temporary files, which may be in memory.
     _FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_FOLDER) as name:
         measured = uvloop.run(_measure(Path(name), scale, files, with_kafka=problem is None))
@@ -87,13 +87,13 @@ async def _measure(
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _rates(group: str, bursts: Mapping[str, Sequence[Burst]]) -> tuple[Row, ...]:
-    def rounds(value: Callable[[Burst], float]) -> Rounds:
-        return {name: [value(burst) for burst in each] for name, each in bursts.items()}
+def _rates(group: str, results: Mapping[str, Sequence[LoadResult]]) -> tuple[Row, ...]:
+    def rounds(value: Callable[[LoadResult], float]) -> Rounds:
+        return {name: [value(result) for result in each] for name, each in results.items()}
 
     return (
-        _row(group, "requests per second", rounds(lambda burst: burst.per_second), "/s"),
-        _row(group, "server's CPU per request", rounds(lambda burst: burst.server_cpu_us), "µs"),
+        _row(group, "requests per second", rounds(lambda result: result.per_second), "/s"),
+        _row(group, "server's CPU per request", rounds(lambda result: result.server_cpu_us), "µs"),
     )
 
 
@@ -110,7 +110,7 @@ def _megabytes(memory: Mapping[str, Memory]) -> tuple[Row, ...]:
     members = next(iter(memory.values())).members
 
     def rounds(value: Callable[[Memory], int]) -> Rounds:
-        # A second look would show the same process; twice the same has no spread.
+        # Measured once; given twice, so that there is a spread.
         return {name: [value(each) / 1e6] * 2 for name, each in memory.items()}
 
     return (
@@ -167,25 +167,25 @@ def _notes(scale: Scale) -> tuple[str, ...]:
     turns = f"{scale.rounds} rounds in turns, of {scale.seconds:g} s where requests are counted"
     aims = f"{_HEARTBEATS_OVER_ECHO:g}x echo and {_HEARTBEATS_OVER_KAFKA:g}x Kafka"
     return (
-        f"{turns}; one request under way on each connection; medians.",
+        f"{turns}; one request in flight on each connection; medians.",
         "The spread is half the distance between the quartiles, of the row's least steady ratio.",
-        "Bare echo: reads no requests, keeps nothing. Instead of rebalances it exchanges as many",
+        "Bare echo: reads no requests, stores nothing. Instead of rebalances it exchanges as many",
         "frames as the members do; instead of a restart it starts.",
         "Kafka: one node, KRaft, no initial delay, memory and collector as in its start script.",
-        "Coterie's commits are on disk before they are answered; Kafka's are not.",
+        "Coterie answers a commit when it is on disk; Kafka does not wait for that.",
         f"Aims: heartbeats {aims}; commits above Kafka's; rebalances not slower;",
         f"members in {_MEMBERS_MB} MB.",
     )
 
 
 def _found(
-    commits: Mapping[str, Sequence[Burst]],
-    heartbeats: Mapping[str, Sequence[Burst]],
+    commits: Mapping[str, Sequence[LoadResult]],
+    heartbeats: Mapping[str, Sequence[LoadResult]],
     sync_s: Sequence[float],
 ) -> tuple[str, ...]:
     sync = summary(sync_s, scale=1e3)
     client = [
-        summary([burst.client_cpu_us for burst in each[COTERIE]]).median
+        summary([result.client_cpu_us for result in each[COTERIE]]).median
         for each in (heartbeats, commits)
     ]
     each = f"{client[0]:.0f} µs of CPU for a heartbeat and {client[1]:.0f} µs for a commit"

@@ -1,4 +1,4 @@
-"""What-if replays a second: in a loop, and spread by Spark over one process and over two."""
+"""What-if replays per second: in a loop, and by Spark in one process and in two."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from coterie_pipeline.java import NoJavaError
 from coterie_pipeline.session import spark_session
 from coterie_pipeline.steps.parsing import parse
 from coterie_pipeline.whatif import Bounds, Plan, what_if
-from coterie_pipeline.whatif.playing import Task, played
+from coterie_pipeline.whatif.replays import Task, replay_task
 from coterie_protocol.journal import Line, write_line
 from coterie_testing.kit import Cluster
 from tests.support.flapping import GROUP, TOPICS, flap
@@ -34,8 +34,7 @@ _COLUMNS: Final = (
     Column("again", "÷ loop"),
 )
 
-
-#: Measures under a plan, at a scale.
+#: Takes a plan and a scale; returns the seconds of each round, and the steps of one.
 Measure = Callable[[Plan, "_Scale"], tuple[list[float], int]]
 
 
@@ -55,7 +54,7 @@ _COMMITTED: Final = "offsets_committed"
 
 
 def run(effort: Effort) -> Report:
-    """Measure how many replays a second there are."""
+    """Measure the replays per second."""
     scale = _QUICK if effort.quick else _FULL
     plan = Plan.parse(grids=[scale.grid], seeds=_SEEDS)
     replays = scale.groups * (len(plan.settings) + 1) * _SEEDS
@@ -77,20 +76,20 @@ def run(effort: Effort) -> Report:
         for how, (seconds, _) in taken.items()
     ]
     notes = (
-        f"{scale.groups} groups of 3 members, which 5 times lose one for some seconds;",
-        f"as it was and {scale.grid}, {_SEEDS} seeds: {replays} replays a round.",
-        f"{scale.rounds} rounds in real time, Spark's own work included, its start not.",
+        f"{scale.groups} groups of 3 members, one of which is away 5 times for some seconds;",
+        f"with the recorded settings and {scale.grid}, {_SEEDS} seeds: {replays} replays a round.",
+        f"{scale.rounds} rounds in real time, with Spark's own work but without its start.",
     )
     return Report("What-if", _COLUMNS, tuple(rows), notes)
 
 
 def _apart(measure: Measure, plan: Plan, scale: _Scale) -> tuple[list[float], int]:
-    """Measure in a process of its own, whose Spark ends with it."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_hush) as pool:
+    """Measure in a new process, so that Spark ends with it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_silence) as pool:
         return pool.submit(measure, plan, scale).result()
 
 
-def _hush() -> None:
+def _silence() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
@@ -113,17 +112,17 @@ def _texts(lines: Sequence[Line], group: str) -> list[str]:
 
 
 def _outcomes(lines: Sequence[Line], plan: Plan) -> list[int]:
-    """Replay one group's history under all settings; how many steps that took each time."""
+    """Replay one group's history with all settings; return the steps of each replay."""
     texts = [text for text in _texts(lines, GROUP) if json.loads(text)["kind"] != _COMMITTED]
     steps = []
-    for place, wishes in enumerate(((), *plan.settings), 1):
+    for place, overrides in enumerate(((), *plan.settings), 1):
         for seed in range(plan.seeds):
-            row = played(
+            row = replay_task(
                 Task(
                     group=GROUP,
                     place=place,
                     setting="",
-                    wishes=dict(wishes),
+                    overrides=dict(overrides),
                     seed=seed,
                     lines=texts,
                     node_lines=[],
@@ -137,7 +136,7 @@ def _outcomes(lines: Sequence[Line], plan: Plan) -> list[int]:
 
 
 def _loop(plan: Plan, scale: _Scale) -> tuple[list[float], int]:
-    """Seconds for each round, and the steps in one."""
+    """Return the seconds of each round, and the steps of one."""
     lines = _history()
 
     def loop() -> None:
@@ -156,7 +155,7 @@ def _spread(processes: int, plan: Plan, scale: _Scale) -> tuple[list[float], int
 
     def spread() -> None:
         nonlocal steps
-        # Asked once more, the same frame would find what it has shuffled already.
+        # A new frame each time: the same one would reuse its shuffled data.
         rows = what_if(spark, bronze, plan).select("place", "failed", "steps").collect()
         assert len(rows) == scale.groups * (len(plan.settings) + 2), len(rows)
         assert not any(row["failed"] for row in rows)

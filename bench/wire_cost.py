@@ -1,4 +1,4 @@
-"""What generated code costs the wire: time to compile on first use, and memory."""
+"""The cost of generated code: time to compile on first use, and memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from bench.support.report import Column, Report, Row, widest
 from bench.support.wire_cases import Case, cases
 from bench.support.wire_libraries import COTERIE, INTERPRETED, contenders, frame_of
 from coterie_protocol import API_VERSIONS, request_class, response_class
-from coterie_protocol._compile import Codec, codec_of
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import Codec, codec_of, format_of
 
 __all__ = ["run"]
 
@@ -32,20 +31,20 @@ _COLUMNS: Final = (
 
 
 def run(effort: Effort) -> Report:
-    """Measure what it takes to have the fast code for a message at all."""
+    """Measure the time and memory that the code of each message takes."""
     chosen = [case for case in cases() if not effort.quick or case.version in (0, 4)]
     rows = [_row(case, effort) for case in chosen]
     if not effort.quick:
         rows.append(_row_of_all())
     notes = (
         "Compiling makes the code for both directions of one message in one version.",
-        "It pays when that took less time than the plain format has lost on as many messages.",
+        "It pays after so many messages that the interpreted format would have lost more time.",
     )
-    return Report("The wire's price: compiling on first use", _COLUMNS, tuple(rows), notes)
+    return Report("The wire: compiling on first use", _COLUMNS, tuple(rows), notes)
 
 
 def _compile(cls: type[Any], version: int) -> Codec:
-    """Derive and compile anew what is normally done once and remembered."""
+    """Derive and compile again what is normally cached."""
     cast("Any", format_of).cache_clear()
     return cast("Codec", cast("Any", codec_of).__wrapped__(cls, version))
 
@@ -89,7 +88,7 @@ def _row_of_all() -> Row:
 
 
 def _memory_bytes(make: Callable[[], object]) -> int:
-    """How much stays allocated of what is made."""
+    """The memory that the result of a call keeps allocated."""
     gc.collect()
     tracemalloc.start()
     try:

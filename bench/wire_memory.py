@@ -1,4 +1,4 @@
-"""What messages take in memory: when they are read, while they are, and while they are written."""
+"""The memory that messages take, and the peaks while they are read and written."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class _Memory:
 
 
 def run(effort: Effort) -> Report:  # noqa: ARG001  # memory needs no repetition
-    """Measure what messages take in memory."""
+    """Measure the memory of each message."""
     notes = (
         "Counted by tracemalloc, which repeats to within a percent, so no spread is given.",
-        "Peaks are on top of what went in, and include what came out.",
+        "Peaks include the result but not the input.",
         "(v1) and the like: the nearest version that aiokafka has.",
     )
     with calm():
         rows = tuple(_row(case) for case in cases())
-    return Report("The wire's memory", _COLUMNS, rows, notes)
+    return Report("The wire: memory", _COLUMNS, rows, notes)
 
 
 def _row(case: Case) -> Row:

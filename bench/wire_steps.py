@@ -1,4 +1,4 @@
-"""What our own formats and emitters gain over construct's own types, plain and compiled."""
+"""The gain of our formats and emitters over construct's own types, plain and compiled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.support.measure import Effort, interleave, ratio, summary
 from bench.support.report import Column, Report, Row, widest
 from bench.support.wire_cases import Case, cases
 from coterie_protocol import decode, encode
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import format_of
 
 __all__ = ["run"]
 
@@ -25,7 +25,7 @@ _COMPILED: Final = "compiled"
 _STRING: Final[Any] = construct.PascalString(construct.Int16sb, "utf8")
 _BYTES: Final[Any] = construct.Prefixed(construct.Int32sb, construct.GreedyBytes)
 
-#: The bodies of two messages as one would declare them with construct alone.
+#: The bodies of two messages, declared with construct alone.
 _DECLARED: Final[dict[tuple[str, int], Any]] = {
     ("HeartbeatRequest", 0): construct.Struct(
         "group_id" / _STRING,
@@ -50,15 +50,15 @@ _DECLARED: Final[dict[tuple[str, int], Any]] = {
 _COLUMNS: Final = (
     Column("message", "body of message"),
     Column("time", "coterie"),
-    Column("format", "our format,\nas it is\n÷ coterie"),
+    Column("format", "our format,\ninterpreted\n÷ coterie"),
     Column("compiled", "construct's\ntypes, compiled\n÷ coterie"),
-    Column("construct", "construct's\ntypes, as they are\n÷ coterie"),
+    Column("construct", "construct's\ntypes, interpreted\n÷ coterie"),
     Column("spread", "spread"),
 )
 
 
 def run(effort: Effort) -> Report:
-    """Measure the steps from a declaration in construct to the code that we generate."""
+    """Measure the steps from construct's types to generated code."""
     rows: dict[str, list[Row]] = {"decode": [], "encode": []}
     by_name = {type(case.message).__name__: case for case in cases()}
     for (name, version), declared in _DECLARED.items():
@@ -66,9 +66,9 @@ def run(effort: Effort) -> Report:
         for direction, calls in _calls(case, declared).items():
             rows[direction].append(_row(direction, case.name, calls, effort))
     notes = (
-        "Bodies alone, without headers. construct's own types answer Containers, ours dataclasses.",
+        "Bodies without headers. construct's own types give Containers, ours give dataclasses.",
     )
-    title = "The wire's steps: from construct to generated code"
+    title = "The wire: from construct to generated code"
     return Report(title, _COLUMNS, (*rows["decode"], *rows["encode"]), notes)
 
 

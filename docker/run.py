@@ -5,7 +5,7 @@
     python3 docker/run.py test      run the integration tests, and end with their status
     python3 docker/run.py show      show what is promised: clients from outside, kill -9, SIGTERM
 
-`show` needs the ports 9092 and 9080, and `make run` or `make test` before it, for the clients on
+`show` needs the ports 9092 and 9080, and `make run` or `make venv` before it, for the clients on
 this machine. Podman needs `podman-compose`.
 
 Where packages come from, pip's own settings on this machine say: they reach the build as a secret,
@@ -266,7 +266,7 @@ def _show_clients_outside(engine: Engine) -> None:
     say("\n# Workers on this machine, and the coordinator's container killed under them")
     programs = ROOT / ".venv" / "bin"
     if not (programs / "coterie").exists():
-        raise ContainerError("No clients on this machine: `make run` or `make test` makes .venv.")
+        raise ContainerError("No clients on this machine: `make run` or `make venv` makes .venv.")
     engine.composed("compose.yaml", "up", "--detach", "coordinator", COTERIE_ADVERTISE=CLIENTS)
     _wait(_is_ready, "the coordinator is ready")
     command = [str(programs / "python"), str(FOLDER / "worker.py"), CLIENTS]

@@ -3,7 +3,7 @@
     coterie serve --topic shards:6
     python examples/aiokafka_worker.py
 
-Nothing has to be set for Coterie. It stores no records, so nothing is fetched: what a partition
+Coterie needs no special settings. It stores no records, so nothing is fetched: what a partition
 stands for is up to you.
 """
 
@@ -21,33 +21,33 @@ TOPIC = "shards"
 
 
 class Shards(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """How far we are with each of our shards."""
+    """Our shards, and how far each has come."""
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self._consumer = consumer
         self.done: dict[TopicPartition, int] = {}
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Go on where the last owner was."""
+        """Continue where the last owner stopped."""
         self.done |= {shard: await self._consumer.committed(shard) or 0 for shard in assigned}
         print("works on", *sorted(shard.partition for shard in self.done), flush=True)
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Finish with these: when this returns, they may go to somebody else."""
+        """Finish these: when this returns, another member may get them."""
         await self.commit()
         self.done = {shard: done for shard, done in self.done.items() if shard not in revoked}
 
     async def commit(self) -> None:
-        """Store how far we are."""
+        """Commit how far we have come."""
         if self.done:
-            # It fails if the group has rebalanced without us. Whoever has these shards now does
-            # again what was done since the last commit.
+            # It fails if the group has rebalanced without us. The new owners of these shards then
+            # repeat what was done since the last commit.
             with contextlib.suppress(CommitFailedError):
                 await self._consumer.commit(self.done)
 
 
 async def main(bootstrap: str) -> None:
-    """Work until asked to stop."""
+    """Work until stopped."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap, group_id="aiokafka", enable_auto_commit=False
     )
@@ -61,7 +61,7 @@ async def main(bootstrap: str) -> None:
         while not stopped.is_set():
             await consumer.getmany(timeout_ms=500)
             for shard in shards.done:
-                shards.done[shard] += 1  # in place of something useful
+                shards.done[shard] += 1  # stands for useful work
             await shards.commit()
     finally:
         await consumer.stop()

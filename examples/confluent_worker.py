@@ -3,7 +3,7 @@
     coterie serve --topic shards:6
     python examples/confluent_worker.py
 
-Nothing has to be set for Coterie. It stores no records, so `poll` returns none: it is called to
+Coterie needs no special settings. It stores no records, so `poll` returns none: it is called to
 stay in the group, and what a partition stands for is up to you.
 """
 
@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 TOPIC = "shards"
 
-#: What a commit fails with when the group has rebalanced, or is about to.
+#: The errors of a commit when the group has rebalanced, or is about to.
 MOVED_ON = (
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.ILLEGAL_GENERATION,
@@ -25,47 +25,47 @@ MOVED_ON = (
 
 
 class Shards:
-    """How far we are with each of our shards."""
+    """Our shards, and how far each has come."""
 
     def __init__(self) -> None:
         self.done: dict[int, int] = {}
 
     def assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Go on where the last owner was."""
+        """Continue where the last owner stopped."""
         committed = consumer.committed(partitions, timeout=10)
-        # An offset below 0 says that nobody has committed one yet.
+        # An offset below 0 means that none has been committed yet.
         self.done |= {shard.partition: max(shard.offset, 0) for shard in committed}
         consumer.incremental_assign(partitions)
         print("works on", *sorted(self.done), flush=True)
 
     def revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Finish with these: when this returns, they may go to somebody else."""
+        """Finish these: when this returns, another member may get them."""
         numbers = [shard.partition for shard in partitions]
         self.commit(consumer, numbers)
         self.done = {number: done for number, done in self.done.items() if number not in numbers}
         consumer.incremental_unassign(partitions)
 
     def lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Stop at once: somebody else may own these already, and commits would fail."""
+        """Stop at once: another member may own these already, and commits would fail."""
         for shard in partitions:
             del self.done[shard.partition]
         consumer.incremental_unassign(partitions)
 
     def commit(self, consumer: Consumer, numbers: list[int]) -> None:
-        """Store how far we are."""
+        """Commit how far we have come."""
         offsets = [TopicPartition(TOPIC, number, self.done[number]) for number in numbers]
         if offsets:
             try:
                 consumer.commit(offsets=offsets, asynchronous=False)
             except KafkaException as error:
-                # The group has moved on. Whoever has these shards then does again what was done
+                # The group has moved on. The new owners of these shards then repeat what was done
                 # since the last commit.
                 if error.args[0].code() not in MOVED_ON:
                     raise
 
 
 def main(bootstrap: str) -> None:
-    """Work until asked to stop."""
+    """Work until stopped."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -84,7 +84,7 @@ def main(bootstrap: str) -> None:
     while not stopped:
         consumer.poll(0.5)
         for shard in shards.done:
-            shards.done[shard] += 1  # in place of something useful
+            shards.done[shard] += 1  # stands for useful work
         shards.commit(consumer, list(shards.done))
     consumer.close()
 

@@ -1,8 +1,8 @@
-"""Two assignors of one's own; run it to see what they decide.
+"""Two custom assignors; run it to see what they decide.
 
     python examples/custom_assignors.py
 
-To use one, hand it to every member of the group: ``Group(..., assignors=[LeastLagAssignor(lag)])``.
+To use one, pass it to every member of the group: ``Group(..., assignors=[LeastLagAssignor(lag)])``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from coterie_protocol.consumer import flatten, group_by_topic
 
 
 class CanaryAssignor(RoundRobinAssignor):
-    """Gives members whose static name begins with "canary" one partition each, to try them on."""
+    """Gives members whose static name begins with "canary" only one partition each."""
 
     name = "canary"
     protocols: ClassVar = tuple(RebalanceProtocol)
 
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
-        """Share out everything, then take from the canaries what is more than one."""
+        """Assign everything, then take from the canaries all but one."""
         shares = {name: sorted(flatten(p)) for name, p in super().assign(cluster, members).items()}
         canaries = [
             m.member_id for m in members.values() if (m.instance_id or "").startswith("canary")
@@ -43,24 +43,24 @@ class CanaryAssignor(RoundRobinAssignor):
 
 
 class LeastLagAssignor(Assignor):
-    """Gives the partition that is furthest behind to whoever has the least to catch up on.
+    """Gives the partition with the greatest lag to the member with the least lag so far.
 
-    Members measure the lag of what they work on, and tell the leader when they join. When it has
-    changed enough to be shared out anew, any of them calls `group.rejoin()`.
+    Members measure the lag of their partitions, and tell the leader when they join. When it has
+    changed enough for a new assignment, any of them calls `group.rejoin()`.
     """
 
     name = "least-lag"
     protocols: ClassVar = tuple(RebalanceProtocol)
 
     def __init__(self, lag: Mapping[tuple[str, int], int]) -> None:
-        self._lag = lag  # keep it up to date from whatever you measure
-        #: What members told us when we led. What is on its way from one to another is nobody's,
-        #: so nobody tells of it then.
+        self._lag = lag  # keep it up to date with what you measure
+        #: What members told us as their leader. A partition that is changing hands has no owner,
+        #: so no member tells its lag.
         self._told: dict[tuple[str, int], int] = {}
 
     def subscription_user_data(
         self,
-        topics: Collection[str],  # noqa: ARG002  # what this member wants does not matter here
+        topics: Collection[str],  # noqa: ARG002  # the subscription does not matter here
         owned: Partitions,
         generation: int,  # noqa: ARG002
     ) -> bytes:
@@ -68,7 +68,7 @@ class LeastLagAssignor(Assignor):
         return json.dumps([(*pair, self._lag.get(pair, 0)) for pair in flatten(owned)]).encode()
 
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
-        """Go through the partitions, the worst first."""
+        """Go through the partitions, the greatest lag first."""
         for member in members.values():
             told = json.loads(member.user_data or b"[]")
             self._told |= {(topic, number): behind for topic, number, behind in told}

@@ -1,9 +1,9 @@
-"""What becomes of the jobs of `shard_workers.py` when workers die or stand still.
+"""Tests of `shard_workers.py`: what happens to its jobs when workers die or freeze.
 
     pytest examples/test_shard_workers.py
 
 The fixture `coterie_cluster` comes with Coterie: a coordinator and its clients in this process, in
-a time that passes only when nobody has anything to do. No daemon is needed, and no patience.
+virtual time that passes only when all of them are idle. It needs no daemon and takes no time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ JOBS = 240
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Iterator[Callable[[], Jobs]]:
-    """Open the same table of jobs as often as one likes, as several processes would."""
+    """Open the same table of jobs several times, as several processes would."""
     opened: list[Jobs] = []
 
     def open_table() -> Jobs:
@@ -37,7 +37,7 @@ def tables(tmp_path: Path) -> Iterator[Callable[[], Jobs]]:
 
 
 async def worker(bootstrap: str, jobs: Jobs) -> None:
-    """The program, without what belongs to a process of its own."""
+    """The program without its process: no signals, no arguments."""
     async with join(bootstrap) as group:
         await group.run(partial(work, jobs=jobs))
 
@@ -45,7 +45,7 @@ async def worker(bootstrap: str, jobs: Jobs) -> None:
 def test_death_of_a_worker_loses_nothing(
     coterie_cluster: Callable[..., Cluster], tables: Callable[[], Jobs]
 ) -> None:
-    """The other one does what it left undone, once its session is over."""
+    """The other worker does the rest once the session of the dead one is over."""
     cluster, jobs = coterie_cluster({TOPIC: SHARDS}), tables()
     victim, _ = (cluster.start(n, worker(cluster.bootstrap, tables())) for n in ("a", "b"))
     cluster.run_until(lambda: jobs.left() < JOBS)
@@ -63,7 +63,7 @@ def test_late_results_of_a_former_owner_are_refused(
     caplog: pytest.LogCaptureFixture,
     seed: int,
 ) -> None:
-    """A worker stands still in the middle of its work, as on a laptop whose lid is closed."""
+    """A worker freezes in the middle of its work, as on a laptop whose lid is closed."""
     cluster, jobs = coterie_cluster({TOPIC: SHARDS}, seed=seed), tables()
     sleeper = cluster.start("sleeper", worker(cluster.bootstrap, tables()))
     cluster.run_until(lambda: jobs.left() < JOBS)
@@ -71,11 +71,11 @@ def test_late_results_of_a_former_owner_are_refused(
     sleeper.pause(seconds=120)
     cluster.start("other", worker(cluster.bootstrap, tables()))
     cluster.run_until(lambda: jobs.left() == 0)
-    assert not refusals(caplog)  # nobody was late yet
+    assert not refusals(caplog)  # the sleeper is still asleep
     cluster.run(seconds=120)
     assert refusals(caplog)
 
 
 def refusals(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """What the client logs of tasks that failed because the table refused their results."""
+    """The client's log lines of tasks that failed because the table refused their results."""
     return [line for line in caplog.records if "FormerOwnerError" in line.getMessage()]

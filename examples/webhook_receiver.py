@@ -1,4 +1,4 @@
-"""Somewhere for `webhook_fanout.py` to deliver to, which does not always feel like it.
+"""An endpoint for `webhook_fanout.py` that fails now and then.
 
     python examples/webhook_receiver.py
 
@@ -14,7 +14,7 @@ from aiohttp import web
 
 
 def receiver() -> web.Application:
-    """An application that takes two of three posts, and prints them."""
+    """An application that accepts and prints two of three posts."""
     requests = count(1)
 
     async def take(request: web.Request) -> web.Response:

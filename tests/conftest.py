@@ -3,16 +3,14 @@
 import os
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from hypothesis import settings
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
-# The deadline measures the machine as much as the code: slow cores must not turn a test red.
-# A failure prints the blob that replays it, so a report from CI is enough to work with.
-settings.register_profile("coterie", deadline=None, print_blob=True)
-settings.load_profile("coterie")
+from tests.support.long_first import rank
+from tests.support.profiles import PROFILE, load_profile
+
+load_profile()
 
 
 #: Where simulated runs that nobody has seen before begin, in all processes of a test run.
@@ -24,9 +22,12 @@ def pytest_configure() -> None:
     os.environ.setdefault(SIM_SEED, str(random.SystemRandom().randrange(10**7, 10**10)))
 
 
-def pytest_report_header() -> str:
-    """Tell it, also if all goes well."""
-    return f"simulator: fresh runs from seed {os.environ[SIM_SEED]} on ({SIM_SEED} sets it)"
+def pytest_report_header() -> list[str]:
+    """Tell what is different in the next run, also if all goes well."""
+    return [
+        f"simulator: fresh runs from seed {os.environ[SIM_SEED]} on ({SIM_SEED} sets it)",
+        f"examples: the {PROFILE} profile (CI=true in the environment takes the long one)",
+    ]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -42,26 +43,14 @@ def planted_bug() -> Iterator[None]:
         yield
 
 
-def _needs_spark(nodeid: str) -> bool:
-    return nodeid.startswith("tests/pipeline/") and "/kafka_logs/" not in nodeid
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what keeps one process busy for longest, so that others do not wait for it."""
-    items.sort(key=lambda item: not _needs_spark(item.nodeid))
-
-
-class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """The tests of a file go to one process, and so do all files of the pipeline: they share Spark.
-
-    To start it takes longer than most of them.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        return "spark" if _needs_spark(nodeid) else super()._split_scope(nodeid)
+    """Begin with what takes longest, so that no process is left alone with it in the end."""
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Say who runs what."""
-    return _ByFile(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Say which process runs what."""
+    from tests.support.by_file import ByFile  # noqa: PLC0415  # there may be no xdist
+
+    return ByFile(config, log)

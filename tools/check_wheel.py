@@ -1,7 +1,7 @@
-"""Build the wheel and check that it holds what it should, and nothing else.
+"""Build the wheel and check that it contains what it should, and nothing else.
 
-What users install is the wheel, not the tree: a missing `py.typed`, a stray test folder or a
-wrong entry point would show only at their place.
+Users install the wheel, not the tree, so a missing `py.typed`, a stray test folder or a wrong entry
+point would otherwise show up only after a release.
 """
 
 import shutil
@@ -32,7 +32,7 @@ SHIPPED_SUFFIXES = {".css", ".js", ".properties", ".py", ".typed"}
 
 
 def main() -> int:
-    """Build, check, print what is wrong and return the exit status."""
+    """Build the wheel and print what is wrong with it; return the exit status."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     with zipfile.ZipFile(_build()) as wheel:
         found = [*_content_faults(wheel, project), *_metadata_faults(wheel, project)]
@@ -63,12 +63,12 @@ def _content_faults(wheel: zipfile.ZipFile, project: dict[str, Any]) -> Iterator
     }
     actual = set(wheel.namelist())
     yield from (f"lacks {name}" for name in sorted(expected - actual))
-    yield from (f"should not hold {name}" for name in sorted(actual - expected))
+    yield from (f"should not contain {name}" for name in sorted(actual - expected))
 
 
 def _files_of(package: str) -> Iterator[str]:
     folder = ROOT / PACKAGES[package]
-    # These must be there even if the tree lost them, or tree and wheel would agree on a gap.
+    # Required even if they are missing in the tree as well.
     yield f"{package}/__init__.py"
     yield f"{package}/py.typed"
     for path in (folder / package).rglob("*"):

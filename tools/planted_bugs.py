@@ -1,8 +1,8 @@
-"""Plant bugs that the simulator can't see, one at a time, and show which test finds each.
+"""Plant bugs that the simulator can't find, one at a time, and show which test finds each.
 
     python tools/planted_bugs.py [NAME ...]
 
-Exits with 1 if a bug gets away, or if its tests fail without it.
+Exits with 1 if a bug is not found, or if its tests fail without it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(_ROOT))
 
-from tests.planted.bugs import BUGS, Bug  # noqa: E402  # found by the line above
+from tests.planted.bugs import BUGS, Bug  # noqa: E402  # needs the path set above
 
 __all__ = ["main"]
 
@@ -26,7 +26,7 @@ _TIMEOUT_S = 120
 
 
 def _tests_pass(bug: Bug, planted: str | None) -> tuple[bool, str]:
-    """Whether a bug's tests pass, and the first one that does not."""
+    """Return whether a bug's tests pass, and the first one that fails."""
     environ = {**os.environ, **({"PLANTED_BUG": planted} if planted else {})}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *bug.tests]
     try:
@@ -40,17 +40,17 @@ def _tests_pass(bug: Bug, planted: str | None) -> tuple[bool, str]:
             timeout=_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
-        return False, "does not end"
+        return False, f"a test that takes over {_TIMEOUT_S} s"
     found = _FOUND.search(result.stdout)
     return result.returncode == 0, found[1] if found else result.stdout[-200:]
 
 
-def _hunt(bug: Bug, sound: dict[tuple[str, ...], bool]) -> bool:
-    """Whether a bug is found by tests that pass without it; tell which one."""
+def _is_found(bug: Bug, sound: dict[tuple[str, ...], bool]) -> bool:
+    """Return whether tests find a bug and pass without it; print the first one that finds it."""
     if bug.tests not in sound:
         sound[bug.tests] = _tests_pass(bug, None)[0]
     passes, test = _tests_pass(bug, bug.name)
-    told = "NOT CAUGHT" if passes else test
+    told = "NOT FOUND" if passes else test
     if not sound[bug.tests]:
         told = "its tests fail without it"
     print(f"{bug.name:<32} {told}", flush=True)
@@ -58,17 +58,19 @@ def _hunt(bug: Bug, sound: dict[tuple[str, ...], bool]) -> bool:
 
 
 def main() -> int:
-    """Hunt and return the exit status."""
+    """Plant the bugs named on the command line, or all; return the exit status."""
     known = [bug.name for bug in BUGS]
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these bugs")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all of them by default")
     names = parser.parse_args().names
     if odd := set(names) - set(known):
         parser.error(f"there is no bug called {', '.join(sorted(odd))}")
     sound: dict[tuple[str, ...], bool] = {}
     print(f"{'planted bug':<32} the test that found it")
-    missed = [bug.name for bug in BUGS if bug.name in (names or known) and not _hunt(bug, sound)]
-    print(f"{len(missed)} got away" if missed else "all were found")
+    missed = [
+        bug.name for bug in BUGS if bug.name in (names or known) and not _is_found(bug, sound)
+    ]
+    print(f"{len(missed)} not found" if missed else "all found")
     return 1 if missed else 0
 
 

@@ -2,7 +2,7 @@
 
     python tools/sim_mutants.py [--seeds N] [--jobs N] [NAME ...]
 
-Exits with 1 if a bug gets away.
+Exits with 1 if a bug is not found.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHECK_CHARS = 70
 
 
 def _row(name: str, seeds: int) -> tuple[str, bool]:
-    """Hunt one bug; its row of the table, and whether it was found."""
+    """Plant one bug; return its row of the table, and whether it was found."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     mutant = next(each for each in MUTANTS if each.name == name)
     catch = hunt(mutant, range(seeds))
@@ -39,7 +39,7 @@ def _row(name: str, seeds: int) -> tuple[str, bool]:
 
 
 def _rows(names: list[str], seeds: int, jobs: int) -> int:
-    """Print the table as it grows; how many bugs got away."""
+    """Print the table, row by row; return how many bugs were not found."""
     print(f"{'planted bug':<32} {'profile':<8} seeds seconds  what was found wrong")
     missed = 0
     with ProcessPoolExecutor(jobs) as pool:
@@ -50,17 +50,17 @@ def _rows(names: list[str], seeds: int, jobs: int) -> int:
 
 
 def main() -> int:
-    """Hunt and return the exit status."""
+    """Plant the bugs named on the command line, or all; return the exit status."""
     known = [mutant.name for mutant in MUTANTS]
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=300, help="how many runs at most for each")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes to use")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these bugs")
-    wishes = parser.parse_args()
-    if odd := set(wishes.names) - set(known):
+    parser.add_argument("--seeds", type=int, default=300, help="the most runs for each bug")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all of them by default")
+    options = parser.parse_args()
+    if odd := set(options.names) - set(known):
         parser.error(f"there is no bug called {', '.join(sorted(odd))}")
-    missed = _rows(wishes.names or known, wishes.seeds, wishes.jobs)
-    print(f"{missed} got away" if missed else "all were found")
+    missed = _rows(options.names or known, options.seeds, options.jobs)
+    print(f"{missed} not found" if missed else "all found")
     return 1 if missed else 0
 
 

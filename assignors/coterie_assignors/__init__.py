@@ -1,4 +1,40 @@
-"""Assignors: who of a group is to have which partition.  They are pure: no I/O, no clock."""
+"""Assignors decide which member of a group gets which partitions.
+
+How an assignment comes about
+-----------------------------
+
+The group elects a leader, and the leader's client calls `lead` with an assignor, the `Cluster`
+(topics, their partition counts, the racks of their replicas) and one `MemberInfo` per member
+(subscription, owned partitions, rack, user data).  `lead`
+
+1. calls `Assignor.assign`, which returns the partitions of each member, regardless of who owns
+   them now;
+2. checks that answer: every member is in it, no partition twice, none without a subscription;
+3. reassigns partitions that their member refused because it could not work on them;
+4. for cooperative assignors, withholds partitions that another member still owns (`adjust`).
+
+The result is an `Adjustment`: what to send to each member, and whether they have to rejoin.
+
+Under the **eager** protocol members revoke all their partitions before they join, so the assignment
+takes effect at once.  Under the **cooperative** one (KIP-429) they keep them: a partition that
+changes hands is withheld in a first rebalance, which makes its owner revoke it, and assigned in a
+second one.
+
+Who owns what is known only from what members say, and they may contradict each other:
+`resolve_claims` decides by generation.
+
+Where to read on
+----------------
+
+- `base`: the interface, and the types that go in and out.
+- `leader`: steps 2 to 4 above.
+- `range`, `roundrobin`: Kafka's assignors of these names, to the letter.
+- `sticky`: balanced, and with as few moves as that allows; a package with an introduction of its
+  own.
+- `ownership`: resolves contradicting claims; used by `leader` and `sticky`.
+
+Everything here is pure: the same question gets the same answer, and there is no I/O and no clock.
+"""
 
 from coterie_assignors.base import (
     NO_GENERATION,
@@ -10,7 +46,7 @@ from coterie_assignors.base import (
     RebalanceProtocol,
     in_kafka_order,
 )
-from coterie_assignors.cooperative import Adjustment, InvalidAssignmentError, adjust, lead
+from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
 from coterie_assignors.sticky import CooperativeStickyAssignor, StickyAssignor

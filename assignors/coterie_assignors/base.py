@@ -1,4 +1,4 @@
-"""What an assignor is told, what it answers, and the interface that it implements."""
+"""The interface of an assignor, and the types that go in and out."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ __all__ = [
     "Partitions",
     "RebalanceProtocol",
     "in_kafka_order",
+    "subscribers_by_topic",
 ]
 
-#: Partitions by topic, in the shape that travels. `coterie_protocol.consumer.group_by_topic` makes
-#: it from (topic, partition) pairs, `flatten` takes it apart.
+#: Partitions grouped by topic, as on the wire. `coterie_protocol.consumer.group_by_topic` builds
+#: it from (topic, partition) pairs, `flatten` is the inverse.
 Partitions = tuple[TopicPartitions, ...]
 
-#: What a member says that has not been in any generation yet, or can't tell.
+#: The generation of a member that has not been in any yet, or does not tell.
 NO_GENERATION: Final = -1
 
 
 class RebalanceProtocol(Enum):
-    """What members do with what they own when they rejoin."""
+    """What members do with their partitions when they rejoin."""
 
-    #: They revoke all of it before they join.
+    #: They revoke all of them before they join.
     EAGER = 0
-    #: They keep it, say so, and revoke afterwards what they have not been given again.
+    #: They keep and report them, and afterwards revoke those that were not assigned again.
     COOPERATIVE = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The topics there are to share out."""
+    """The topics whose partitions are to be assigned."""
 
-    #: How many partitions each topic has.
+    #: The number of partitions of each topic.
     topics: Mapping[str, int]
     #: The racks of each partition's replicas, by topic, where they are known.
     racks: Mapping[str, Sequence[frozenset[str]]] = field(default_factory=dict)
@@ -56,19 +57,19 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberInfo:
-    """What the leader knows of a member: its subscription, decoded."""
+    """What the leader knows of a member: its decoded subscription."""
 
     member_id: str
     topics: Collection[str]
-    #: Its static name (group.instance.id), if it has one.
+    #: The group.instance.id of a static member.
     instance_id: str | None = None
-    #: What it says it owns (Subscription version 1 and later).
+    #: The partitions it says it owns (Subscription version 1 and later).
     owned: Partitions = ()
-    #: The generation in which it owned that (version 2 and later).
+    #: The generation in which it owned them (version 2 and later).
     generation: int = NO_GENERATION
-    #: The rack that it runs in (version 3 and later).
+    #: The rack it runs in (version 3 and later).
     rack: str | None = None
-    #: What it had, could not work on, and asks to be spared (Coterie's members only).
+    #: Partitions it had, could not work on, and does not want again (Coterie's members only).
     refused: Partitions = ()
     #: What its assignor wrote for the leader's.
     user_data: bytes | None = None
@@ -76,32 +77,32 @@ class MemberInfo:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a member had, and in which generation."""
+    """The partitions that a member says it owned, and in which generation."""
 
     owned: Partitions = ()
     generation: int = NO_GENERATION
 
 
 class Assignor(ABC):
-    """Shares the partitions of a group's topics out among its members.
+    """Divides the partitions of a group's topics among its members.
 
-    Every member has an instance of its own, and the leader's one is asked to `assign`.  Only
-    `name` and `assign` have to be written.  An assignor has to give the same answer whenever it is
-    asked the same, so it keeps away from clocks and randomness; it may keep state between calls.
+    Every member has an instance of its own; the leader's is asked to `assign`.  Subclasses have to
+    define `name` and `assign`.  An assignor must give the same answer to the same question, so it
+    uses no clock and no randomness; it may keep state between calls.
     """
 
     #: The name that members vote by; two assignors with one name have to understand each other.
     name: ClassVar[str]
-    #: What the group's members may do while it is in use, the preferred one last.
+    #: The protocols that the group's members may use with it, the preferred one last.
     protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
 
     @abstractmethod
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
-        """Answer who is to have which partitions, whoever has them now.
+        """Return the partitions of every member, regardless of who owns them now.
 
-        Every member has to be in the answer, every partition at most once, and each only with a
-        member that subscribed to its topic.  Under `COOPERATIVE` it is `lead` that holds back what
-        another member still owns, so an assignor need not care.
+        Every member must be in the answer, every partition at most once, and only with a member
+        that subscribes to its topic.  Under `COOPERATIVE`, `lead` withholds what another member
+        still owns; an assignor need not.
         """
 
     def subscription_user_data(
@@ -110,41 +111,59 @@ class Assignor(ABC):
         owned: Partitions,  # noqa: ARG002
         generation: int,  # noqa: ARG002
     ) -> bytes | None:
-        """Answer what to tell the leader's assignor when this member joins.
+        """Return what to tell the leader's assignor when this member joins.
 
-        `owned` is what the member owns, or under `EAGER` owned until it revoked it to join;
-        `generation` is the one in which it was given that.
+        `owned` are the member's partitions (under `EAGER`, those it had until it revoked them to
+        join), `generation` the one in which they were assigned.
         """
         return None
 
-    def on_assignment(  # noqa: B027  # most have nothing to note
+    def on_assignment(  # noqa: B027  # most have nothing to remember
         self, assignment: Partitions, generation: int, user_data: bytes | None = None
     ) -> None:
-        """Take note of what this member has been given."""
+        """Called with the partitions that were assigned to this member."""
 
     def claim(self, member: MemberInfo) -> Claim:
-        """Read from a member's subscription what it owned, and in which generation."""
+        """Read from a member's subscription which partitions it owned, and in which generation."""
         return Claim(member.owned, member.generation)
 
 
 def in_kafka_order(members: Iterable[MemberInfo]) -> list[MemberInfo]:
     """Sort members as Kafka does: static ones first, by instance id; the others by member id.
 
-    What is cut into pieces in this order stays where it is when a static member comes back under
-    a new member id.
+    In this order a static member keeps its position when it comes back under a new member id.
     """
-    return sorted(members, key=_rank)
+    return sorted(members, key=_sort_key)
 
 
-def _rank(member: MemberInfo) -> tuple[bool, bytes, bytes]:
-    static = member.instance_id is not None
+def _sort_key(member: MemberInfo) -> tuple[bool, bytes, bytes]:
     return (
-        not static,
+        member.instance_id is None,
         _as_java_compares(member.instance_id or ""),
         _as_java_compares(member.member_id),
     )
 
 
 def _as_java_compares(text: str) -> bytes:
-    """A key that sorts like Java's strings, which compare UTF-16 units and not code points."""
+    """A key that sorts as Java's strings do, which compare UTF-16 units, not code points."""
     return text.encode("utf-16-be", "surrogatepass")
+
+
+def subscribers_by_topic(members: Sequence[MemberInfo], cluster: Cluster) -> dict[str, list[int]]:
+    """The subscribers of each topic that has partitions, as indexes into `members`.
+
+    Topics and indexes are sorted.  Do not modify the lists: topics may share one.
+    """
+    # Most members of a group have equal subscriptions, so each distinct one is looked at once.
+    by_subscription: dict[frozenset[str], list[int]] = {}
+    for index, member in enumerate(members):
+        by_subscription.setdefault(frozenset(member.topics), []).append(index)
+    if len(by_subscription) == 1:
+        [(topics, everyone)] = by_subscription.items()
+        return dict.fromkeys(sorted(t for t in topics if cluster.topics.get(t, 0) > 0), everyone)
+    subscribers: dict[str, list[int]] = {}
+    for topics, indexes in by_subscription.items():
+        for topic in topics:
+            if cluster.topics.get(topic, 0) > 0:
+                subscribers.setdefault(topic, []).extend(indexes)
+    return {topic: sorted(indexes) for topic, indexes in sorted(subscribers.items())}

@@ -1,4 +1,4 @@
-"""Groups for the assignors' benchmark: of equals, and as Kafka's own benchmark makes them."""
+"""Groups for the assignors' benchmark: with equal subscriptions, and those of Kafka's own."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from coterie_assignors import (
 
 __all__ = ["PARTITIONS", "AssignorCase", "case_of_equals", "case_of_kafkas_benchmark"]
 
-#: How many partitions each topic of a group of equals has.
+#: The number of partitions of each topic in groups with equal subscriptions.
 PARTITIONS: Final = 10
 
 _RACKS: Final = ("rack0", "rack1", "rack2")
-#: Into how many parts Kafka's benchmark divides members and topics where they differ.
+#: The number of different subscriptions in Kafka's benchmark.
 _BUCKETS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class AssignorCase:
-    """One group, and what to ask for it."""
+    """A group, and the assignment to compute for it."""
 
     question: str
     assignor: Assignor
@@ -38,17 +38,17 @@ class AssignorCase:
 
     @property
     def name(self) -> str:
-        """How many members share how many topics."""
+        """The numbers of members and topics."""
         return f"{len(self.members)} x {len(self.cluster.topics)}"
 
     @property
     def partitions(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return sum(self.cluster.topics.values())
 
 
 def case_of_equals(question: str, members: int, topics: int) -> AssignorCase:
-    """A group with equal subscriptions; for "one left" one of a settled group has left."""
+    """A group with equal subscriptions; "one left" means that a member has left since."""
     cluster = Cluster({f"topic-{n:04}": PARTITIONS for n in range(topics)})
     infos = {
         f"member-{n:04}": MemberInfo(member_id=f"member-{n:04}", topics=tuple(cluster.topics))
@@ -72,8 +72,8 @@ def case_of_kafkas_benchmark(
 ) -> AssignorCase:
     """A group of Kafka's ClientSideAssignorBenchmark: members, partitions for each, and topics.
 
-    The question says what is asked, as in "cooperative-sticky, one joins, five kinds".  Replicas in
-    as many of three racks go round; none means that there are no racks.
+    The question is text such as "cooperative-sticky, one joins, five kinds".  `replicas` of three
+    racks have a replica of each partition, in turns; 0 means that there are no racks.
     """
     count, per_member, topics = size
     names = [f"topic{n}" for n in range(topics)]
@@ -102,7 +102,7 @@ def case_of_kafkas_benchmark(
 
 
 def _five_kinds(topics: Sequence[str], members: int) -> list[tuple[str, ...]]:
-    """Topics in five parts, each for a fifth of the members."""
+    """Subscriptions: each fifth of the members has a fifth of the topics."""
     width = -(-len(topics) // _BUCKETS)
     parts = [tuple(topics[start : start + width]) for start in range(0, len(topics), width)]
     size = -(-members // _BUCKETS)

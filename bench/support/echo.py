@@ -1,7 +1,7 @@
-"""The floor of all servers in Python: answers bytes with bytes and looks at none of them.
+"""A bare echo, the floor of all servers in Python: it answers without looking at the request.
 
 `python bench/support/echo.py REQUEST_BYTES ANSWER_BYTES` prints its port and serves until it is
-stopped: for so many bytes that come in it sends so many back, as one frame of zeros.
+stopped: for every REQUEST_BYTES received it sends ANSWER_BYTES, as one frame of zeros.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOST: Final = "127.0.0.1"
 
 
 class Echo(asyncio.Protocol):
-    """One connection: no frames are cut, no requests are read."""
+    """One connection; it counts bytes and reads no frames."""
 
     def __init__(self, request_bytes: int, answer: bytes) -> None:
         self._request_bytes = request_bytes
@@ -28,11 +28,11 @@ class Echo(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to write."""
+        """Keep the transport."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answer each request that is whole."""
+        """Answer each complete request."""
         self._missing_bytes -= len(data)
         while self._missing_bytes <= 0:
             self._missing_bytes += self._request_bytes
@@ -40,7 +40,7 @@ class Echo(asyncio.Protocol):
 
 
 async def serve(request_bytes: int, answer_bytes: int) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process ends."""
     answer = struct.pack(">i", answer_bytes - 4) + bytes(answer_bytes - 4)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Echo(request_bytes, answer), HOST, 0, backlog=1024)
@@ -49,7 +49,7 @@ async def serve(request_bytes: int, answer_bytes: int) -> None:
 
 
 def main() -> None:
-    """Serve requests and answers of the sizes on the command line."""
+    """Serve with the sizes given on the command line."""
     request_bytes, answer_bytes = map(int, sys.argv[1:])
     uvloop.run(serve(request_bytes, answer_bytes))
 

@@ -1,4 +1,4 @@
-"""The requests of the load, made beforehand, and what their answers must say."""
+"""The frames that the server benchmark sends, and the checks of their answers."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ def _frame(message: Any, version: int) -> bytes:
 
 
 def heartbeat(group_id: str, generation: int, member_id: str) -> bytes:
-    """A heartbeat."""
+    """The frame of a heartbeat."""
     message = HeartbeatRequest(group_id=group_id, generation_id=generation, member_id=member_id)
     return _frame(message, _HEARTBEAT_VERSION)
 
 
 def check_heartbeat(payload: bytes) -> None:
-    """Raise if a heartbeat was not welcome."""
+    """Raise if a heartbeat was answered with an error."""
     _, answer = decode_response(HeartbeatResponse, _HEARTBEAT_VERSION, payload)
     _expect_none([answer.error_code])
 
 
 def heartbeat_sizes(group_id: str, member_id: str) -> tuple[int, int]:
-    """How long a heartbeat and its answer are."""
+    """The sizes of a heartbeat and its answer."""
     answer = encode_response(HeartbeatResponse(), _HEARTBEAT_VERSION, CORRELATION_ID)
     return len(heartbeat(group_id, 1, member_id)), len(answer)
 
@@ -91,7 +91,7 @@ def heartbeat_sizes(group_id: str, member_id: str) -> tuple[int, int]:
 def commit(
     group_id: str, generation: int, member_id: str, partitions: Iterable[int], offset: int
 ) -> bytes:
-    """A commit of one offset for some partitions."""
+    """The frame that commits one offset for some partitions."""
     committed = tuple(
         OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata=""
@@ -108,13 +108,13 @@ def commit(
 
 
 def check_commit(payload: bytes) -> None:
-    """Raise if anything of a commit was refused."""
+    """Raise if a commit was refused for any partition."""
     _, answer = decode_response(OffsetCommitResponse, _COMMIT_VERSION, payload)
     _expect_none([p.error_code for topic in answer.topics for p in topic.partitions])
 
 
 def commit_sizes(group_id: str, member_id: str, partitions: int) -> tuple[int, int]:
-    """How long a commit and its answer are."""
+    """The sizes of a commit and its answer."""
     results = tuple(OffsetCommitResponsePartition(partition_index=p) for p in range(partitions))
     topics = (OffsetCommitResponseTopic(name=TOPIC, partitions=results),)
     message = OffsetCommitResponse(topics=topics)
@@ -128,11 +128,11 @@ def _expect_none(error_codes: Iterable[int]) -> None:
         raise AssertionError(f"answered with {', '.join(sorted(errors))}")
 
 
-# -- one question at a time ------------------------------------------------------------------------
+# -- single requests -------------------------------------------------------------------------------
 
 
 def make_ready(port: int, partitions: int) -> None:
-    """Create the topic, and wait until the server coordinates groups and knows all partitions."""
+    """Create the topic, and wait until the server has it and coordinates groups."""
     topic = CreatableTopic(
         name=TOPIC, num_partitions=partitions, replication_factor=1, assignments=(), configs=()
     )
@@ -141,12 +141,12 @@ def make_ready(port: int, partitions: int) -> None:
     deadline = time.monotonic() + _TIMEOUT_S
     while not (_coordinates(port) and _has_partitions(port, partitions)):
         if time.monotonic() > deadline:
-            raise AssertionError(f"the server on port {port} does not get ready")
+            raise AssertionError(f"the server on port {port} is not ready after {_TIMEOUT_S:g} s")
         time.sleep(_AGAIN_S)
 
 
 def _coordinates(port: int) -> bool:
-    """Kafka makes its topic of offsets when somebody asks for the first time."""
+    """Whether there is a coordinator; Kafka creates its offsets topic at the first request."""
     return not _ask(port, FindCoordinatorRequest(key="any"), 2, FindCoordinatorResponse).error_code
 
 
@@ -160,7 +160,7 @@ def _has_partitions(port: int, partitions: int) -> bool:
 
 
 def has_offsets(port: int, group_id: str, partitions: int) -> bool:
-    """Whether the server answers with a group's offsets, instead of an error or a closed door."""
+    """Whether the server answers with all offsets of a group."""
     topics = (OffsetFetchRequestTopics(name=TOPIC, partition_indexes=tuple(range(partitions))),)
     group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
     try:
@@ -176,7 +176,7 @@ def has_offsets(port: int, group_id: str, partitions: int) -> bool:
 
 
 def _ask(port: int, message: Any, version: int, answer: type[M]) -> M:
-    """Ask on a connection of its own."""
+    """Send one request on a new connection."""
     with socket.create_connection((_HOST, port), timeout=_TIMEOUT_S) as connection:
         connection.sendall(_frame(message, version))
         with connection.makefile("rb") as stream:

@@ -1,4 +1,4 @@
-"""Kafka's own assignors, in a Java virtual machine that stays and warms up."""
+"""Kafka's own assignors, in a Java virtual machine that keeps running and warms up."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tests.interop.java_tools import java_source_command
 
 __all__ = ["JavaAssignors"]
 
-#: In the place of what tests run with: the compiler that takes its time, and room for large groups.
+#: Instead of the tests' options: the optimizing compiler, and memory for large groups.
 _OPTIONS: Final = ("-XX:TieredStopAtLevel=4", "-Xmx3g")
-#: How long each new question is asked before anything is counted.
+#: How long each new question is repeated before the first measurement.
 _WARM_UP_MS: Final = 700.0
-#: Who takes longer than this to answer, warming up included, is not waited for.
-PATIENCE_S: Final = 20.0
+#: An answer that takes longer than this, warming up included, is given up.
+TIMEOUT_S: Final = 20.0
 
 
 class JavaAssignors:
-    """Asks one question after the other; a virtual machine that takes too long is ended."""
+    """Asks one question after the other; a virtual machine that takes too long is killed."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -41,12 +41,12 @@ class JavaAssignors:
         self._stop()
 
     def ask(self, name: str, cluster: Cluster, members: Mapping[str, MemberInfo]) -> bool:
-        """Put a question and warm up for it; tell whether the answer comes in time."""
+        """Put a question and warm up; return whether the answer came in time."""
         said = self._say(java_question(name, cluster, members))
         return said is not None and self.seconds(_WARM_UP_MS) is not None
 
     def seconds(self, turn_ms: float) -> float | None:
-        """How long one answer to the last question took; None if it did not come in time."""
+        """The seconds that one answer to the last question takes; None if it took too long."""
         said = self._say({"time": turn_ms})
         return None if said is None else max(int(said), 1) / 1e9
 
@@ -54,7 +54,7 @@ class JavaAssignors:
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        clock = threading.Timer(PATIENCE_S, process.kill)
+        clock = threading.Timer(TIMEOUT_S, process.kill)
         clock.start()
         try:
             process.stdin.write(json.dumps(what) + "\n")

@@ -1,7 +1,7 @@
-"""A client that is no bottleneck: frames made beforehand, callbacks, no futures for requests.
+"""A client that is fast enough not to be the bottleneck: ready frames, callbacks, no futures.
 
-Each connection has one request under way.  The next one leaves from within the callback that got
-the answer.
+Each connection has one request in flight and sends the next one from within the callback that
+received the answer.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.support.processes import PROC
+from bench.support.servers import PROC
 from coterie_protocol import FrameReader
 
 __all__ = [
-    "Burst",
-    "Tally",
+    "LoadResult",
+    "_Progress",
     "connect",
     "cpu_s",
     "disconnect",
     "exchange",
+    "keep_busy",
     "memory_bytes",
-    "pump",
 ]
 
 _HOST: Final = "127.0.0.1"
@@ -35,12 +35,12 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
-class Burst:
-    """What came of keeping a server busy for a while."""
+class LoadResult:
+    """The result of keeping a server busy for a while."""
 
     answers: int
     seconds: float
-    #: What the server and this process took of the processors.
+    #: The processor time of the server and of this process.
     server_cpu_s: float
     client_cpu_s: float
 
@@ -61,7 +61,7 @@ class Burst:
 
 
 def cpu_s(pid: int) -> float:
-    """How much processor time all threads of a process have taken."""
+    """The processor time that all threads of a process have taken."""
     stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8")
     # The name in parentheses may hold spaces; user and system time are the 14th and 15th field.
     fields = stat.rpartition(")")[2].split()
@@ -69,17 +69,17 @@ def cpu_s(pid: int) -> float:
 
 
 def memory_bytes(pid: int) -> int:
-    """How much memory a process occupies."""
+    """The resident memory of a process."""
     statm = (PROC / str(pid) / "statm").read_text(encoding="ascii")
     return int(statm.split()[1]) * _PAGE_BYTES
 
 
 class _Waiting(asyncio.Protocol):
-    """A connection that nothing is asked on."""
+    """An idle connection."""
 
     def data_received(self, data: bytes) -> None:
-        """Complain: nothing was asked."""
-        raise AssertionError(f"{len(data)} bytes that nobody asked for")
+        """Fail: no request was sent."""
+        raise AssertionError(f"{len(data)} bytes arrived on an idle connection")
 
 
 async def connect(port: int, count: int) -> list[asyncio.Transport]:
@@ -95,62 +95,64 @@ async def connect(port: int, count: int) -> list[asyncio.Transport]:
 
 
 async def disconnect(transports: Iterable[asyncio.Transport]) -> None:
-    """Close connections and wait until the other side had time to notice."""
+    """Close connections, and give the server time to notice."""
     for transport in transports:
         transport.close()
     await asyncio.sleep(0.1)
 
 
-class Tally:
-    """What the connections of a burst share."""
+class _Progress:
+    """Shared by all connections that send at the same time."""
 
     def __init__(self, senders: int, check: Callable[[bytes], None] | None = None) -> None:
         self.answers = 0
         self.is_over = False
-        #: Raises if an answer's payload is not the one that was hoped for.
+        #: Raises if the payload of an answer is not the expected one.
         self.check = check
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._senders = senders
 
     def one_ended(self) -> None:
-        """One connection has its last answer."""
+        """A connection has received its last answer."""
         self._senders -= 1
         if not self._senders and not self.ended.done():
             self.ended.set_result(None)
 
     def fail(self, error: Exception) -> None:
-        """Something is wrong: end the burst."""
+        """Stop all connections with an error."""
         self.is_over = True
         if not self.ended.done():
             self.ended.set_exception(error)
 
 
 class _Sender(asyncio.Protocol):
-    """One connection of a burst: a frame, its answer, the next frame."""
+    """Sends frames on one connection, each after the answer to the one before."""
 
-    def __init__(self, transport: asyncio.Transport, frames: Iterator[bytes], tally: Tally) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, frames: Iterator[bytes], progress: _Progress
+    ) -> None:
         self._transport = transport
         self._frames = frames
-        self._tally = tally
+        self._progress = progress
         self._reader = FrameReader()
-        #: The last answer that was looked at: the same bytes again need no second look.
+        #: The last answer that was checked; the same bytes need no second check.
         self._known = b""
         transport.set_protocol(self)
 
     def send(self) -> None:
         """Send the next frame, if there is one."""
-        tally = self._tally
-        frame = None if tally.is_over else next(self._frames, None)
+        progress = self._progress
+        frame = None if progress.is_over else next(self._frames, None)
         if frame is None:
             self._transport.set_protocol(_Waiting())
-            tally.one_ended()
+            progress.one_ended()
         else:
             self._transport.write(frame)
 
     def data_received(self, data: bytes) -> None:
-        """Count an answer that is whole, and go on."""
+        """Count each complete answer and send the next frame."""
         if data == self._known or self._is_answer(data):
-            self._tally.answers += 1
+            self._progress.answers += 1
             self.send()
 
     def _is_answer(self, data: bytes) -> bool:
@@ -158,54 +160,54 @@ class _Sender(asyncio.Protocol):
         if not payloads:
             return False
         (payload,) = payloads
-        if self._tally.check is not None:
+        if self._progress.check is not None:
             try:
-                self._tally.check(payload)
-            except Exception as error:  # noqa: BLE001  # whatever it is, it must not go unseen
-                self._tally.fail(error)
+                self._progress.check(payload)
+            except Exception as error:  # noqa: BLE001  # any error fails the benchmark
+                self._progress.fail(error)
         if len(payload) + 4 == len(data):
             self._known = data
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody closes a connection during a burst."""
-        self._tally.fail(exc or ConnectionResetError("the server closed a connection"))
+        """Fail: connections stay open while frames are sent."""
+        self._progress.fail(exc or ConnectionResetError("the server closed a connection"))
 
 
 def _start(
     transports: Sequence[asyncio.Transport],
     frames: Sequence[Iterator[bytes]],
     check: Callable[[bytes], None] | None,
-) -> Tally:
-    tally = Tally(len(transports), check)
-    senders = [_Sender(t, f, tally) for t, f in zip(transports, frames, strict=True)]
+) -> _Progress:
+    progress = _Progress(len(transports), check)
+    senders = [_Sender(t, f, progress) for t, f in zip(transports, frames, strict=True)]
     for sender in senders:
         sender.send()
-    return tally
+    return progress
 
 
-async def pump(
+async def keep_busy(
     transports: Sequence[asyncio.Transport],
     frames: Sequence[Iterator[bytes]],
     *,
     pid: int,
     seconds: float,
     check: Callable[[bytes], None] | None = None,
-) -> Burst:
-    """Keep a server busy on all connections; count after a tenth of the time, until its end."""
-    tally = _start(transports, frames, check)
-    await asyncio.wait([tally.ended], timeout=seconds / 10)
-    answers, began = tally.answers, time.perf_counter()
+) -> LoadResult:
+    """Keep a server busy on all connections; the first tenth of the time does not count."""
+    progress = _start(transports, frames, check)
+    await asyncio.wait([progress.ended], timeout=seconds / 10)
+    answers, began = progress.answers, time.perf_counter()
     server_cpu_s, client_cpu_s = cpu_s(pid), time.process_time()
-    await asyncio.wait([tally.ended], timeout=seconds)
-    burst = Burst(
-        answers=tally.answers - answers,
+    await asyncio.wait([progress.ended], timeout=seconds)
+    burst = LoadResult(
+        answers=progress.answers - answers,
         seconds=time.perf_counter() - began,
         server_cpu_s=cpu_s(pid) - server_cpu_s,
         client_cpu_s=time.process_time() - client_cpu_s,
     )
-    tally.is_over = True
-    await tally.ended
+    progress.is_over = True
+    await progress.ended
     return burst
 
 
@@ -214,7 +216,7 @@ async def exchange(
     frames: Sequence[Iterator[bytes]],
     check: Callable[[bytes], None] | None = None,
 ) -> float:
-    """Send all frames, each after the answer to the one before; return the seconds it took."""
+    """Send all frames, each after the answer to the one before; return the seconds taken."""
     began = time.perf_counter()
     await _start(transports, frames, check).ended
     return time.perf_counter() - began

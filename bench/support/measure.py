@@ -1,7 +1,7 @@
-"""Timing that a busy machine disturbs little: interleaved, in processor time, as ratios.
+"""Timing that is robust on a busy machine: interleaved, in processor time, as ratios.
 
-Contenders take turns (A B C, B C A, C A B, ...), so that whatever slows the machine for a while
-slows all of them.  A ratio is taken within one turn, and only then are the turns summed up.
+In each round all contenders take a turn (A B C, B C A, C A B, ...), so that a slow spell of the
+machine slows all of them.  Ratios are taken within one round and then summed up over the rounds.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ RATIO: Final = "x"
 class Effort:
     """How hard to measure."""
 
-    #: How many turns each contender gets; two at least, so that there is a spread.
+    #: The number of rounds; at least two, so that there is a spread.
     rounds: int
-    #: How long one turn lasts, about.
+    #: The approximate length of a turn.
     turn_ms: float
-    #: Whether this only tries that everything runs: a suite may then leave out what takes long.
+    #: Whether this only tries that everything runs; a suite may then leave out slow parts.
     quick: bool
 
 
@@ -40,13 +40,13 @@ QUICK: Final = Effort(rounds=2, turn_ms=0.0, quick=True)
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured number: the median of the rounds, and the quartiles around it."""
+    """A measured number: the median over the rounds, and the quartiles."""
 
     median: float
     low: float
     high: float
     unit: str = RATIO
-    #: Whether it reaches what the project aims for; None where there is no aim.
+    #: Whether it meets the project's aim; None if there is no aim.
     reached: bool | None = None
 
     @property
@@ -57,10 +57,10 @@ class Figure:
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """Keep what is already in memory out of the garbage collector's sight.
+    """Hide existing objects from the garbage collector.
 
-    The collector itself stays on, as it is in production, and what a contender allocates counts
-    against it; but a bystander's million objects shall not.
+    The collector stays on, as in production, and counts against the contender that allocates; but
+    it does not scan objects of the benchmark itself.
     """
     gc.collect()
     gc.freeze()
@@ -73,7 +73,7 @@ def calm() -> Iterator[None]:
 def interleave(
     contenders: Mapping[str, Callable[[], object]], effort: Effort
 ) -> dict[str, list[float]]:
-    """Time the contenders in turns; answer each one's seconds per call, round by round."""
+    """Time the contenders in turns; return each one's seconds per call, round by round."""
     names = list(contenders)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     with calm():
@@ -86,7 +86,7 @@ def interleave(
 
 
 def _calls_per_turn(call: Callable[[], object], turn_ms: float) -> int:
-    """How many calls fill a turn; finding out warms up caches as well."""
+    """The number of calls that fill a turn; finding out also warms up caches."""
     calls = 1
     while (taken := _seconds_per_call(call, calls) * calls * 1000) < turn_ms / 2:
         calls *= 2
@@ -107,6 +107,6 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Figure:
 
 
 def summary(values: Sequence[float], *, unit: str = RATIO, scale: float = 1.0) -> Figure:
-    """Sum up one number per round."""
+    """Sum up the numbers of all rounds."""
     low, median, high = statistics.quantiles((v * scale for v in values), n=4, method="inclusive")
     return Figure(median, low, high, unit)

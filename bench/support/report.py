@@ -1,4 +1,4 @@
-"""A suite's result, and how it is shown: to people in a terminal, in documents, and to programs."""
+"""A suite's result, and its forms: a table in a terminal, Markdown, and JSON."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Row:
 
     group: str
     cells: tuple[Cell, ...]
-    #: Marks behind cells, by column, which the notes explain.
+    #: Marks after cells, by column; the notes explain them.
     marks: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a suite found."""
+    """The result of a suite."""
 
     title: str
     columns: tuple[Column, ...]
@@ -54,7 +54,7 @@ class Report:
 
 
 def show(report: Report, console: Console) -> None:
-    """Print a table for people."""
+    """Print the table to a terminal."""
     table = Table(
         title=report.title,
         title_style="bold",
@@ -88,7 +88,7 @@ def _styled(cell: Cell, mark: str) -> Text:
 
 
 def as_markdown(report: Report) -> str:
-    """Answer the table as Markdown."""
+    """Return the table as Markdown."""
     lines = [f"### {report.title}", ""]
     for group, rows in report.groups():
         if group:
@@ -125,12 +125,12 @@ def _text(cell: Cell) -> str:
 
 
 def widest(figures: Iterable[Figure]) -> str:
-    """The largest spread among a row's figures, to be shown as a cell of its own."""
+    """The largest spread among a row's figures, as the text of a cell."""
     return f"±{max(figure.spread for figure in figures):.0%}"
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Answer the report as plain values for `json`."""
+    """Return the report as plain values for `json`."""
     keys = [column.key for column in report.columns]
     return {
         "title": report.title,

@@ -1,8 +1,8 @@
-"""A member that says when it works on what: `KIND SESSION_S BOOTSTRAP GROUP TOPIC NAME`.
+"""A group member that logs its work: `KIND SESSION_S BOOTSTRAP GROUP TOPIC NAME`.
 
-It prints a JSON line each time: the moment on the clock that all processes of a machine share, and
-the partitions that it begins or has ended to work on.  To end takes it a moment, as real work does.
-SIGTERM ends it in good order.
+Whenever it begins or finishes work on partitions, it prints them as a line of JSON, with the time
+by the clock that all processes of a machine share.  Finishing takes a moment, as real work does.
+On SIGTERM it leaves in good order.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import structlog
 __all__ = ["FINISH_S", "HEARTBEATS_PER_SESSION", "KINDS"]
 
 HEARTBEATS_PER_SESSION: Final = 6
-#: How long work on a partition takes to end.
+#: How long work on a partition takes to finish.
 FINISH_S: Final = 0.05
 
 KINDS: Final = ("cooperative", "static", "eager", "aiokafka")
 
 
-def _say(what: str, partitions: Iterable[int]) -> None:
+def _log(what: str, partitions: Iterable[int]) -> None:
     line = {"t": time.monotonic(), "what": what, "partitions": sorted(partitions)}
     print(json.dumps(line), flush=True)
 
@@ -52,15 +52,15 @@ async def _ours(options: _Options) -> None:
         CooperativeStickyAssignor,
         RangeAssignor,
     )
-    from coterie_client import Group, Partition  # noqa: PLC0415  # only what this kind needs
+    from coterie_client import Group, Partition  # noqa: PLC0415  # each kind imports its own client
 
     async def work(partition: Partition) -> None:
-        _say("on", [partition.number])
+        _log("on", [partition.number])
         try:
             await asyncio.sleep(float("inf"))
         finally:
             await asyncio.sleep(FINISH_S)
-            _say("off", [partition.number])
+            _log("off", [partition.number])
 
     group = Group(
         options.bootstrap,
@@ -86,13 +86,13 @@ async def _aiokafka(options: _Options) -> None:
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # it has no types
         async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-            _say("on", (each.partition for each in assigned))
+            _log("on", (each.partition for each in assigned))
 
         async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             numbers = [each.partition for each in revoked]
             if numbers:
                 await asyncio.sleep(FINISH_S)
-                _say("off", numbers)
+                _log("off", numbers)
 
     consumer = AIOKafkaConsumer(
         bootstrap_servers=options.bootstrap,
@@ -109,14 +109,14 @@ async def _aiokafka(options: _Options) -> None:
     await consumer.start()
     while not ended.is_set():
         await consumer.getmany(timeout_ms=50)
-    # It tells its listener nothing when it is closed.
+    # Closing does not call the listener.
     await asyncio.sleep(FINISH_S)
-    _say("off", (each.partition for each in consumer.assignment()))
+    _log("off", (each.partition for each in consumer.assignment()))
     await consumer.stop()
 
 
 def main() -> None:
-    """Be a member until SIGTERM."""
+    """Run until SIGTERM."""
     kind, session_s, *rest = sys.argv[1:]
     options = _Options(kind, float(session_s), *rest)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -1,4 +1,4 @@
-"""The messages that the wire benchmarks read and write: those of a group of 1,000 workers."""
+"""The messages of the wire benchmarks: those of a group of 1,000 workers."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ class Case:
     """A message in a version."""
 
     title: str
-    #: What there is much of in it, if anything.
+    #: What a large message contains.
     content: str
     message: Any
     version: int
-    #: The version that aiokafka is measured with: the nearest that it has.
+    #: The nearest version that aiokafka has.
     aiokafka_version: int
 
     @property
     def is_request(self) -> bool:
-        """Whether it is a request, and so has a request's header."""
+        """Whether the message is a request and has a request's header."""
         return type(self.message).__name__.endswith("Request")
 
     @property
     def name(self) -> str:
-        """The title with the version, and the content."""
+        """The title, the version and the content."""
         named = f"{self.title} v{self.version}"
         return f"{named}, {self.content}" if self.content else named
 
 
 def cases() -> list[Case]:
-    """All of them; the large ones in the newest version that all libraries have, and the newest."""
+    """All cases; large messages in the newest version that all libraries have, and the newest."""
     return [
         *(Case("Heartbeat request", "", _heartbeat(), v, 1) for v in (0, 3, 4)),
         *(Case("JoinGroup request", "", _join(v), v, 5) for v in (5, 9)),
@@ -74,7 +74,7 @@ def cases() -> list[Case]:
 
 
 def _member_ids() -> list[str]:
-    """What a coordinator makes of client ids: each with a UUID behind it."""
+    """Member ids as a coordinator makes them: a client id followed by a UUID."""
     source = random.Random(1)
     ids = (uuid.UUID(int=source.getrandbits(128), version=4) for _ in range(_MEMBERS))
     return [f"orders-worker-{index:04}-{some_id}" for index, some_id in enumerate(ids)]
@@ -84,10 +84,7 @@ _MEMBER_IDS: Final = _member_ids()
 
 
 def _shares() -> Iterator[tuple[TopicPartitions]]:
-    """What each member owns: 10 to 40 partitions, so that lengths fall on both sides of 127.
-
-    A compact length of 127 and more takes two bytes, which is more work for everybody.
-    """
+    """Each member's partitions: 10 to 40, so that some compact lengths take two bytes."""
     source = random.Random(2)
     first = 0
     for _ in range(_MEMBERS):

@@ -1,9 +1,9 @@
-"""Each library under one interface: a payload to a message, a message to a frame."""
+"""The contenders of the wire benchmarks: libraries behind one interface."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, is_dataclass
 from functools import partial
 from io import BytesIO
@@ -14,8 +14,7 @@ import aiokafka.protocol.group as aiokafka_group
 import kafka.protocol.consumer.group as kafka_group
 from aiokafka.protocol import api as aiokafka_api
 
-from bench.support.by_hand_decode import DECODERS
-from bench.support.by_hand_encode import ENCODERS
+from bench.support.wire_by_hand import DECODERS, ENCODERS
 from bench.support.wire_cases import CLIENT_ID, CORRELATION_ID, Case
 from coterie_protocol import (
     ApiKey,
@@ -26,7 +25,7 @@ from coterie_protocol import (
     encode_request,
     encode_response,
 )
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import format_of
 from coterie_protocol.schema import declaration_of
 
 __all__ = [
@@ -56,18 +55,18 @@ class Contender:
 
     name: str
     version: int
-    #: From a payload (a frame without its length) to whatever stands for a message here.
+    #: From a payload (a frame without its length) to the contender's own kind of message.
     decode: Callable[[bytes], Any]
     #: From such a message to a frame.
     encode: Callable[[Any], bytes | bytearray]
-    #: All values of such a message, header first, in the order in which they travel.
+    #: All values of such a message, header first, in the order of the bytes.
     values: Callable[[Any], list[Any]]
 
 
 def contenders(case: Case) -> list[Contender]:
-    """All ways to read and write a message."""
+    """All ways to read and write a message; by hand only if that function was written."""
     return [
-        _by_hand(case),
+        *_by_hand(case),
         _coterie(case),
         _kafka_python(case),
         _aiokafka(case),
@@ -76,14 +75,14 @@ def contenders(case: Case) -> list[Contender]:
 
 
 def frame_of(case: Case, version: int) -> bytes:
-    """The message as a frame in a version."""
+    """The message in the given version, as a frame."""
     if case.is_request:
         return encode_request(case.message, version, CORRELATION_ID, CLIENT_ID)
     return encode_response(case.message, version, CORRELATION_ID)
 
 
 def _plain(value: Any) -> Any:
-    """Records and arrays alike as lists of their values, in the order in which they travel."""
+    """Turn records and arrays alike into lists of their values, in the order of the bytes."""
     if isinstance(value, dict):
         return [_plain(each) for each in value.values()]
     if isinstance(value, list | tuple):
@@ -91,9 +90,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _by_hand(case: Case) -> Contender:
+def _by_hand(case: Case) -> Iterator[Contender]:
     key = type(case.message).__name__, case.version
-    return Contender(BY_HAND, case.version, DECODERS[key], ENCODERS[key], _plain)
+    if key in DECODERS:
+        yield Contender(BY_HAND, case.version, DECODERS[key], ENCODERS[key], _plain)
 
 
 def _coterie(case: Case) -> Contender:
@@ -131,12 +131,12 @@ def _values_of(value: Any, version: int) -> Any:
     return [
         _values_of(getattr(value, spec.name), version)
         for spec in declaration_of(type(value)).fields
-        if version in spec.versions and not spec.is_own  # others can't read what is Coterie's own
+        if version in spec.versions and not spec.is_own  # fields of Coterie's own are not written
     ]
 
 
 def _interpreted(case: Case) -> Contender:
-    """The format that our fast code is generated from, run as it is."""
+    """The format from which our code is generated, run directly."""
     cls, version = type(case.message), case.version
     form = format_of(cls, version)
     flexible = version in declaration_of(cls).flexible

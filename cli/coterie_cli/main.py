@@ -1,14 +1,13 @@
 """Entry point of the `coterie` command."""
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from coterie_cli import groups, journal, members, offsets, pipeline, topics
-from coterie_cli.demo import demo
-from coterie_cli.serve import serve
-from coterie_cli.simulate import simulate
+from coterie_cli.commands import groups, journal, members, offsets, pipeline, topics
+from coterie_cli.commands.demo import demo
+from coterie_cli.commands.serve import serve
+from coterie_cli.commands.simulate import simulate
 
 __all__ = ["main"]
 
@@ -24,6 +23,8 @@ app = typer.Typer(
 
 def _print_version(*, wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"coterie {version('coterie')}")
         raise typer.Exit
 

@@ -1,11 +1,14 @@
-"""The options that many commands share, and the variables that commands read."""
+"""The options that several commands share, and the environment variables that commands read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,25 +16,26 @@ __all__ = [
     "BOOTSTRAP",
     "HTTP",
     "PASSWORD",
-    "Bootstrap",
-    "CaFile",
+    "GroupName",
     "Http",
     "Json",
-    "Mechanism",
     "Target",
-    "TlsOn",
-    "User",
     "Variable",
+    "expand_options",
+    "with_target",
 ]
+
+_Command = Callable[..., None]
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 HTTP: Final = "127.0.0.1:9080"
 
 
 class Variable(StrEnum):
-    """A variable of the environment that a command reads, apart from the settings of `serve`.
+    """An environment variable that a command reads, apart from the settings of `serve`.
 
-    All are here, for the daemon refuses any other that looks like a setting and is none.
+    The list has to be complete: the daemon refuses to start if a variable looks like a setting but
+    is neither a setting nor listed here.
     """
 
     ADVERTISE = "COTERIE_ADVERTISE"
@@ -47,33 +51,74 @@ class Variable(StrEnum):
 
 PASSWORD: Final = Variable.PASSWORD
 
-Bootstrap = Annotated[
-    str,
-    typer.Option(
-        metavar="HOST:PORT", envvar=Variable.BOOTSTRAP, help="A node; several with commas."
-    ),
-]
 Http = Annotated[
     str,
     typer.Option(metavar="HOST:PORT", envvar=Variable.HTTP, help="Where the node answers HTTP."),
 ]
-TlsOn = Annotated[bool, typer.Option("--tls", help="Connect with TLS.")]
-CaFile = Annotated[
-    Path | None, typer.Option(help="Authorities to trust, as PEM, instead of the system's.")
-]
-User = Annotated[
-    str | None, typer.Option(help=f"Authenticate as this user, with the password in {PASSWORD}.")
-]
-Mechanism = Annotated[str, typer.Option(help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+GroupName = Annotated[str, typer.Argument(help="The group.", show_default=False)]
+
+
+def expand_options(
+    parameter: str, kind: type[Any], options: _Command
+) -> Callable[[_Command], _Command]:
+    """Decorate commands so that one `parameter` stands for all the options of `options`.
+
+    `kind` is a dataclass with a field for each of these options; the command gets an instance.
+    """
+
+    def decorate(command: _Command) -> _Command:
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        del own[parameter]
+        parameters = own | inspect.signature(options, eval_str=True).parameters
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:  # noqa: ANN401  # whatever the options are
+            values = {each.name: given.pop(each.name) for each in fields(kind)}
+            command(**given, **{parameter: kind(**values)})
+
+        # Typer reads these two: the parameters in their order, and their types.
+        signature = inspect.Signature(list(parameters.values()))
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+        return run
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which cluster, and how to get in."""
+    """Which cluster to connect to, and how to authenticate."""
 
     bootstrap: str
     tls: bool = False
     ca_file: Path | None = None
     user: str | None = None
     mechanism: str = "PLAIN"
+
+
+def _target_options(
+    *,
+    bootstrap: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT", envvar=Variable.BOOTSTRAP, help="A node; several with commas."
+        ),
+    ] = BOOTSTRAP,
+    tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Authorities to trust, as PEM, instead of the system's.")
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(help=f"Authenticate as this user, with the password in {PASSWORD}."),
+    ] = None,
+    mechanism: Annotated[str, typer.Option(help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.")] = (
+        "PLAIN"
+    ),
+) -> None:
+    """What `target` expands to."""
+
+
+#: Gives a command the options that make up its `target`.
+with_target: Final = expand_options("target", Target, _target_options)

@@ -1,7 +1,7 @@
-"""Assignors, which decide who in a group owns which partition, under the client's own name.
+"""Assignors, which decide which member of a group gets which partitions.
 
-They live in `coterie_assignors`, which knows neither the network nor the client; an application
-that has the client imports them from here.
+They live in `coterie_assignors`, which knows neither the network nor the client.  Applications that
+have the client import them from here.
 """
 
 from coterie_assignors import (

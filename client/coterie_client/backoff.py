@@ -19,7 +19,7 @@ class RetryOptions:
 
     base_ms: int = 100
     max_ms: int = 1_000
-    #: The share by which a delay may be longer or shorter, so that clients do not come in step.
+    #: The share by which a delay may be longer or shorter, so that clients do not fall into step.
     jitter: float = 0.2
 
     def __post_init__(self) -> None:
@@ -33,7 +33,7 @@ class RetryOptions:
             checks.must_be("jitter", share, self.jitter)
 
     def delay_ms(self, failures: int, chance: float) -> int:
-        """How long to wait after so many failures in a row; `chance` is random, in [0, 1)."""
+        """Return the delay after so many failures in a row; `chance` is random, in [0, 1)."""
         if failures <= 0:
             return 0
         # Beyond 30 doublings any base is above any sensible maximum; it keeps the number small.
@@ -42,7 +42,11 @@ class RetryOptions:
 
 
 class Backoff:
-    """When somebody who has failed may try again."""
+    """Counts failures in a row, and tells how long to wait after them.
+
+    A caller with a timer of its own asks `next_ms` for the delay.  One that only looks now and then
+    whether it may try again notes each failure by `failed` and asks `wait_s`.
+    """
 
     __slots__ = ("_options", "_random", "_retry_at_s", "failures")
 
@@ -50,13 +54,17 @@ class Backoff:
         self._options = options
         self._random = random
         self._retry_at_s = 0.0
-        #: How often in a row it has failed.
+        #: How many attempts in a row have failed.
         self.failures = 0
 
-    def failed(self, now_s: float) -> None:
-        """Wait a little longer than after the failure before this one."""
+    def next_ms(self) -> int:
+        """Count a failure, and return the delay before the next attempt."""
         self.failures += 1
-        self._retry_at_s = now_s + self._options.delay_ms(self.failures, self._random()) / 1000
+        return self._options.delay_ms(self.failures, self._random())
+
+    def failed(self, now_s: float) -> None:
+        """Count a failure, and let the next attempt wait from now."""
+        self._retry_at_s = now_s + self.next_ms() / 1000
 
     def succeeded(self) -> None:
         """Forget all failures."""
@@ -64,5 +72,5 @@ class Backoff:
         self._retry_at_s = 0.0
 
     def wait_s(self, now_s: float) -> float:
-        """How long the next attempt must still wait."""
+        """Return how long the next attempt must still wait."""
         return max(0.0, self._retry_at_s - now_s) if self.failures else 0.0

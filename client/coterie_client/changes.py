@@ -1,4 +1,4 @@
-"""For those who schedule their work themselves: what changes, one change after the other."""
+"""`Group.changes`: one change of what is owned after the other, for schedulers of one's own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
+from coterie_client.errors import GroupMisuseError
 from coterie_client.partition import Partition
-from coterie_client.work.errors import GroupMisuseError
 
 __all__ = ["Assigned", "Change", "Changes", "Lost", "Revoked"]
 
@@ -41,8 +41,8 @@ Change: TypeAlias = Assigned | Revoked | Lost
 class Changes:
     """Yields the changes of what is owned.
 
-    What has changed back before anybody looked is left out: nobody hears of a partition that came
-    and went in the meantime.
+    What has changed back before the reader looked is left out: it does not hear of a partition that
+    came and went in the meantime.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Changes:
         raise_reason: Callable[[], None],
     ) -> None:
         self._released = released
-        #: Raises why the group has ended, if nobody wanted that.
+        #: Raises the error that ended the group, if it was one.
         self._raise_reason = raise_reason
         self._is_over = False
         self._pending: list[Change] = []
@@ -67,7 +67,9 @@ class Changes:
     async def __anext__(self) -> Change:
         """Wait for the next change; what was handed out as revoked is let go of first."""
         if self._is_waiting:
-            raise GroupMisuseError("Another task waits for these changes; one reader is enough.")
+            raise GroupMisuseError(
+                "Another task is waiting for these changes: read them in one task."
+            )
         self._reader = asyncio.current_task()
         finished, self._finishing = self._finishing, ()
         if finished:
@@ -92,14 +94,14 @@ class Changes:
         reader = self._reader
         return reader is not None and reader is not task and not reader.done()
 
-    # -- what the desk tells -------------------------------------------------------------------
+    # -- what the partition owner tells --------------------------------------------------------
 
     def assigned(self, partitions: Sequence[Partition]) -> None:
         """Tell of these."""
         self._add(Assigned(tuple(partitions)))
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """Tell of these, and let go at once of what nobody has heard of."""
+        """Tell of these, and let go at once of what the reader has not heard of."""
         unheard = self._forget(Assigned, partitions)
         heard = tuple(each for each in partitions if each not in unheard)
         if heard:
@@ -108,7 +110,7 @@ class Changes:
             self._released(tuple(unheard))
 
     def lost(self, partitions: Sequence[Partition], reason: str) -> None:
-        """Tell of these, as far as anybody has heard of them."""
+        """Tell of these, as far as the reader has heard of them."""
         unheard = self._forget(Assigned, partitions)
         self._forget(Revoked, partitions)
         self._finishing = tuple(each for each in self._finishing if each not in partitions)
@@ -121,7 +123,7 @@ class Changes:
         self.lost(partitions, "not let go of in time")
 
     def ended(self) -> None:
-        """Nothing will change any more."""
+        """Let the reader's loop end."""
         self._is_over = True
         self._stirred.set()
 
@@ -132,7 +134,7 @@ class Changes:
     def _forget(
         self, kind: type[Assigned | Revoked], partitions: Iterable[Partition]
     ) -> set[Partition]:
-        """Take partitions out of changes that nobody has seen; answer which were in them."""
+        """Take partitions out of the changes not read yet; return those that were in them."""
         doomed, found, kept = set(partitions), set[Partition](), list[Change]()
         for change in self._pending:
             if isinstance(change, kind):

@@ -13,7 +13,7 @@ __all__ = ["GroupCounters"]
 
 @dataclass(slots=True)
 class GroupCounters:
-    """What has happened to a group so far; everything only grows."""
+    """How often what has happened to a group so far; the numbers only grow."""
 
     #: Generations that the member became part of.
     generations: int = 0

@@ -1,23 +1,23 @@
 """Runs a membership on an event loop: its requests, its time, its user's commits.
 
-The machine is never entered while it is inside a turn of its own, and nothing is awaited between
-what it says and what is done about it.
+Each thing that happens is one turn: a call of the machine, then all that the returned actions say,
+in their order, without an await.  What comes up during a turn is done at its end, so the machine is
+never entered while its actions are being done.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol
 
-from coterie_client.asleep import SleepWatch
+from coterie_client.clock import MemberClock
 from coterie_client.counters import GroupCounters
 from coterie_client.errors import AnswerTimedOutError
 from coterie_client.log import in_a_line
 from coterie_client.membership import (
     Abandon,
     Action,
-    Anybody,
     Assign,
     ClosedError,
     Committed,
@@ -25,39 +25,31 @@ from coterie_client.membership import (
     FailureKind,
     Fetched,
     Hangup,
-    Lane,
     Lose,
     Membership,
-    NodeAddress,
     PartitionLostError,
     Position,
     Report,
     Revoke,
     Send,
     Stop,
-    TopicPartition,
 )
 from coterie_client.membership.events import Event
-from coterie_client.wire.deadlines import SECOND_LOOK_S
+from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress, TopicPartition
 from coterie_client.work.events import GroupFailed
 from coterie_protocol.exceptions import CoterieError
 
-__all__ = ["Driver", "Requester", "Sink", "Teller"]
-
-T = TypeVar("T")
-
-#: A timer that comes this late was held up by something else than the turns before it.
-_LATE_MS: Final = 200
+__all__ = ["Driver", "EventReporter", "Owner", "Requester"]
 
 
 class Requester(Protocol):
-    """What a driver needs of a network."""
+    """What a driver needs of the network."""
 
     async def request(
         self,
         message: Any,  # noqa: ANN401  # any request
         *,
-        to: NodeAddress | Anybody,
+        to: NodeAddress | AnyNode,
         lane: Lane,
         timeout_s: float,
     ) -> Any:  # noqa: ANN401  # its answer
@@ -69,8 +61,8 @@ class Requester(Protocol):
         ...
 
 
-class Sink(Protocol):
-    """Whoever is told what is owned; it must neither block nor raise."""
+class Owner(Protocol):
+    """Is told what the member owns; it must neither block nor raise."""
 
     def assign(self, partitions: Mapping[TopicPartition, int], generation: int) -> None:
         """Start work on these, each with its token."""
@@ -93,15 +85,15 @@ class Sink(Protocol):
         ...
 
 
-class Teller(Protocol):
-    """Whoever is told what happens; it must neither block nor raise."""
+class EventReporter(Protocol):
+    """Is told what happens; it must neither block nor raise."""
 
     def __call__(self, event: Event) -> None:
         """Tell of an event."""
         ...
 
     def crash(self, error: BaseException) -> None:
-        """Tell of an error that should not have been possible, and that will be raised."""
+        """Tell of a bug in the client, whose error will be raised."""
         ...
 
     def unraised(self, text: str, error: BaseException) -> None:
@@ -116,7 +108,7 @@ class Driver:
         self,
         membership: Membership,
         network: Requester,
-        report: Teller,
+        report: EventReporter,
         counters: GroupCounters,
     ) -> None:
         self._membership = membership
@@ -125,51 +117,47 @@ class Driver:
         self._counters = counters
         #: Set when the membership is over.
         self.over = asyncio.Event()
-        #: Why it is over, if not because somebody wanted that.
+        #: The error that ended it, if it was one.
         self.error: Exception | None = None
-        self._sink: Sink | None = None
+        self._owner: Owner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: For how long the machine was asleep, which the loop's clock leaves out; others go on.
-        self._asleep_ms: Callable[[], int] = _never_asleep
-        self._sleep_watch: SleepWatch | None = None
-        self._latest_ms = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms: int | None = None
+        self._clock: MemberClock | None = None
         self._queue: list[Action] = []
         self._is_performing = False
-        self._asks: set[asyncio.Task[None]] = set()
-        self._promises: set[asyncio.Future[Any]] = set()
+        self._requests: set[asyncio.Task[None]] = set()
+        self._futures: set[asyncio.Future[Any]] = set()
         # What the next turn of the loop tells the machine in one call.
         self._released: list[TopicPartition] = []
         self._given_up: list[TopicPartition] = []
         self._is_batch_due = False
 
-    # -- what users and shells want ------------------------------------------------------------
+    # -- what users want -----------------------------------------------------------------------
 
     def start(
         self,
         topics: Collection[str],
-        sink: Sink,
+        owner: Owner,
         asleep_ms: Callable[[], int] | None = None,
     ) -> None:
         """Begin to join; call it in a running loop.
 
-        `asleep_ms` tells what the loop's clock leaves out, if it leaves anything out.
+        `asleep_ms` tells how long the machine was asleep, if the loop's clock leaves that out.
         """
-        self._sink = sink
+        self._owner = owner
         self._loop = asyncio.get_running_loop()
-        if asleep_ms is not None:
-            self._asleep_ms = asleep_ms
-            self._sleep_watch = SleepWatch(asleep_ms, self._woke_up)
-            self._sleep_watch.start()
+        self._clock = MemberClock(
+            asleep_ms,
+            fire=lambda: self._turn(self._membership.fire),
+            check_lease=lambda: self._turn(self._membership.check_lease),
+        )
         self._turn(lambda now_ms: self._membership.start(topics, now_ms))
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Want other topics from now on."""
+        """Replace the subscription."""
         self._turn(lambda now_ms: self._membership.subscribe(topics, now_ms))
 
     def rejoin(self, reason: str) -> None:
-        """Have the group rebalance."""
+        """Make the group rebalance."""
         self._turn(lambda now_ms: self._membership.rejoin(reason, now_ms))
 
     def close(self, *, leave: bool, within_s: float, reason: str) -> None:
@@ -195,34 +183,34 @@ class Driver:
         return PartitionLostError(f"{partition[0]}[{partition[1]}]", reason)
 
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
-        """Have an offset committed, along with what others commit in this turn of the loop."""
-        promise: asyncio.Future[None] = self._promise()
+        """Commit an offset, along with all others of this turn of the loop."""
+        future: asyncio.Future[None] = self._new_future()
         if self.over.is_set():
-            _fail(promise, self.loss(partition))
+            _fail(future, self.loss(partition))
         else:
-            self._membership.commit(promise, partition, token, position)
+            self._membership.commit(future, partition, token, position)
             self._batch()
-        return promise
+        return future
 
     def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
-        """Have the committed offset told."""
-        promise: asyncio.Future[Position | None] = self._promise()
+        """Fetch the committed offset."""
+        future: asyncio.Future[Position | None] = self._new_future()
         if self.over.is_set():
-            _fail(promise, ClosedError("the group has been left"))
+            _fail(future, ClosedError("the group has been left"))
         else:
-            self._membership.fetch(promise, partition)
+            self._membership.fetch(future, partition)
             self._batch()
-        return promise
+        return future
 
     def released(self, partitions: Iterable[TopicPartition]) -> None:
-        """Work on these has ended; all of one turn of the loop are told together."""
+        """Note that work on these has ended; all of one turn of the loop are told together."""
         self._released += partitions
         self._batch()
 
     def give_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """Work on these has ended, and does better elsewhere: have the group give them to others.
+        """Note that work on these has ended, and have the group give them to other members.
 
-        The sink hears nothing more of them.
+        The owner hears nothing more of them.
         """
         self._given_up += partitions
         self._batch()
@@ -230,19 +218,20 @@ class Driver:
     # -- the machine's turns -------------------------------------------------------------------
 
     def _turn(self, call: Callable[[int], list[Action]]) -> None:
-        """Enter the machine, and do what it says."""
-        if self.over.is_set() or self._loop is None:
+        """Call the machine, and do what it says."""
+        if self.over.is_set() or self._clock is None:
             return
         try:
-            self._queue += call(self._now_ms())
+            self._queue += call(self._clock.now_ms())
             if not self._is_performing:
                 self._perform_all()
-                self._arm()
-        except Exception as error:  # noqa: BLE001  # a fault of ours must end the group, loudly
+                if not self.over.is_set():
+                    self._clock.arm(self._membership.next_deadline())
+        except Exception as error:  # noqa: BLE001  # a bug of ours must end the group, loudly
             self.crash(error)
 
     def _perform_all(self) -> None:
-        """Do everything in its order; what comes up meanwhile is done after that."""
+        """Do all actions in order; what comes up meanwhile is done after that."""
         self._is_performing = True
         try:
             while self._queue:
@@ -253,20 +242,20 @@ class Driver:
             self._is_performing = False
 
     def _perform(self, action: Action) -> None:  # noqa: C901  # one case for each action
-        assert self._sink is not None
+        assert self._owner is not None
         match action:
             case Send():
                 self._send(action)
             case Hangup():
                 self._network.hang_up(action.node, action.lane)
             case Assign():
-                self._sink.assign(action.partitions, action.generation)
+                self._owner.assign(action.partitions, action.generation)
             case Revoke():
-                self._sink.revoke(action.partitions)
+                self._owner.revoke(action.partitions)
             case Abandon():
-                self._sink.abandon(action.partitions)
+                self._owner.abandon(action.partitions)
             case Lose():
-                self._sink.lose(action.partitions, action.reason)
+                self._owner.lose(action.partitions, action.reason)
             case Committed():
                 self._committed(action)
             case Fetched():
@@ -302,11 +291,11 @@ class Driver:
     def _send(self, send: Send) -> None:
         assert self._loop is not None
         name = f"coterie {type(send.message).__name__}"
-        task = self._loop.create_task(self._ask(send), name=name)
-        self._asks.add(task)
-        task.add_done_callback(self._asks.discard)
+        task = self._loop.create_task(self._request(send), name=name)
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
 
-    async def _ask(self, send: Send) -> None:
+    async def _request(self, send: Send) -> None:
         try:
             answer = await self._network.request(
                 send.message, to=send.to, lane=send.lane, timeout_s=send.timeout_ms / 1000
@@ -315,77 +304,23 @@ class Driver:
             failure = Failure(_kind_of(error), error)
             self._turn(lambda now_ms: self._membership.failed(send.ticket, failure, now_ms))
         except asyncio.CancelledError:
-            # Not by us, or the membership would be over: the loop is being torn down. There may
-            # still be time to say goodbye.
+            # Not by us, or the membership would be over: the loop is being torn down.  There may
+            # still be time to leave the group.
             failure = Failure(FailureKind.LOST)
             self._turn(lambda now_ms: self._membership.failed(send.ticket, failure, now_ms))
             raise
-        except Exception as error:  # noqa: BLE001  # a fault of ours must end the group, loudly
+        except Exception as error:  # noqa: BLE001  # a bug of ours must end the group, loudly
             self.crash(error)
         else:
             self._turn(lambda now_ms: self._membership.answered(send.ticket, answer, now_ms))
 
-    # -- time ----------------------------------------------------------------------------------
+    # -- futures -------------------------------------------------------------------------------
 
-    def _now_ms(self) -> int:
-        assert self._loop is not None
-        now_ms = int(self._loop.time() * 1000) + self._asleep_ms()
-        self._latest_ms = max(self._latest_ms, now_ms)
-        return self._latest_ms
-
-    def _arm(self) -> None:
-        """Set the one timer to the machine's next deadline."""
-        if self.over.is_set():
-            self._disarm()
-            return
-        deadline_ms = self._membership.next_deadline()
-        if deadline_ms == self._timer_ms:
-            return
-        self._disarm()
-        if deadline_ms is not None:
-            assert self._loop is not None
-            self._timer_ms = deadline_ms
-            at_s = (deadline_ms - self._asleep_ms()) / 1000
-            self._timer = self._loop.call_at(at_s, self._fire, deadline_ms)
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._timer_ms = None
-
-    def _fire(self, deadline_ms: int) -> None:
-        assert self._loop is not None
-        if self._loop.time() * 1000 + self._asleep_ms() - deadline_ms < _LATE_MS:
-            self._fire_now(deadline_ms)
-            return
-        # This process was suspended.  Others may own our partitions by now, so a lease that has run
-        # out stops work at once.  All else is judged when what has arrived has been read.
-        self._timer = self._loop.call_later(SECOND_LOOK_S, self._fire_now, deadline_ms)
-        self._timer_ms = deadline_ms
-        self._turn(self._membership.check_lease)
-
-    def _woke_up(self) -> None:
-        """The machine was asleep: a lease may have run out that no timer knows of."""
-        self._disarm()  # It was set by how long the machine had been asleep before.
-        self._turn(self._membership.check_lease)
-
-    def _stop_watching(self) -> None:
-        if self._sleep_watch is not None:
-            self._sleep_watch.stop()
-
-    def _fire_now(self, deadline_ms: int) -> None:
-        self._timer = self._timer_ms = None
-        # A loop may wake up within its clock's resolution before the time.
-        self._latest_ms = max(self._latest_ms, deadline_ms)
-        self._turn(self._membership.fire)
-
-    # -- promises ------------------------------------------------------------------------------
-
-    def _promise(self) -> asyncio.Future[Any]:
-        promise: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._promises.add(promise)
-        promise.add_done_callback(self._promises.discard)
-        return promise
+    def _new_future(self) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return future
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -395,24 +330,24 @@ class Driver:
             return
         self.error = error
         self.over.set()
-        self._disarm()
-        self._stop_watching()
+        if self._clock is not None:
+            self._clock.stop()
         if error is not None:
             self._report(GroupFailed(exception=error, is_raised=True))
-        for promise in list(self._promises):
-            _fail(promise, ClosedError("the group has been left"))
-        if self._sink is not None:
-            self._sink.end()
+        for future in list(self._futures):
+            _fail(future, ClosedError("the group has been left"))
+        if self._owner is not None:
+            self._owner.end()
 
     def crash(self, error: Exception) -> None:
-        """Stop with a fault of ours: whatever is owned is not looked after any more."""
+        """Stop because of a bug of ours, and lose all that is owned."""
         if self.over.is_set():
             return
         self._report.crash(error)
         self._queue.clear()
         try:
-            if self._sink is not None:
-                self._sink.lose(list(self._membership.owned), f"the client has a fault: {error!r}")
+            if self._owner is not None:
+                self._owner.lose(list(self._membership.owned), f"the client has a fault: {error!r}")
             self._end(error)
         except Exception as another:  # noqa: BLE001  # the first one is what ended it
             self._report.unraised("the client has another fault", another)
@@ -421,26 +356,22 @@ class Driver:
             self.over.set()
 
     def give_in(self, error: Exception) -> None:
-        """Stop without saying goodbye: there is no time left."""
+        """Stop without leaving the group: there is no time left."""
         if not self.over.is_set():
             self._end(error)
 
     async def aclose(self) -> None:
-        """Let no request be under way; the membership should be over."""
+        """Cancel all requests; the membership should be over."""
         self.over.set()
-        self._disarm()
-        self._stop_watching()
-        asks = list(self._asks)
-        for ask in asks:
-            ask.cancel()
-        if asks:
-            await asyncio.wait(asks)
-        for promise in list(self._promises):
-            _fail(promise, ClosedError("the group has been left"))
-
-
-def _never_asleep() -> int:
-    return 0
+        if self._clock is not None:
+            self._clock.stop()
+        requests = list(self._requests)
+        for request in requests:
+            request.cancel()
+        if requests:
+            await asyncio.wait(requests)
+        for future in list(self._futures):
+            _fail(future, ClosedError("the group has been left"))
 
 
 def _kind_of(error: CoterieError) -> FailureKind:
@@ -457,9 +388,9 @@ def _settle(key: object, value: Any, error: Exception | None) -> None:  # noqa: 
         key.set_result(value)
 
 
-def _fail(promise: asyncio.Future[Any], error: Exception) -> None:
-    if not promise.done():
-        promise.set_exception(error)
-        # Its waiter may be cancelled in this very turn of the loop; then nobody would fetch the
-        # error, and asyncio would complain.
-        promise.exception()
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        # Its waiter may be cancelled in this very turn of the loop, and would not fetch the error
+        # then, of which asyncio would complain.
+        future.exception()

@@ -1,21 +1,24 @@
-"""What goes wrong on the client's side; what a server answers is in `coterie_protocol.errors`.
+"""Errors that the client detects itself; those of servers are in `coterie_protocol.errors`.
 
 CoterieError
-└── CoterieClientError          everything that the client finds by itself
-    ├── ConnectionFailedError   no connection came about (also a NetworkError, retriable)
-    ├── ConnectionLostError     it broke with an answer due (also a NetworkError, retriable)
+└── CoterieClientError          base of all of these
+    ├── ConnectionFailedError   a connection could not be made (also a NetworkError, retriable)
+    ├── ConnectionLostError     it ended with an answer pending (also a NetworkError, retriable)
     ├── AnswerTimedOutError     no answer in time (also a RequestTimedOutError, retriable)
     ├── VersionNotSpokenError   no version in common (also an UnsupportedVersionError)
-    ├── ServerNotProvenError    the server does not know the password that it asks for
+    ├── ServerNotProvenError    the server could not prove that it knows the password
     │                           (also a SaslAuthenticationFailedError)
-    ├── TlsFailedError          no agreement on TLS, or a certificate that is not acceptable
+    ├── TlsFailedError          the TLS handshake failed, or a certificate is not acceptable
     ├── ClientClosedError       the client was closed by its own user
-    ├── ConfigurationError      an option has a value that makes no sense (also a ValueError)
+    ├── ConfigurationError      an option has an invalid value (also a ValueError)
     ├── UnexpectedAnswerError   an answer lacks what was asked for: the server's fault
-    └── BatchFailedError        some items of a batch failed; `errors` says which, and how
+    ├── BatchFailedError        some items of a batch failed; `errors` has the error of each
+    ├── GroupMisuseError        a call that the group's state does not allow (also a RuntimeError)
+    ├── WorkCancelledError      work ended with a CancelledError that the group did not cause
+    └── WorkStalledError        work made no progress for too long, and was cancelled
 
 Those that are also an error of Kafka's can be caught as either, and carry its code.  `retriable`
-says whether the same call may succeed later, with nothing changed by the caller.
+tells whether the same call may succeed later without any change by the caller.
 """
 
 from __future__ import annotations
@@ -39,15 +42,18 @@ __all__ = [
     "ConnectionFailedError",
     "ConnectionLostError",
     "CoterieClientError",
+    "GroupMisuseError",
     "ServerNotProvenError",
     "TlsFailedError",
     "UnexpectedAnswerError",
     "VersionNotSpokenError",
+    "WorkCancelledError",
+    "WorkStalledError",
 ]
 
 
 class CoterieClientError(CoterieError):
-    """Base of what the client finds by itself; the one argument is the whole sentence."""
+    """Base of the errors that the client detects itself; its only argument is the message."""
 
     retriable: ClassVar[bool] = False
 
@@ -59,13 +65,13 @@ class CoterieClientError(CoterieError):
 
 
 class ConnectionFailedError(CoterieClientError, NetworkError):
-    """No connection came about."""
+    """A connection could not be made."""
 
     retriable = True
 
 
 class ConnectionLostError(CoterieClientError, NetworkError):
-    """The connection broke before the answer was there; the request may have been carried out."""
+    """The connection ended before the answer came; the request may have been carried out."""
 
     retriable = True
 
@@ -77,7 +83,7 @@ class AnswerTimedOutError(CoterieClientError, RequestTimedOutError):
 
 
 class VersionNotSpokenError(CoterieClientError, UnsupportedVersionError):
-    """Client and server have no version of the request in common that can carry it."""
+    """Client and server have no version in common that can express the request."""
 
 
 class ServerNotProvenError(CoterieClientError, SaslAuthenticationFailedError):
@@ -85,7 +91,7 @@ class ServerNotProvenError(CoterieClientError, SaslAuthenticationFailedError):
 
 
 class TlsFailedError(CoterieClientError):
-    """Client and server could not agree on TLS, or the certificate is not acceptable."""
+    """The TLS handshake failed, or a certificate is not acceptable."""
 
 
 class ClientClosedError(CoterieClientError):
@@ -93,7 +99,7 @@ class ClientClosedError(CoterieClientError):
 
 
 class ConfigurationError(CoterieClientError, ValueError):
-    """An option has a value that makes no sense."""
+    """An option has an invalid value."""
 
 
 class UnexpectedAnswerError(CoterieClientError):
@@ -101,9 +107,9 @@ class UnexpectedAnswerError(CoterieClientError):
 
 
 class BatchFailedError(CoterieClientError):
-    """Some items of a batch failed, and the others did not; `errors` has the error of each."""
+    """Some items of a batch failed; `errors` has the error of each of them."""
 
-    #: So many failures are spelled out in the sentence.
+    #: How many errors the message spells out.
     SHOWN: ClassVar[int] = 3
 
     def __init__(self, errors: Mapping[Any, CoterieError], asked: int) -> None:
@@ -116,3 +122,15 @@ class BatchFailedError(CoterieClientError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.errors, self.asked)
+
+
+class GroupMisuseError(CoterieClientError, RuntimeError):
+    """A call that the group's state does not allow."""
+
+
+class WorkCancelledError(CoterieClientError):
+    """Work ended with a CancelledError although the group had not cancelled it."""
+
+
+class WorkStalledError(CoterieClientError):
+    """Work made no progress for too long, and was cancelled."""

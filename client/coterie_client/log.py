@@ -1,13 +1,13 @@
-"""How the client logs: through the application's logging, which it neither configures nor needs.
+"""How the client logs: through the application's logging, which it does not configure.
 
 A line goes to the standard library's logger of the module that writes it, below `coterie_client`,
-and to structlog instead where the application has configured that.  Nothing is printed from here.
-So the application decides what is kept; where it says nothing, the standard library shows warnings
-and errors on standard error, as it does for every library, and drops the rest.
+or to structlog if the application has configured that.  Nothing is printed from here.  So the
+application decides what is kept; by default, the standard library shows warnings and errors on
+standard error, as it does for every library, and drops the rest.
 
-A traceback never comes with the values of local variables.  What the standard library is given is
-the exception itself, which it prints without them.  structlog's default formatter would show them
-all, so structlog is given the traceback as text, under `stack`, wherever it renders by itself.
+Tracebacks never include the values of local variables.  The standard library gets the exception,
+and prints it without them.  structlog's default formatter would show them, so structlog gets the
+traceback as text, under `stack`, where it does the rendering itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, final
 
 __all__ = ["ROOT", "Log", "in_a_line"]
 
-#: The logger above all of the client's: its level, handlers and `propagate` hold for all of them.
+#: The parent of all the client's loggers: its level, handlers and `propagate` apply to them.
 ROOT: Final = "coterie_client"
 
 _LEVELS: Final = {
@@ -30,13 +30,13 @@ _LEVELS: Final = {
     "error": logging.ERROR,
 }
 
-#: The last processors of those who use structlog in front of the standard library's logging.
-_HANDING_ON: Final = ("render_to_log_kwargs", "render_to_log_args_and_kwargs")
+#: The last processors of applications that use structlog in front of the standard library.
+_STDLIB_RENDERERS: Final = ("render_to_log_kwargs", "render_to_log_args_and_kwargs")
 
 
 @final
 class Log:
-    """A logger that writes an event and its details; `context` goes along with every line."""
+    """A logger that writes an event and its details; `context` is added to every line."""
 
     __slots__ = ("_context", "_logger")
 
@@ -45,19 +45,19 @@ class Log:
         self._context = context
 
     def debug(self, event: str, **details: object) -> None:
-        """Write what only somebody who looks for a fault wants to know."""
+        """Write what only matters when looking for a fault."""
         self.write("debug", event, details)
 
     def info(self, event: str, **details: object) -> None:
-        """Write what happens in the ordinary course of things."""
+        """Write what happens in normal operation."""
         self.write("info", event, details)
 
     def warning(self, event: str, **details: object) -> None:
-        """Write what should not happen often."""
+        """Write what should be rare."""
         self.write("warning", event, details)
 
     def error(self, event: str, **details: object) -> None:
-        """Write what somebody should see to."""
+        """Write what needs attention."""
         self.write("error", event, details)
 
     def write(
@@ -67,9 +67,9 @@ class Log:
         details: Mapping[str, object],
         failure: BaseException | None = None,
     ) -> None:
-        """Write a line, with the traceback of a failure if one is given.
+        """Write a line, with the traceback of a failure if there is one.
 
-        Whatever the application's logging raises ends here: a full disk must not end a group.
+        Exceptions of the application's logging are caught here: a full disk must not end a group.
         """
         structlog = _configured_structlog()
         details = self._context | dict(details)
@@ -93,22 +93,22 @@ class Log:
         if not self._logger.isEnabledFor(level):
             return
         try:
-            # The event stays a constant, by which lines can be counted.
+            # The format string stays constant per event, so that lines can be counted by it.
             self._logger.log(
                 level,
                 f"{event} %s" if details else event,
-                *((_in_words(details),) if details else ()),
+                *((_formatted(details),) if details else ()),
                 exc_info=failure,
                 extra={"coterie": {"event": event, **details}},
             )
-        except Exception:  # noqa: BLE001  # a filter of the application's; its handlers see to themselves
+        except Exception:  # noqa: BLE001  # from a filter of the application; handlers catch their own
             if logging.raiseExceptions and sys.stderr is not None:
                 traceback.print_exc()
 
     def _is_wanted(self, level: int) -> bool:
-        """Whether no level that was set for the client, or for all logging, is above this one.
+        """Whether no level set for the client, or for all logging, is above this one.
 
-        structlog knows no loggers by name, so this is how the client alone is silenced there.
+        structlog has no loggers by name, so this is how to silence the client alone there.
         """
         logger: logging.Logger | None = self._logger
         if logger is not None and logger.manager.disable >= level:
@@ -120,14 +120,14 @@ class Log:
         return True
 
 
-def _configured_structlog() -> Any:  # noqa: ANN401  # the module, which need not be installed
+def _configured_structlog() -> Any:  # noqa: ANN401  # the module, which may not be installed
     """The module structlog, if the application has imported and configured it."""
     structlog = sys.modules.get("structlog")
     is_configured = getattr(structlog, "is_configured", None)
     return structlog if is_configured is not None and is_configured() else None
 
 
-def _to_structlog(  # all that there is to a line
+def _to_structlog(
     structlog: Any,  # noqa: ANN401  # a module
     name: str,
     severity: str,
@@ -138,31 +138,31 @@ def _to_structlog(  # all that there is to a line
     logger = structlog.get_logger(name)
     if failure is None:
         trace: dict[str, object] = {}
-    elif _hands_on(structlog.get_config()["processors"]):
+    elif _leaves_rendering(structlog.get_config()["processors"]):
         trace = {"exc_info": failure}
     else:
         trace = {"stack": "".join(traceback.format_exception(failure)).rstrip()}
     getattr(logger, severity)(event, **details, **trace)
 
 
-def _hands_on(processors: Iterable[object]) -> bool:
-    """Whether structlog renders nothing and leaves that to the standard library's formatters."""
-    return any(getattr(each, "__name__", "") in _HANDING_ON for each in processors)
+def _leaves_rendering(processors: Iterable[object]) -> bool:
+    """Whether structlog leaves rendering to the standard library's formatters."""
+    return any(getattr(each, "__name__", "") in _STDLIB_RENDERERS for each in processors)
 
 
-def _in_words(details: Mapping[str, object]) -> str:
+def _formatted(details: Mapping[str, object]) -> str:
     return " ".join(f"{name}={_value(each)}" for name, each in details.items())
 
 
 def _value(value: object) -> str:
-    """A value as it can be read in a line; names from elsewhere must not begin a new one."""
+    """A value for a log line, quoted if needed; foreign names must not begin a new line."""
     text = str(value)
     is_plain = text.isprintable() and not any(each in text for each in " =\"'")
     return text if is_plain and text else repr(text)
 
 
 def in_a_line(error: BaseException) -> str:
-    """An error's class and sentence; the sentence may be what fails, in the user's own classes."""
+    """An error's class and message; with users' own classes, `str` itself may raise."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception as another:  # noqa: BLE001  # whatever a `__str__` raises

@@ -1,4 +1,4 @@
-"""A partition in its user's hands."""
+"""A partition, as the work on it sees it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import operator
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from coterie_client.membership import PartitionLostError, Position, TopicPartition
+from coterie_client.membership import PartitionLostError, Position
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["Keeper", "Partition"]
 
@@ -16,14 +17,14 @@ _METADATA_BYTES_MAX: Final = 2**15 - 1
 
 
 class Keeper(Protocol):
-    """Whoever keeps offsets and knows what is owned."""
+    """Keeps offsets and knows what is owned."""
 
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
-        """Have an offset committed."""
+        """Commit an offset."""
         ...
 
     def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
-        """Have the committed offset told."""
+        """Fetch the committed offset."""
         ...
 
     def loss(self, partition: TopicPartition) -> PartitionLostError:
@@ -36,7 +37,7 @@ class Keeper(Protocol):
 
 
 class Partition:
-    """A partition, for as long as it is ours: when it comes back, that is another object."""
+    """A partition for as long as it is ours; when it comes back, that is another object."""
 
     __slots__ = ("_keeper", "_on_progress", "generation", "number", "position", "token", "topic")
 
@@ -44,8 +45,8 @@ class Partition:
         self._keeper = keeper
         self._on_progress: Callable[[], None] | None = None
         self.topic, self.number = key
-        #: The fencing token, which Coterie's coordinator issues: hand it to whatever is written to,
-        #: and have writes refused that come with a lower one than was seen for this partition.
+        #: The fencing token, which Coterie's coordinator issues.  Send it with every write, and
+        #: have writes refused whose token is lower than one seen before for this partition.
         self.token = token
         #: The group's generation in which it became ours.
         self.generation = generation
@@ -63,7 +64,7 @@ class Partition:
         return self._keeper.owns(self.key, self.token)
 
     async def committed(self) -> Position | None:
-        """Return the committed offset, where work goes on; None if nothing was committed yet.
+        """Return the committed offset, to go on from; None if nothing was committed yet.
 
         Raises `PartitionLostError` when the partition is not ours any more.
         """
@@ -75,8 +76,8 @@ class Partition:
         """Commit an offset, and return when it is stored.
 
         Many commits travel in one request, and a newer offset of a partition stands for the older
-        ones that have not been sent yet. Raises `PartitionLostError` when the partition is not ours
-        any more. Whoever is cancelled here can't tell whether the offset will be stored.
+        ones that have not been sent yet.  Raises `PartitionLostError` when the partition is not
+        ours any more.  If this call is cancelled, the offset may or may not be stored.
         """
         position = _position(offset, metadata)
         await self._keeper.commit(self.key, self.token, position)
@@ -89,7 +90,7 @@ class Partition:
             self._on_progress()
 
     def notify_progress(self, hook: Callable[[], None] | None) -> None:
-        """Have the hook called at every sign of progress; for the watchdog."""
+        """Call the hook at every sign of progress; for the watchdog."""
         self._on_progress = hook
 
     def __str__(self) -> str:
@@ -106,10 +107,10 @@ def _position(offset: int, metadata: str | None) -> Position:
         raise TypeError(f"offset must be a whole number, got {offset!r:.60}")
     number = operator.index(offset)
     if not 0 <= number <= _OFFSET_MAX:
-        raise ValueError(f"offset {number} is not a number from 0 to {_OFFSET_MAX}")
+        raise ValueError(f"offset must be a number from 0 to {_OFFSET_MAX}, got {number}")
     if not isinstance(metadata, str | None):
         raise TypeError(f"metadata must be a string or None, got {metadata!r:.60}")
     text = metadata or ""
     if len(text.encode()) > _METADATA_BYTES_MAX:
-        raise ValueError(f"the metadata of an offset has {_METADATA_BYTES_MAX} bytes at most")
+        raise ValueError(f"metadata must be at most {_METADATA_BYTES_MAX} bytes long")
     return Position(number, text)

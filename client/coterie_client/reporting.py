@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from coterie_client.counters import GroupCounters
 from coterie_client.log import ROOT, Log, in_a_line
-from coterie_client.membership import TopicPartition
 from coterie_client.membership.events import CoordinatorLost, Event, RetryPlanned, Severity
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["OnEvent", "Reporter", "brief"]
 
@@ -18,21 +18,21 @@ OnEvent: TypeAlias = Callable[[Event], object]
 
 
 class Reporter:
-    """Takes events and passes them on; nothing that others do with them comes back."""
+    """Passes events on, and lets no error out that is raised where they go."""
 
     def __init__(self, group: str, counters: GroupCounters, hook: OnEvent | None = None) -> None:
         self._log = Log(f"{ROOT}.group", group=group)
         self._counters = counters
         self._hook = hook
-        #: How often what was attempted has failed, since a coordinator served last.
+        #: How often each kind of attempt has failed since a coordinator last served.
         self._retries: Counter[str] = Counter()
 
     def __call__(self, event: Event) -> None:
         """Tell of an event."""
         self._counters.count(event)
-        details = _readable(event.details())
+        details, failure = event.details(), event.untold
         severity = event.severity if self._is_news(event) else Severity.DEBUG
-        self._log.write(severity, event.text, details, event.untold)
+        self._log.write(severity, event.text, _readable(details), failure)
         if self._hook is None:
             return
         try:
@@ -42,9 +42,11 @@ class Reporter:
             self.unraised("the on_event hook failed", error, of=type(event).__name__)
 
     def _is_news(self, event: Event) -> bool:
-        """Whether it is not the same again: of attempts, the 1st, 10th, 100th and so on are.
+        """Whether an event is more than a repetition.
 
-        To be named is not to serve: a node without its store is found and lost every second.
+        Of failed attempts at one thing, the 1st, 10th, 100th and so on are news, counted from when
+        a coordinator last served.  That one was found does not reset the count: a node without its
+        store is found and lost every second.
         """
         match event:
             case CoordinatorLost(had_served=had_served):
@@ -59,7 +61,7 @@ class Reporter:
         return str(self._retries[what]).rstrip("0") == "1"
 
     def crash(self, error: BaseException) -> None:
-        """Tell of an error that should not have been possible, and that will be raised."""
+        """Tell of a bug in the client, whose error will be raised."""
         self._log.error("the client has a fault, and the group stops", error=in_a_line(error))
 
     def unraised(self, text: str, error: BaseException, **details: object) -> None:
@@ -78,7 +80,7 @@ def _readable(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def brief(partitions: Iterable[TopicPartition]) -> str:
-    """Write partitions as people would, such as `orders[0-3,7] users[1]`."""
+    """Write partitions in short, such as `orders[0-3,7] users[1]`."""
     topics = groupby(sorted(partitions), key=lambda each: each[0])
     return " ".join(f"{topic}[{_ranges(each[1] for each in group)}]" for topic, group in topics)
 

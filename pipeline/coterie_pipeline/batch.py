@@ -1,4 +1,4 @@
-"""From journals to tables, once: only what is new is read."""
+"""From journals to tables, once; only new files are read."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from coterie_pipeline.steps import parse
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.warehouse import Moment, Warehouse
 
-__all__ = ["NoJournalsError", "Reading", "Report", "read_ends", "read_new", "run"]
+__all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
 
-#: What a node calls its files, and what they are called when they are packed.
+#: The names of a node's files, plain and compressed.
 _SEGMENTS: Final = "journal-*.jsonl{,.gz,.zst}"
 
 
-#: So much text is read before code for it would be compiled.
+#: Less text than this is read sooner than code for it is generated.
 _LITTLE_BYTES: Final = 16 * 1024 * 1024
 
 
 class NoJournalsError(Exception):
-    """There is nothing to read; the message says where."""
+    """There are no journals to read; the message names the paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was found: how many files there are, and how many of them were read this time."""
+    """How many files were found, and how many of them were read this time."""
 
     segments: int
     fresh: int
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunResult:
     """What a run did."""
 
     reading: Reading
@@ -53,8 +53,8 @@ def run(
     *,
     ends: DataFrame | None = None,
     on_stage: Callable[[str], None] = lambda _stage: None,
-) -> Report:
-    """Read what is new in the journals, and make the tables anew if anything is.
+) -> RunResult:
+    """Read what is new in the journals, and make the tables again if anything is.
 
     Raises `NoJournalsError` if there are none, and `WrongLayoutError` if `out` holds something
     else.
@@ -64,7 +64,7 @@ def run(
     latest = warehouse.latest()
     if reading.fresh or latest is None or ends is not None:
         latest = warehouse.refresh(ends, on_stage)
-    return Report(reading, latest)
+    return RunResult(reading, latest)
 
 
 def read_new(
@@ -73,7 +73,7 @@ def read_new(
     out: str,
     on_stage: Callable[[str], None] = lambda _stage: None,
 ) -> Reading:
-    """Read the files that were not read yet, or have changed since, into `out`."""
+    """Read new and changed files into `out`."""
     warehouse = Warehouse(spark, out)
     on_stage("looking for journals")
     found = _segments(spark, journals)
@@ -89,7 +89,7 @@ def read_new(
         is_little = is_local(spark) and sum(found[path][0] for path in fresh) < _LITTLE_BYTES
         reader = quick_session(spark) if is_little else spark
         warehouse.add(piece, parse(_lines(reader, fresh)))
-        # A file that has grown was read as a whole: what was read of it before is out of date.
+        # A file that has grown is read as a whole, so what was read of it before no longer counts.
         stale = [[path, known[path][2]] for path in fresh if path in known]
         state["segments"] = known | {path: [*found[path], piece] for path in fresh}
         state["stale"] = [*state.get("stale", []), *stale]
@@ -99,12 +99,12 @@ def read_new(
 
 
 def read_ends(spark: SparkSession, path: str) -> DataFrame:
-    """Read where partitions end: CSV with the columns topic, partition, ts and offset."""
+    """Read partitions' ends: CSV with the columns topic, partition, ts and offset."""
     return spark.read.csv(path, header=True, schema=ENDS)
 
 
 def _segments(spark: SparkSession, journals: Sequence[str]) -> Mapping[str, tuple[int, int]]:
-    """The files of journals: how long they are, and when they were changed last."""
+    """The size and modification time of each file."""
     files = (
         spark.read.format("binaryFile")
         .option("recursiveFileLookup", "true")

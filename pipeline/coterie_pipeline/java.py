@@ -14,11 +14,11 @@ from typing import Final
 
 __all__ = ["OLDEST", "NoJavaError", "java_home"]
 
-#: Spark 4 runs on nothing older.
+#: The oldest version that Spark 4 runs on.
 OLDEST: Final = 17
 
-#: Spark's launcher asks for a module, for its linear algebra, that nothing here uses.  The Java
-#: from PyPI lacks it and would not start; others warn of it at every start.
+#: Spark's launcher asks for a module of linear algebra that nothing here uses.  The Java from PyPI
+#: lacks it and would not start; others print a warning at every start.
 _SHIM: Final = """\
 #!/bin/sh
 for argument do
@@ -42,19 +42,18 @@ class NoJavaError(Exception):
 
 
 def java_home(cache: Path | None = None) -> Path:
-    """A home for Spark's launcher, whose Java is that of JAVA_HOME, on the PATH, or from PyPI.
+    """A JAVA_HOME for Spark's launcher, with the Java of JAVA_HOME, of the PATH, or from PyPI.
 
-    Raises `NoJavaError` if there is none.  A JAVA_HOME that is too old is an error as well: it
-    was set on purpose.
+    Raises `NoJavaError` if there is none, or if JAVA_HOME is set to one that is too old.
     """
     cache = cache or _cache()
-    wished = os.environ.get("JAVA_HOME")
-    if wished is None:
+    chosen = os.environ.get("JAVA_HOME")
+    if chosen is None:
         home = _on_path() or _from_pypi()
-    elif Path(wished).parent == cache:  # what this function answered before
-        return Path(wished)
+    elif Path(chosen).parent == cache:  # an earlier result of this function
+        return Path(chosen)
     else:
-        home = _good_enough(Path(wished))
+        home = _good_enough(Path(chosen))
     return _wrapped(home, cache)
 
 
@@ -77,12 +76,12 @@ def _good_enough(home: Path) -> Path:
 
 def _version(home: Path) -> int | None:
     try:
-        told = subprocess.run(  # noqa: S603  # a Java that the user chose
+        output = subprocess.run(  # noqa: S603  # a Java that the user chose
             [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return None
-    match = _VERSION.search(told.stderr)
+    match = _VERSION.search(output.stderr)
     return int(match[1]) if match else None
 
 
@@ -95,7 +94,7 @@ def _from_pypi() -> Path:
 
 
 def _wrapped(home: Path, cache: Path) -> Path:
-    """A home whose Java passes the request for the module over."""
+    """A home whose `java` is a script that drops the request for the module."""
     text = _SHIM.format(java=shlex.quote(str(home / "bin" / "java")))
     wrapper = cache / f"java-{zlib.crc32(text.encode()):08x}"
     shim = wrapper / "bin" / "java"

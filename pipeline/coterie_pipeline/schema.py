@@ -29,17 +29,17 @@ from coterie_protocol.journal import KINDS
 
 __all__ = ["CORRUPT", "ENVELOPE", "Divided", "columns", "divided", "line_schema", "required"]
 
-#: What every line begins with.
+#: The fields that every line has.
 ENVELOPE: Final = ("v", "ts", "node", "seq", "group", "kind")
 
-#: Where a line goes that does not fit.
+#: The column for lines that do not fit.
 CORRUPT: Final = "_corrupt"
 
 _PLAIN: Final[Mapping[object, DataType]] = {
     str: StringType(),
     int: LongType(),
     bool: BooleanType(),
-    Any: StringType(),  # as the text that JSON has for it
+    Any: StringType(),  # as JSON
 }
 
 _ENVELOPE_TYPES: Final[Mapping[str, DataType]] = {
@@ -49,7 +49,7 @@ _ENVELOPE_TYPES: Final[Mapping[str, DataType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """A field about whose type kinds disagree: what it is called and what it is, for one kind."""
+    """A field that has different types in different kinds: its column and type for one kind."""
 
     field: str
     kind: str
@@ -57,7 +57,7 @@ class Divided:
 
     @property
     def column(self) -> str:
-        """The column that has it."""
+        """The column for this kind."""
         return f"{self.kind}_{self.field}"
 
 
@@ -74,7 +74,7 @@ def divided() -> tuple[Divided, ...]:
 
 @cache
 def line_schema() -> StructType:
-    """What lines are read as: a divided field as the text that JSON has for it."""
+    """The schema for parsing lines, in which divided fields are JSON text."""
     shared = {name: next(iter(by_kind.values())) for name, by_kind in _fields().items()}
     rest = {
         name: StringType() if _is_divided(_fields()[name]) else type_
@@ -85,7 +85,7 @@ def line_schema() -> StructType:
 
 @cache
 def columns() -> StructType:
-    """The columns of a line once it is read, the divided fields apart."""
+    """The columns of a parsed line, with a column for each kind of a divided field."""
     shared = {
         name: next(iter(by_kind.values()))
         for name, by_kind in _fields().items()
@@ -96,7 +96,7 @@ def columns() -> StructType:
 
 @cache
 def required() -> Mapping[str, tuple[str, ...]]:
-    """The columns that are never null in a line, by its kind."""
+    """By kind, the columns that are never null."""
     apart = {(each.kind, each.field): each.column for each in divided()}
     return {
         kind: tuple(
@@ -117,7 +117,7 @@ def _may_lack(event: type[Any], field: dataclasses.Field[Any]) -> bool:
 
 @cache
 def _fields() -> Mapping[str, Mapping[str, DataType]]:
-    """The fields of all kinds: by name, the type that it has in each kind."""
+    """By field, its type in each kind."""
     found: dict[str, dict[str, DataType]] = {}
     for kind, event in KINDS.items():
         for name, hint in _hints(event).items():
@@ -136,7 +136,7 @@ def _hints(cls: type[Any]) -> Mapping[str, object]:
 
 
 def _type_of(hint: Any) -> DataType:  # noqa: ANN401  # whatever annotates a field
-    """The type of Spark's that a field's annotation stands for."""
+    """The Spark type for a field's annotation."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
@@ -149,7 +149,7 @@ def _type_of(hint: Any) -> DataType:  # noqa: ANN401  # whatever annotates a fie
         return ArrayType(_type_of(arguments[0]))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return MapType(_type_of(arguments[0]), _type_of(arguments[1]))
-    raise TypeError(f"no type of Spark's stands for {hint}")
+    raise TypeError(f"there is no Spark type for {hint}")
 
 
 def _struct(fields: Mapping[str, DataType]) -> StructType:

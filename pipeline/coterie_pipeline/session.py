@@ -1,4 +1,4 @@
-"""The Spark session: embedded, or on a cluster that is there."""
+"""Starting Spark sessions: embedded in this process, or on an existing cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["LOCAL", "is_local", "is_quick", "quick_session", "spark_session"]
 LOCAL: Final = "local[*]"
 _LOCAL_PREFIX: Final = "local"
 
-#: What Spark's own defaults get wrong for journals, wherever it runs.
+#: Settings for journals, wherever Spark runs.
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.app.name": "coterie",
     "spark.sql.session.timeZone": "UTC",
-    # Files that are named in tables may have been deleted by their node.
+    # A node may delete files while they are being read.
     "spark.sql.files.ignoreMissingFiles": "true",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # State stores of streams: one for each shuffle partition, fixed at the first start.
@@ -30,13 +30,13 @@ _SETTINGS: Final[Mapping[str, str]] = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.ui.showConsoleProgress": "false",
-    # Spark would note for every expression where it was written, which doubles the time that the
-    # plans take to write down.
+    # Spark would record where each expression was written, which doubles the time that building the
+    # plans takes.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
-#: No code is compiled, no plan is changed on the way, and nothing is spread: with all rows in one
-#: place, a join of sorted rows needs no preparation either.
+#: For little data: no code is generated, plans are not adapted, and all rows are in one partition,
+#: so joins need no shuffle.
 _QUICK: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -45,12 +45,11 @@ _QUICK: Final[Mapping[str, str]] = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 
-#: Spark tells much at its start that says nothing to who asked for a table.
+#: Spark logs much at its start that is of no use to a person who asked for a table.
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
-#: In one process there is nobody to tell and nothing to spread: what makes a cluster robust only
-#: costs time here.
+#: Within one process there is no need for a web interface and a network.
 _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -80,25 +79,25 @@ def spark_session(
         chosen["spark.driver.memory"] = memory
     builder = SparkSession.builder.master(master)
     chosen |= settings or {}
-    quiet = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-    chosen[_JAVA_OPTIONS] = f"{quiet} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    chosen[_JAVA_OPTIONS] = f"{logging} {chosen.get(_JAVA_OPTIONS, '')}".strip()
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
 def is_local(spark: SparkSession) -> bool:
-    """Whether it runs within this process."""
+    """Whether the session runs within this process."""
     return (spark.sparkContext.master or "").startswith(_LOCAL_PREFIX)
 
 
 def is_quick(spark: SparkSession) -> bool:
-    """Whether it spreads nothing: any shuffle would bring all rows to one place of this process."""
+    """Whether every shuffle of the session makes a single partition, in this process."""
     return is_local(spark) and spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
 def quick_session(spark: SparkSession) -> SparkSession:
-    """A session for little data: what Spark spends on making much fast is most of the time then."""
+    """A session for little data, without optimizations that take longer than they save."""
     session = spark.newSession()
     for key, value in _QUICK.items():
         session.conf.set(key, value)

@@ -1,6 +1,6 @@
-"""The tables that the pipeline makes: every column, its type and what it means.
+"""The tables that the pipeline makes: every column, its type and its meaning.
 
-`docs/pipeline.md` shows these declarations; a test holds the page and the steps against them.
+`docs/pipeline.md` shows these declarations; tests compare them with the page and the steps.
 Times are milliseconds since 1970 (`_ms`), as in the journal; what can't be known is null.
 """
 
@@ -17,14 +17,14 @@ class Column:
     """One column of a table."""
 
     name: str
-    #: In the words of Spark's SQL.
+    #: As in Spark's SQL.
     type: str
     meaning: str
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: one row for what, and its columns."""
+    """A table: what a row stands for, and its columns."""
 
     name: str
     row: str
@@ -32,7 +32,7 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """The columns in the words of Spark's SQL."""
+        """The columns as in Spark's SQL."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
     @property
@@ -42,7 +42,7 @@ class Table:
 
 
 def declared(*texts: str) -> tuple[Column, ...]:
-    """Read declarations: `name | type | meaning`, which may go on in indented lines."""
+    """Parse declarations: `name | type | meaning`, which may continue in indented lines."""
     rows = "\n".join(text.strip() for text in texts).replace("\n    ", " ").splitlines()
     return tuple(Column(*(part.strip() for part in row.split("|", 2))) for row in rows)
 
@@ -64,27 +64,27 @@ first_ms | BIGINT | the earliest time in its lines
 last_ms | BIGINT | the latest time in its lines
 missing | BIGINT | how many numbers are missing between the first and the last line
 gaps | BIGINT | in how many places they are missing
-duplicates | BIGINT | how many lines were there once more, word for word
-conflicts | BIGINT | how many numbers were used for different lines: of a torn line that was
-    written anew, or by two nodes of one name; the one in the later file counts
+duplicates | BIGINT | how many lines were exact repetitions
+conflicts | BIGINT | how many numbers were used for different lines: after a torn line, or by
+    two nodes of one name; the line in the later file counts
 starts | BIGINT | how often the node started
-crashes | BIGINT | how many starts had no stop in good order before them
-clock_back_ms | BIGINT | by how much its clock was set back at most, from one line to a later one
-clock_behind_ms | BIGINT | by how much its clock is behind another node's at least, as groups
-    that came over from there show; 0 if nothing shows it
+crashes | BIGINT | how many starts did not follow an orderly stop
+clock_back_ms | BIGINT | the most that its clock was set back, from one line to a later one
+clock_behind_ms | BIGINT | how far its clock is at least behind another node's, judged by groups
+    that moved from there; 0 if nothing shows it
 """),
 )
 
 UNREAD: Final = Table(
     "unread",
-    "one line that could not be taken into account",
+    "one line that could not be read",
     declared("""
 segment | STRING | the path of the file
-why | STRING | `torn`: it begins as a line does and is cut off; `foreign`: it is no line of a
-    journal; `newer`: its version is newer than this pipeline; `unknown_kind`: it is of a kind
-    that is not known here; `misfit`: a field has a value of another type than it should
-node | STRING | whose line it is, if that can be read
-seq | BIGINT | which line it is, if that can be read
+why | STRING | `torn`: it begins like a line and is cut off; `foreign`: it is not a line of a
+    journal; `newer`: its version is newer than this pipeline; `unknown_kind`: its kind is not
+    known here; `misfit`: a field has a value of the wrong type
+node | STRING | the node that wrote it, if that can be read
+seq | BIGINT | its number, if that can be read
 excerpt | STRING | the beginning of the line
 """),
 )
@@ -97,51 +97,51 @@ REBALANCES: Final = Table(
         """
 rebalance | BIGINT | the rebalance's number within the group, from 1 on
 node | STRING | the node that coordinated its start
-started_ms | BIGINT | when it began; if its beginning is in no journal, worked out from what it
-    took
-joined_ms | BIGINT | when the first phase was over: all had joined, or were dropped
-ended_ms | BIGINT | when it was over, however it ended
+started_ms | BIGINT | when it began; worked out from its duration if its beginning is in no
+    journal
+joined_ms | BIGINT | when the first phase ended: all members had joined or were dropped
+ended_ms | BIGINT | when it ended, in any way
 outcome | STRING | `completed`: the assignment is in place; `superseded`: another one began
-    before; `emptied`: the last member went; `interrupted`: the node went down; `running`: the
-    journal ends in it
+    before; `emptied`: the last member went; `interrupted`: the node went down; `running`: it
+    goes on when the journal ends
 from_state | STRING | the group's state when it began
-generation | BIGINT | the generation that it led to; the one it began in if it led to none
+generation | BIGINT | the generation that it led to, or else the one in which it began
 cause | STRING | why it began, one of the journal's causes
-detail | STRING | who or what exactly, in words
+detail | STRING | who or what caused it, in words
 follows | BIGINT | the generation that called for it, if one did
-root | BIGINT | the number of the rebalance that began the chain of follow-ups which this one
-    belongs to; its own if it follows none
+root | BIGINT | the number of the rebalance that began the chain of follow-ups to which this
+    one belongs; its own if it follows none
 root_cause | STRING | the cause of that one
 cause_chain | ARRAY<STRING> | the causes from that one to this one
-protocol | STRING | the protocol (assignor) that was chosen
-leader | STRING | the member that worked out the assignment
+protocol | STRING | the chosen protocol (assignor)
+leader | STRING | the member that computed the assignment
 members | BIGINT | how many members the generation has
-came | ARRAY<STRING> | the members that were taken in since the generation before
+came | ARRAY<STRING> | the members that joined since the generation before
 went | ARRAY<STRING> | the members that went since the generation before
-dropped | ARRAY<STRING> | the members that did not join in time and are out
+dropped | ARRAY<STRING> | the members that were removed because they did not join in time
 awaited | ARRAY<STRING> | the members that had not joined when it began; null if its beginning is
     in no journal
 late | ARRAY<STRUCT<member: STRING, instance: STRING, host: STRING, after_ms: BIGINT, how:
-    STRING>> | those of them who did not join at once, the slowest first: after how long, and
+    STRING>> | those of them that did not join at once, the slowest first: after how long, and
     how that ended (`joined`; `away` for a static member that did not come and keeps its place;
     how it left the group, as in `member_gone`; `unclaimed` for a client that never claimed its
     id)
 detection_ms | BIGINT | if members had died: for how long the one that was silent longest had
-    not been heard of when it was given up
+    not been heard of when its session expired
 prepare_ms | BIGINT | how long the first phase took
 complete_ms | BIGINT | how long the second phase took; null if it did not end with an assignment
 total_ms | BIGINT | how long all of it took
 partitions | BIGINT | how many partitions were assigned; null if the assignment can't be read
-moved | BIGINT | how many partitions have another owner than the one before, who may have gone,
-    or given them up in the round before
+moved | BIGINT | how many partitions have another owner than before; the former one may have
+    gone, or given them up in the round before
 revoked | BIGINT | how many partitions were taken from their owners
 kept | BIGINT | how many partitions stayed with their owner, of those that had one before and
     after
-keepable | BIGINT | how many could have stayed with their owners at best, given how many
+keepable | BIGINT | how many could at best have stayed with their owners, given how many
     partitions each member had before and has now
 needs_rejoin | BOOLEAN | whether members were asked to join once more
-stopped_partition_ms | BIGINT | for how long partitions stood still, added up over the
-    partitions; null if that can't be told. It is what `groups why` tells
+stopped_partition_ms | BIGINT | for how long partitions stood still, summed over the partitions;
+    null if that is not known. `groups why` shows the same figure
 """,
     ),
 )
@@ -153,26 +153,26 @@ OWNERSHIP: Final = Table(
         _GROUP,
         _PARTITION,
         """
-holder | STRING | who owned it: the `group.instance.id` of a static member, the
-    member id of another one
+holder | STRING | the owner: the `group.instance.id` of a static member, the member id of a
+    dynamic one
 member | STRING | the member id
 instance | STRING | the `group.instance.id`, if it is a static member
 host | STRING | the address that it came from
-from_ms | BIGINT | since when
-to_ms | BIGINT | until when: when the coordinator knew that it had let go, or took it away; the
-    end of the journal if it goes on
-released_ms | BIGINT | until when it may have worked on it at the latest, if it keeps to the
-    rules: later than `to_ms` if it was taken from a member that had not let go, or that was
+from_ms | BIGINT | when it began
+to_ms | BIGINT | when it ended: when the coordinator knew that the member had let go, or took the
+    partition away; the end of the journal if it goes on
+released_ms | BIGINT | the latest time at which the member may have worked on it, if it keeps to
+    the rules: later than `to_ms` if it was taken from a member that had not let go, or that was
     removed while it was alive
 generation | BIGINT | the generation in which it was given
-last_generation | BIGINT | the last generation in which it had it
-began | STRING | `assigned`; `claimed`: nobody gave it, but it said as it joined that it owns
-    it; `recovered`: it had it when a node read the group back; `replaced`: it took it over from
-    its former self
-ended | STRING | `let_go`: it joined again without it; `taken`: an assignment took it away;
-    `replaced`: a static member came back under a new id; `emptied`, `deleted`: the group;
-    `lost`: the journal does not tell; `open`: it goes on; else how the member left the group,
-    as in `member_gone`
+last_generation | BIGINT | the last generation in which the member had it
+began | STRING | `assigned`; `claimed`: it was not assigned, but the member claimed it as it
+    joined; `recovered`: the member had it when a node read the group back; `replaced`: it took
+    the partition over from its former process
+ended | STRING | `let_go`: the member joined again without it; `taken`: an assignment took it
+    away; `replaced`: a static member came back under a new id; `emptied`, `deleted`: the group;
+    `lost`: the journal does not say; `open`: it goes on; else how the member left the group, as
+    in `member_gone`
 """,
     ),
 )
@@ -185,11 +185,11 @@ FAULTS: Final = Table(
         _PARTITION,
         """
 fault | STRING | `overlap` or `gap`
-from_ms | BIGINT | since when
-to_ms | BIGINT | until when; of an overlap, until when at the latest
+from_ms | BIGINT | when it began
+to_ms | BIGINT | when it ended; of an overlap, at the latest
 sure_ms | BIGINT | of an overlap, for how long two owners are certain: 0 if it is only possible;
-    of a gap, how long it is
-most_ms | BIGINT | how long it was at most
+    of a gap, its duration
+most_ms | BIGINT | its duration at most
 cause | STRING | of an overlap: `assigned_twice`, `claimed_twice`, `taken_while_held`: given to
     another member while it was still held, else how the first owner's membership was ended
     while it may have been alive (`rebalance_expired`, `removed`, ...); of a gap: the cause of
@@ -214,25 +214,24 @@ member | STRING | the member id
 instance | STRING | the `group.instance.id`, if it is a static member
 client_id | STRING | what its client calls itself
 host | STRING | the address that it came from
-identity | STRING | what tells a process from another one over its memberships: the instance, or
-    client id and host
+identity | STRING | what identifies a process over its memberships: the instance, or client id
+    and host
 kind | STRING | `static` or `dynamic`
-joined_ms | BIGINT | since when; null if that is in no journal
-ended_ms | BIGINT | until when; null if it goes on
-began | STRING | `joined`; `replaced`: it took over from its former self; `known`: it was there
-    when the journal begins
+joined_ms | BIGINT | when it began; null if that is in no journal
+ended_ms | BIGINT | when it ended; null if it goes on
+began | STRING | `joined`; `replaced`: it took over from its former process; `known`: it was
+    there when the journal begins
 ended | STRING | how it left the group, as in `member_gone`; `replaced`; `emptied`, `deleted`:
-    the group; `lost`: the journal does not tell; `open`
-silent_ms | BIGINT | for how long it had not been heard of at the end
-session_timeout_ms | BIGINT | how long it might have been silent
-rebalance_timeout_ms | BIGINT | how long it might have taken to join again
-protocols | ARRAY<STRING> | the protocols that it could follow
-topics | ARRAY<STRING> | the topics it subscribed to as it came
-join_reason | STRING | why it came, if it said so
-leave_reason | STRING | why it left, if it said so
-back_after_ms | BIGINT | after how long a member of the same identity came next; null if none did
-returns | BIGINT | how often members of its identity had gone within the hour before this membership
-    began
+    the group; `lost`: the journal does not say; `open`
+silent_ms | BIGINT | how long it had been silent at the end
+session_timeout_ms | BIGINT | how long it was allowed to be silent
+rebalance_timeout_ms | BIGINT | how long it was allowed to take to join again
+protocols | ARRAY<STRING> | the protocols that it supported
+topics | ARRAY<STRING> | the topics that it subscribed to as it joined
+join_reason | STRING | the reason that it gave for joining, if it did
+leave_reason | STRING | the reason that it gave for leaving, if it did
+back_after_ms | BIGINT | after how long a member of the same identity joined next; null if none did
+returns | BIGINT | how often members of its identity had gone in the hour before it began
 is_flapping | BOOLEAN | whether that was three times or more
 """,
     ),
@@ -248,17 +247,17 @@ COMMITS: Final = Table(
 hour_ms | BIGINT | when the hour began
 commits | BIGINT | how many commits there were
 per_minute | DOUBLE | how many that is a minute, between the first and the last of them; null if
-    there is one only
+    there is only one
 first_ms | BIGINT | when the first one was
 last_ms | BIGINT | when the last one was
 first_offset | BIGINT | the first offset
 last_offset | BIGINT | the last offset
-advanced | BIGINT | by how much offsets went up, all steps added up, the one from the hour
-    before included
-regressions | BIGINT | how many commits went back behind the commit before
-deepest_regression | BIGINT | by how much at most; 0 if none did
+advanced | BIGINT | by how much offsets went up, summed over all steps, including the one from
+    the hour before
+regressions | BIGINT | how many commits went back behind the one before
+deepest_regression | BIGINT | the furthest that one went back; 0 if none did
 members | BIGINT | how many different members committed
-outside | BIGINT | how many commits came from outside of any membership
+outside | BIGINT | how many commits did not come from members
 end_offset | BIGINT | the partition's end, if it is known
 lag | BIGINT | how far the last offset is behind that
 """,
@@ -272,22 +271,22 @@ HEALTH: Final = Table(
         _GROUP,
         """
 hour_ms | BIGINT | when the hour began
-members | BIGINT | how many members the group had at most
-partitions | BIGINT | how many partitions had an owner at some time
+members | BIGINT | the most members that the group had
+partitions | BIGINT | how many partitions had an owner at any time
 rebalances | BIGINT | how many rebalances began
 by_cause | MAP<STRING, BIGINT> | how many of each cause
 rebalancing_ms | BIGINT | for how long the group rebalanced
-owned_partition_ms | BIGINT | for how long partitions had an owner, added up over the partitions
-stopped_partition_ms | BIGINT | for how long they had none though the group had members, added up
+owned_partition_ms | BIGINT | for how long partitions had an owner, summed over the partitions
+stopped_partition_ms | BIGINT | for how long they had none though the group had members, likewise
 availability | DOUBLE | the share of the time in which partitions had an owner; null if there
-    were none
+    are none
 moved | BIGINT | how many partitions moved
 kept | BIGINT | how many partitions stayed with their owners, over all rebalances
 keepable | BIGINT | how many could have stayed at best
 stickiness | DOUBLE | `kept` of `keepable`; null if there was nothing to keep
 overlaps | BIGINT | how many overlaps of ownership began that are certain
 possible_overlaps | BIGINT | how many more are possible
-session_timeouts | BIGINT | how many members were given up as silent
+session_timeouts | BIGINT | how many members' sessions expired
 commits | BIGINT | how many offsets were committed
 regressions | BIGINT | how many of them went back
 """,
@@ -299,16 +298,16 @@ ADVICE: Final = Table(
     "one thing to look into",
     declared("""
 group | STRING | the group; empty if it is about a node
-rule | STRING | which rule found it
-severity | STRING | `wrong`: something happened that must not; `costly`: something cost time;
-    `note`: worth knowing
+rule | STRING | the rule that found it
+severity | STRING | `wrong`: something happened that must not happen; `costly`: something cost
+    time; `note`: worth knowing
 about | STRING | the member, host, partition or node that it is about; empty if it is the group
     as a whole
 sentence | STRING | what was seen and what to do about it, for a person
-saves_partition_ms | BIGINT | for how long fewer partitions would have stood still; null if that
-    can't be told
-from_ms | BIGINT | since when it was seen
-to_ms | BIGINT | until when
+saves_partition_ms | BIGINT | how much stopped time it would have saved, summed over the
+    partitions; null if that is not known
+from_ms | BIGINT | when it was first seen
+to_ms | BIGINT | when it was last seen
 evidence | MAP<STRING, STRING> | the numbers behind the sentence
 """),
 )

@@ -1,4 +1,4 @@
-"""What the pipeline keeps: the lines it read, and the tables it made of them.
+"""The output directory of the pipeline: the lines it read, and the tables it made of them.
 
     OUT/
       events/piece=.../part=...   every line that was read, as columns
@@ -6,13 +6,14 @@
       latest.json                 which of these moments is the latest
       state.json                  what was read so far
 
-A piece is what was read at one go.  It is written as a whole or not at all, and writing it once
-more changes nothing.  Tables are made aside and shown in one step, so a reader never finds some of
-them new and some of them old.
+A piece is what was read at one time.  It is written as a whole or not at all, and writing it again
+changes nothing.  New tables are written aside and become the latest in one step, so a reader never
+finds some of them new and some of them old.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,24 +22,96 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from coterie_pipeline.files import Files
 from coterie_pipeline.schema import columns
 from coterie_pipeline.session import is_local, is_quick, quick_session
 from coterie_pipeline.steps import checkpoint, make_tables
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.tables import TABLES
 
-__all__ = ["BRONZE", "Moment", "NoTablesError", "Warehouse", "WrongLayoutError", "bronze_schema"]
+__all__ = [
+    "BRONZE",
+    "Files",
+    "Moment",
+    "NoTablesError",
+    "Warehouse",
+    "WrongLayoutError",
+    "bronze_schema",
+]
+
+
+class Files:
+    """The files of a directory, by Hadoop's file systems: any path that Spark reads will do."""
+
+    def __init__(self, spark: SparkSession, directory: str) -> None:
+        self._jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to the file system
+        self._configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._root = directory.rstrip("/")
+
+    def path(self, name: str) -> str:
+        """The full path of a name."""
+        return f"{self._root}/{name}"
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none if there is no such folder."""
+        system, path = self._system(folder), self._path(folder)
+        if not system.exists(path):
+            return []
+        return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
+
+    def read_json(self, name: str) -> Any:  # noqa: ANN401  # any JSON
+        """The content of a file; None if there is no such file."""
+        system, path = self._system(name), self._path(name)
+        if not system.exists(path):
+            return None
+        stream = system.open(path)
+        try:
+            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        return json.loads(text)
+
+    def write_json(self, name: str, value: object) -> None:
+        """Replace a file in one step: a reader finds the old one or the new one."""
+        fresh = self._path(f"{name}.fresh")
+        stream = self._system(name).create(fresh, True)  # noqa: FBT003  # Java has no names for it
+        try:
+            stream.write(bytearray(json.dumps(value, indent=1, sort_keys=True).encode()))
+        finally:
+            stream.close()
+        fs = self._jvm.org.apache.hadoop.fs
+        context = fs.FileContext.getFileContext(fresh.toUri(), self._configuration)
+        options = self._jvm.java.lang.reflect.Array.newInstance(
+            self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.Options$Rename"), 1
+        )
+        overwrite = self._jvm.java.lang.Class.forName(
+            "org.apache.hadoop.fs.Options$Rename"
+        ).getEnumConstants()[1]
+        options[0] = overwrite
+        context.rename(fresh, self._path(name), options)
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a folder, if it is there."""
+        self._system(name).delete(self._path(name), True)  # noqa: FBT003
+
+    def _path(self, name: str) -> Any:  # noqa: ANN401  # a Java object
+        return self._jvm.org.apache.hadoop.fs.Path(self.path(name))
+
+    def _system(self, name: str) -> Any:  # noqa: ANN401  # a Java object
+        return self._path(name).getFileSystem(self._configuration)
+
+
+# -- the warehouse ---------------------------------------------------------------------------------
+
 
 #: The version of the layout; another one's directories are refused.
 LAYOUT: Final = 1
 
 BRONZE: Final = "events"
 
-#: How many moments are kept, so that who reads the tables can finish.
+#: How many moments are kept, so that readers can finish.
 _KEPT: Final = 2
 
-#: With fewer lines, compiling code would take longer than it saves.
+#: With fewer lines, generating code takes longer than it saves.
 _LITTLE: Final = 200_000
 
 _NAMES: Final = frozenset(table.name for table in TABLES)
@@ -78,7 +151,7 @@ class Moment:
 
 
 class Warehouse:
-    """One directory of lines and tables, made by one kind of runner, `run` or `follow`."""
+    """One directory of lines and tables, which belongs to one kind of runner, `run` or `follow`."""
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         self._spark = spark
@@ -88,10 +161,10 @@ class Warehouse:
     # -- what was read -------------------------------------------------------------------------
 
     def claim(self, runner: str) -> dict[str, Any]:
-        """What a runner noted last; raises `WrongLayoutError` if the directory is another's."""
+        """The state that a runner noted last; `WrongLayoutError` if it is not its directory."""
         state = self.files.read_json(_STATE)
         if state is None:
-            # A run that was killed as it began may have left half a note.
+            # A run that was killed at its beginning may have left a partial file.
             others = [name for name in self.files.names("") if _STATE not in name]
             if others:
                 raise WrongLayoutError(
@@ -112,18 +185,18 @@ class Warehouse:
         return dict(state)
 
     def note(self, state: Mapping[str, Any]) -> None:
-        """Note what was read so far."""
+        """Store what was read so far."""
         self.files.write_json(_STATE, state)
 
     def add(self, piece: str, bronze: DataFrame) -> None:
-        """Write a piece of what was read; a piece of the same name is replaced."""
+        """Write a piece; one of the same name is replaced."""
         path = self.files.path(f"{BRONZE}/piece={piece}")
         bronze.drop("piece").write.mode("overwrite").option(
             "partitionOverwriteMode", "static"
         ).partitionBy("part").parquet(path)
 
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
-        """Every line that was read and has not been read anew since, or only some parts."""
+        """The lines that were read, each file as of its last reading; all parts or only some."""
         if not self.files.names(BRONZE):
             return self._spark.createDataFrame([], bronze_schema())
         read = self._spark.read.schema(bronze_schema()).parquet(self.files.path(BRONZE))
@@ -142,8 +215,8 @@ class Warehouse:
         return Warehouse(quick_session(self._spark), self.out)
 
     def fitting(self) -> Warehouse:
-        """The same directory, by a session that fits what there is."""
-        # On a cluster, whoever set it up decides how work is spread.
+        """The same directory, by a session that suits the amount of data."""
+        # On a cluster, its settings decide.
         is_little = is_local(self._spark) and self.bronze().count() < _LITTLE
         return self.quick() if is_little else self
 
@@ -152,7 +225,7 @@ class Warehouse:
         ends: DataFrame | None = None,
         on_stage: Callable[[str], None] = lambda _stage: None,
     ) -> Moment:
-        """Make all tables anew of what was read, and show them in one step."""
+        """Make all tables again from what was read, and publish them in one step."""
         return self.fitting()._make(ends, on_stage)
 
     def _make(self, ends: DataFrame | None, on_stage: Callable[[str], None]) -> Moment:
@@ -162,7 +235,7 @@ class Warehouse:
         self.files.delete(folder)  # what a killed run left
         aside: list[str] = []
 
-        def settle(name: str, rows: DataFrame) -> DataFrame:
+        def materialize(name: str, rows: DataFrame) -> DataFrame:
             on_stage(name)
             if name not in _NAMES:
                 if is_quick(self._spark):
@@ -174,7 +247,7 @@ class Warehouse:
 
         if ends is None:
             ends = self._spark.createDataFrame([], ENDS)
-        tables = make_tables(self.bronze(), ends, settle)
+        tables = make_tables(self.bronze(), ends, materialize)
         moment = Moment(number, {name: rows.count() for name, rows in tables.items()})
         for name in aside:
             self.files.delete(f"{folder}/{name}")
@@ -183,11 +256,11 @@ class Warehouse:
         return moment
 
     def table(self, name: str) -> DataFrame:
-        """The latest state of a table; raises `NoTablesError` if there is none."""
+        """A table of the latest moment; raises `NoTablesError` if there is none."""
         return self.tables()[name]
 
     def tables(self) -> dict[str, DataFrame]:
-        """The latest state of all tables, all of the same moment."""
+        """All tables of the latest moment."""
         paths = self.paths()
         return {
             table.name: self._spark.read.schema(table.ddl).parquet(paths[table.name])
@@ -195,7 +268,7 @@ class Warehouse:
         }
 
     def paths(self) -> dict[str, str]:
-        """Where the latest state of each table is; raises `NoTablesError` if there is none."""
+        """The path of each table of the latest moment; raises `NoTablesError` if there is none."""
         latest = self.latest()
         if latest is None:
             raise NoTablesError(
@@ -205,7 +278,7 @@ class Warehouse:
         return {table.name: self.files.path(f"{folder}/{table.name}") for table in TABLES}
 
     def latest(self) -> Moment | None:
-        """The latest moment, if there is one."""
+        """The latest moment; None before the first."""
         found = self.files.read_json(_LATEST)
         return None if found is None else Moment(found["number"], found["rows"])
 

@@ -1,8 +1,9 @@
 """Kafka's group protocol: bytes to messages and back.
 
-This package knows nothing of sockets, clocks or coordinators.  `messages` declares what travels,
-`codec` turns it into bytes and back, `framing` cuts a stream into frames, `consumer` reads what
-members tell each other inside, and `errors` is the registry of Kafka's error codes.
+This package knows nothing of sockets, clocks or coordinators.  `messages` declares requests and
+responses, `codec` reads and writes them, `framing` cuts a stream into frames, `consumer` has the
+subscriptions and assignments that members exchange inside of messages, `errors` has an exception
+for each of Kafka's error codes, and `journal` declares the events that coordinators write down.
 """
 
 from coterie_protocol.api_keys import ApiKey
@@ -21,6 +22,7 @@ from coterie_protocol.codec import (
     request_class,
     response_class,
 )
+from coterie_protocol.errors import KafkaError
 from coterie_protocol.exceptions import (
     CoterieError,
     EncodeError,
@@ -36,6 +38,7 @@ __all__ = [
     "CoterieError",
     "EncodeError",
     "FrameReader",
+    "KafkaError",
     "ProtocolError",
     "Request",
     "RequestHeader",

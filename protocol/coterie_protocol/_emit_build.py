@@ -1,7 +1,7 @@
-"""Python source that builds one format from a dataclass, as a list of pieces to be joined.
+"""Generates the Python source that writes a message, as a list of pieces to be joined.
 
-It checks nothing that would fail by itself: whatever goes wrong is explained by building the same
-message again with the slow format, which knows the field's name.
+The source checks nothing that fails by itself.  When something does fail, the message is built once
+more by the slow format, which knows the field's name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["emit_builder"]
 
 
 class _Varints(dict[int, bytes]):
-    """Varints by value: the short ones ready made, the others when they are asked for."""
+    """Varints by value: short ones are ready, others are made on request."""
 
     def __init__(self, limit: int = 2**31) -> None:
         super().__init__((value, varint_bytes(value)) for value in range(256))
@@ -42,7 +42,7 @@ class _Varints(dict[int, bytes]):
 
 
 class _Flags(dict[bool, int]):
-    """Booleans by value, because the `struct` module would take anything for one."""
+    """Booleans by value; the `struct` module would accept anything as one."""
 
     def __missing__(self, value: Any) -> int:
         raise Malformed(f"{value!r} is not a boolean")
@@ -55,7 +55,7 @@ _SEQUENCES: Final = (list, tuple)
 
 
 def emit_builder(record: Record, code: Any) -> str:
-    """Add `build_message(obj, out)`; answer the expression that construct's own calls evaluate."""
+    """Add `build_message(obj, out)`; return the expression for construct's own calls."""
     emitter = _BuildEmitter()
     emitter.record(record, "obj")
     emitter.flush()
@@ -96,7 +96,7 @@ class _BuildEmitter:
         if default is None:
             return f"{value} is not None"
         if default == ():
-            return f"len({value})"  # fails for None, which is no empty array
+            return f"len({value})"  # fails for None, which is not an empty array
         return f"{value} != {self.source.constant(default)}"
 
     def _value(self, form: Format, value: str) -> None:
@@ -176,7 +176,7 @@ class _BuildEmitter:
             self.flush()
 
     def _tagged(self, tagged: dict[int, Part], obj: str) -> None:
-        """Build each tagged field on its own, for its size goes before it."""
+        """Build each tagged field separately, because its size precedes it."""
         self.flush()
         source, out = self.source, self._out
         fields = source.fresh("fields")
@@ -210,7 +210,7 @@ class _BuildEmitter:
             self._numbers.clear()
 
     def flush(self) -> None:
-        """Append what is pending: before a loop or branch, and at the end."""
+        """Append the pending pieces: before a loop or branch, and at the end."""
         self._close_numbers()
         if self._pieces:
             self.source.line(f"{self._out} += ({', '.join(self._pieces)},)")

@@ -1,9 +1,9 @@
-"""Python source that parses one format straight from a buffer into frozen dataclasses.
+"""Generates the Python source that reads a message straight from a buffer into frozen dataclasses.
 
-What makes it fast: neighbouring numbers, and the length that follows them, are one `unpack_from`;
-nested parts and arrays are inlined into one function with `pos` in a local variable; and a frozen
-dataclass is filled as a plain slotted twin, then given its real class, which costs a fraction of
-its own `__init__`.
+Three things make it fast.  Neighbouring numbers, and the length that follows them, are read by one
+`unpack_from`.  Nested structures and arrays are inlined into one function that keeps `pos` in a
+local variable.  And a frozen dataclass is filled as a plain twin with the same slots and then given
+its real class, which costs a fraction of its own `__init__`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NULL: Final = {True: "0", False: "-1"}
 
 
 def emit_parser(record: Record, code: Any) -> str:
-    """Add `parse_message(buf, pos)`; answer the expression that construct's own calls evaluate."""
+    """Add `parse_message(buf, pos)`; return the expression for construct's own calls."""
     emitter = _ParseEmitter()
     emitter.source.line("end = len(buf)")
     emitter.record(record, "result", "")
@@ -55,14 +55,14 @@ def emit_parser(record: Record, code: Any) -> str:
 class _ParseEmitter:
     def __init__(self) -> None:
         self.source = Source("def parse_message(buf, pos):", "p")
-        #: Reads not yet written down: (target, struct code, path).
+        #: Numbers still to be read: (target, struct code, path).
         self._pending: list[tuple[str, str, str]] = []
         self._bad_length = self.source.link(_bad_length, "bad_length")
         self._read_varint = self.source.link(read_varint, "read_varint")
 
     def record(self, form: Record, target: str, path: str) -> None:
         source = self.source
-        # A read that still waits for its line must not see the variables of this part.
+        # Pending reads must not see the variables of this record.
         self._flush()
         source.line(f"{target} = {source.link(twin_of(form.cls), 'Twin')}()")
         for name, default in form.absent.items():
@@ -91,15 +91,12 @@ class _ParseEmitter:
             case _:
                 raise AssertionError(form)
 
-    def _flush(self) -> int:
-        """Read all pending numbers at once; answer how many bytes `pos` is still behind."""
-        if not self._pending:
-            return 0
-        size = self._unpack()
-        self.source.line(f"pos += {size}")
-        return size
+    def _flush(self) -> None:
+        if self._pending:
+            self.source.line(f"pos += {self._unpack()}")
 
     def _unpack(self) -> int:
+        """Read all pending numbers at once; return their size in bytes."""
         packer = struct.Struct(">" + "".join(code for _, code, _ in self._pending))
         reads = tuple((path, struct.calcsize(code)) for _, code, path in self._pending)
         targets = ", ".join(target for target, _, _ in self._pending)
@@ -110,10 +107,10 @@ class _ParseEmitter:
         return packer.size
 
     def _length(self, length: Length, path: str, *, limit: int | None = None) -> Mark:
-        """Read a length into `n` and the position behind it into `start`.
+        """Read a length into `n` and the position after it into `start`.
 
         A compact `n` is one more than the length.  `pos` is stale until the caller sets it; the
-        mark answered finds the field from the variables as they are.
+        returned mark finds the field nevertheless.
         """
         source = self.source
         if length.code is not None:
@@ -125,7 +122,7 @@ class _ParseEmitter:
         source.line("n = buf[pos]", mark)
         source.line("start = pos + 1")
         with source.block("if n > 127:"):
-            # Two bytes are common, and a function call for them would cost more than the rest.
+            # Two bytes are common, and a function call would cost more than everything else here.
             source.line("n += (buf[start] << 7) - 128", mark)
             source.line("start += 1")
             with source.block("if n > 16383:"):
@@ -219,7 +216,7 @@ class _ParseEmitter:
                 self._known_tags(form, target, path, mark)
 
     def _flag_byte(self, path: str) -> None:
-        """Read the first byte of a tagged section into `n`, along with numbers before it if any."""
+        """Read the first byte of a tagged section into `n`, together with any pending numbers."""
         if self._pending:
             self._pending.append(("n", "B", path))
             self._flush()
@@ -255,7 +252,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _bad_length(length: int, left: int) -> Malformed:
-    """The error for a length or count that can't be."""
+    """The error for an impossible length or count."""
     if length < 0:
         return Malformed("null or negative length")
     return Malformed(f"{length} elements announced, {left} bytes left")
@@ -296,7 +293,7 @@ def _read_tag(buf: bytes, pos: int, end: int) -> tuple[int, int, int]:
 
 
 def skip_tagged(buf: bytes, pos: int, end: int) -> int:
-    """Pass over a section of tagged fields, all unknown; answer the position behind it."""
+    """Skip a section of unknown tagged fields; return the position after it."""
     count, pos = _count_tagged(buf, pos, end)
     for _ in range(count):
         _, _, pos = _read_tag(buf, pos, end)

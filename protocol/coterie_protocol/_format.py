@@ -1,12 +1,12 @@
 """Kafka's wire types as `construct` formats.
 
-A format is what one declaration means in one version.  As it stands it can parse and build, slowly
-and saying exactly which field is wrong; that is how a message that cannot be encoded is explained,
-and what the tests hold the fast code against.  `_compile` turns the same tree into the straight
-Python that the hot paths run.
+A format describes the bytes of one declaration in one version.  It can parse and build by itself,
+slowly, and says exactly which field is wrong: it explains why a message cannot be encoded, and the
+tests compare the fast code with it.  `_compile` turns the same tree into the plain Python that runs
+in production.
 
-Differences from construct's own strings and arrays, all for the sake of hostile input: every
-length is checked against what is left before anything is read or allocated, bad UTF-8 is refused,
+These strings and arrays differ from construct's own because input may be hostile: every length is
+checked against the bytes that are left before anything is read or allocated, bad UTF-8 is refused,
 and an error knows its field and offset.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 import io
 import struct
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -24,7 +23,6 @@ import construct
 __all__ = [
     "TEXT_LIMIT",
     "Blob",
-    "Emitters",
     "Format",
     "Length",
     "Malformed",
@@ -53,7 +51,7 @@ _VARINT_BYTES_MAX: Final = 5
 
 
 class Malformed(Exception):  # noqa: N818  # never leaves this package
-    """Inside this package: a field that cannot be read or written, before anybody named it."""
+    """A field that cannot be read or written; the codec turns it into an error of the caller's."""
 
     def __init__(self, reason: str, path: str = "", offset: int | None = None) -> None:
         super().__init__(reason, path, offset)
@@ -63,7 +61,7 @@ class Malformed(Exception):  # noqa: N818  # never leaves this package
 
 
 def read_varint(data: bytes, pos: int) -> tuple[int, int]:
-    """Read an unsigned varint: its value, and the position behind it."""
+    """Read an unsigned varint; return its value and the position after it."""
     value = 0
     for index in range(_VARINT_BYTES_MAX):
         byte = data[pos + index]
@@ -98,7 +96,7 @@ def _take(stream: IO[bytes], size: int, path: str) -> bytes:
 
 
 class Scalar(Format):
-    """A number or boolean of fixed size, by its code in the `struct` module."""
+    """A number or boolean of fixed size, given by its code in the `struct` module."""
 
     def __init__(self, code: str) -> None:
         super().__init__()
@@ -187,7 +185,7 @@ class Length(Format):
 
 
 class Blob(Format):
-    """Bytes behind their length."""
+    """Bytes, preceded by their length."""
 
     def __init__(self, length: Length, *, nullable: bool) -> None:
         super().__init__()
@@ -210,7 +208,7 @@ class Blob(Format):
 
 
 class Text(Format):
-    """UTF-8 behind its length in bytes."""
+    """UTF-8, preceded by its length in bytes."""
 
     def __init__(self, length: Length, *, nullable: bool) -> None:
         super().__init__()
@@ -247,14 +245,14 @@ class Text(Format):
 
 
 class Many(Format):
-    """A count and that many elements; a tuple in Python."""
+    """An array: a count and that many elements; a tuple in Python."""
 
     def __init__(self, length: Length, element: Format, *, nullable: bool) -> None:
         super().__init__()
         self.length = length
         self.element = element
         self.nullable = nullable
-        #: An array may not announce more elements than could follow in what is left.
+        #: The least that an element takes: an array may not announce more than could be left.
         self.unit = least_size(element)
 
     def _parse(self, stream: IO[bytes], context: Any, path: str) -> tuple[Any, ...] | None:
@@ -286,18 +284,6 @@ class Part:
     default: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Emitters:
-    """What makes fast code of a record, when construct compiles it.
-
-    Each adds its function to a code generator of construct's and answers the expression that
-    construct's own calls evaluate.
-    """
-
-    parser: Callable[[Record, Any], str]
-    builder: Callable[[Record, Any], str]
-
-
 class Record(Format):
     """A declared class in one version: its parts in order, then its tagged fields."""
 
@@ -309,19 +295,17 @@ class Record(Format):
         tagged: dict[int, Part] | None,
         absent: dict[str, Any],
         refused: dict[str, Any],
-        emitters: Emitters,
     ) -> None:
         super().__init__()
         self.cls = cls
         self.parts = parts
-        #: Tagged fields by number; None where the version is not flexible and has no room for any.
+        #: Tagged fields by number; None if the version is not flexible and has no place for them.
         self.tagged = tagged
-        #: Values for the fields that this version does not carry.
+        #: Values of the fields that this version does not carry.
         self.absent = absent
-        #: Those of them that must have their default value, because dropping them would say
-        #: something else than the caller meant.
+        #: Those of them that must have their default value, because a message without them would
+        #: mean something else.
         self.refused = refused
-        self._emitters = emitters
 
     def _parse(self, stream: IO[bytes], context: Any, path: str) -> Any:
         values = dict(self.absent)
@@ -362,7 +346,7 @@ class Record(Format):
             raise Malformed(f"{obj!r} is not a {self.cls.__name__}", path)
         for name, default in self.refused.items():
             if not _same(getattr(obj, name), default):
-                reason = f"{getattr(obj, name)!r} can't be said in this version"
+                reason = f"{getattr(obj, name)!r} has no place in this version"
                 raise Malformed(reason, _below(path, name))
         for part in self.parts:
             value = getattr(obj, part.name)
@@ -387,21 +371,9 @@ class Record(Format):
             Varint()._build(len(content), stream, context, path)
             stream.write(content)
 
-    def compile(self, filename: Any = None) -> Any:
-        """Compile as construct does, and give the generated code the names that it refers to."""
-        compiled: Any = super().compile(filename)
-        vars(compiled.module).update(compiled.module.linkedinstances)
-        return compiled
-
-    def _emitparse(self, code: Any) -> str:
-        return self._emitters.parser(self, code)
-
-    def _emitbuild(self, code: Any) -> str:
-        return self._emitters.builder(self, code)
-
 
 def least_size(form: Format) -> int:
-    """The fewest bytes that a format can take: at least one, for all that Kafka declares."""
+    """The fewest bytes that a format can take; at least one for everything that Kafka declares."""
     match form:
         case Scalar():
             return form.packer.size
@@ -420,7 +392,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _same(value: Any, default: Any) -> bool:
-    """Whether a value is the default; any empty sequence is the empty default."""
+    """Whether a value is the default; an empty list counts as an empty tuple."""
     if default == () and isinstance(value, list | tuple):
         return not value
     return bool(value == default)

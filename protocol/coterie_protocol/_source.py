@@ -1,4 +1,4 @@
-"""Writing Python source a line at a time, for the two emitters."""
+"""Writes Python source line by line, for the two emitters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Mark", "Source"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a line of a generated parser is about, should it raise.
+    """Which field a line of a generated parser reads, for the error if that line raises.
 
-    `path` has the loops' index variables in braces.  `base` is the local variable that holds the
-    offset of the field once `back` is taken off.  A line that reads several fields at once lists
-    all of them, in order, as `(path, size)` in `reads`.
+    `path` has the loops' index variables in braces.  The field's offset is the local variable
+    `base` minus `back`.  A line that reads several fields at once lists all of them in order, as
+    `(path, size)`, in `reads`.
     """
 
     path: str
@@ -26,10 +26,10 @@ class Mark:
 
 
 class Source:
-    """Lines of one generated function, the objects they refer to, and what each is about."""
+    """The lines of one generated function, the objects they refer to, and their marks."""
 
     def __init__(self, signature: str, suffix: str) -> None:
-        """Start a function; `suffix` keeps its names apart from those of others in its module."""
+        """Start a function; `suffix` keeps its names apart from those of the module's others."""
         self.lines = [signature]
         self._suffix = suffix
         self.linked: dict[str, Any] = {}
@@ -38,26 +38,26 @@ class Source:
         self._names = 0
 
     def line(self, text: str, mark: Mark | None = None) -> None:
-        """Add a line at the present depth."""
+        """Add a line at the current depth."""
         if mark is not None:
             self.marks[len(self.lines)] = mark
         self.lines.append("    " * self._depth + text)
 
     @contextmanager
     def block(self, opening: str, mark: Mark | None = None) -> Iterator[None]:
-        """Add the opening line of a block; what is added inside `with` is its body."""
+        """Open a block; lines added inside the `with` statement are its body."""
         self.line(opening, mark)
         self._depth += 1
         yield
         self._depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """A name that nothing else here has."""
+        """A name that is not in use yet."""
         self._names += 1
         return f"{prefix}{self._names}{self._suffix}"
 
     def link(self, thing: Any, prefix: str) -> str:
-        """A name by which the generated code can refer to `thing`."""
+        """The name by which the generated code refers to `thing`."""
         for name, known in self.linked.items():
             if known is thing:
                 return name
@@ -72,5 +72,4 @@ class Source:
         return self.link(value, "default")
 
     def text(self) -> str:
-        """The whole function."""
         return "\n".join(self.lines)

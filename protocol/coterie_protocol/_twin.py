@@ -1,4 +1,4 @@
-"""Frozen dataclasses that are quick to make.
+"""Helpers for functions of classes: frozen dataclasses that are quick to make, and caching.
 
 A frozen dataclass pays for its protection when it is made: its own `__init__` sets each field
 through `object.__setattr__`.  A plain class with the same slots has the same layout in memory, so
@@ -9,11 +9,19 @@ messages of this package, which are made by the thousand, that is two to three t
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ParamSpec, TypeVar, cast
 
-from coterie_protocol._memo import remember
+__all__ = ["give_quick_init", "remember", "twin_of"]
 
-__all__ = ["give_quick_init", "twin_of"]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def remember(function: Callable[P, R]) -> Callable[P, R]:
+    """Like `functools.cache`, whose type refuses classes as arguments."""
+    return cast("Callable[P, R]", cache(function))
 
 
 @remember
@@ -23,7 +31,7 @@ def twin_of(cls: type[Any]) -> type[Any]:
 
 
 def give_quick_init(cls: type[Any]) -> None:
-    """Replace the `__init__` of a frozen, slotted, keyword-only dataclass by one that is quick."""
+    """Replace the `__init__` of a frozen, slotted, keyword-only dataclass by a faster one."""
     fields = dataclasses.fields(cls)
     parameters = "".join(
         f", {f.name}" if f.default is dataclasses.MISSING else f", {f.name}=default_{f.name}"
@@ -37,7 +45,7 @@ def give_quick_init(cls: type[Any]) -> None:
     ]
     names = {"set_class": object.__setattr__, "Twin": twin_of(cls), "Class": cls}
     names.update({f"default_{f.name}": f.default for f in fields})
-    # The dataclasses module makes its methods the same way; all that is put in are field names.
+    # The dataclasses module makes its methods the same way; only field names are put in.
     exec("\n".join(lines), names)  # noqa: S102
     init: Any = names["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"

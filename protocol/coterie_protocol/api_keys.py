@@ -1,4 +1,4 @@
-"""The numbers by which Kafka's protocol names its requests."""
+"""The numbers of Kafka's APIs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ApiKey"]
 
 
 class ApiKey(IntEnum):
-    """The requests that Coterie speaks, by Kafka's numbers."""
+    """The APIs that Coterie speaks, by Kafka's numbers."""
 
     PRODUCE = 0
     FETCH = 1

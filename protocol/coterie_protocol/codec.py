@@ -1,10 +1,10 @@
-"""Messages to bytes and back: whole frames of requests and responses, and structures alone.
+"""Reads and writes messages: whole requests and responses, and single structures.
 
-A *frame* is what travels: a length of four bytes, a header, a message.  Encoding gives frames,
-ready to send; decoding takes a *payload*, what is in a frame without its length, as
+A *frame* is what goes over the connection: a length of four bytes, a header, a message.  Encoding
+returns frames, ready to send.  Decoding takes a *payload*, a frame without its length, as
 `framing.FrameReader` delivers it.
 
-The header is peeled off by hand, because it decides which format the rest has.
+The header is read by hand, because it decides which format the rest has.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from coterie_protocol import messages as _messages  # noqa: F401  # declares all
 from coterie_protocol._compile import BUILD_FAILURES, PARSE_FAILURES, Codec, codec_of
 from coterie_protocol._emit_parse import skip_tagged
 from coterie_protocol._format import TEXT_LIMIT, Malformed
-from coterie_protocol._memo import remember
-from coterie_protocol._twin import twin_of
+from coterie_protocol._twin import remember, twin_of
 from coterie_protocol.api_keys import ApiKey
 from coterie_protocol.exceptions import EncodeError, ProtocolError, UnsupportedRequest
 from coterie_protocol.schema import Kind, VersionRange, declaration_of, declarations
@@ -45,7 +44,7 @@ M = TypeVar("M")
 
 _CLASSES: Final = {(d.api, d.kind): d.cls for d in declarations() if d.api is not None}
 
-#: Every API that Coterie speaks and the versions that it reads and writes.
+#: Every API that Coterie speaks, and in which versions.
 API_VERSIONS: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
     {
         api: declaration_of(cls).versions
@@ -68,7 +67,7 @@ _LENGTH_SIZE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class RequestHeader:
-    """What precedes every request."""
+    """The header of a request."""
 
     api_key: int
     api_version: int
@@ -78,7 +77,7 @@ class RequestHeader:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as it came: its header and its message."""
+    """A request: the fields of its header, and its message."""
 
     api_key: ApiKey
     api_version: int
@@ -98,7 +97,7 @@ def response_class(api: ApiKey) -> type[Any]:
 
 
 def decode(cls: type[M], version: int, data: bytes) -> M:
-    """Read a message or structure that fills `data` exactly."""
+    """Read a message or structure; it must fill `data` exactly."""
     codec = _codec_for(cls, version)
     message, pos = codec.decode(data)
     if pos != len(data):
@@ -107,12 +106,12 @@ def decode(cls: type[M], version: int, data: bytes) -> M:
 
 
 def encode(message: Any, version: int) -> bytes:
-    """Write a message or structure without any header."""
+    """Write a message or structure without a header."""
     return _codec_for(type(message), version).encode(message)
 
 
 def decode_request_header(payload: bytes) -> RequestHeader:
-    """Read the header alone; it can be read for APIs and versions that are not known, too."""
+    """Read only the header; this works for unknown APIs and versions, too."""
     try:
         api_key, version, correlation_id, size = _HEADER.unpack_from(payload)
         client_id = _client_id(payload, size)
@@ -124,8 +123,8 @@ def decode_request_header(payload: bytes) -> RequestHeader:
 def decode_request(payload: bytes) -> Request:
     """Read a request.
 
-    Raises `UnsupportedRequest`, which has the header, for an API or version that Coterie does not
-    speak, and `ProtocolError` for bytes that are no such request.
+    Raises `UnsupportedRequest`, which carries the header, for an API or version that Coterie does
+    not speak, and `ProtocolError` for malformed bytes.
     """
     try:
         route, correlation_id, size = _ROUTED_HEADER.unpack_from(payload)
@@ -148,7 +147,7 @@ def decode_request(payload: bytes) -> Request:
         raise codec.explain_parse(error, payload) from error
     if pos != len(payload) and version not in declaration_of(codec.record.cls).surplus:
         raise _left_over(codec, pos, payload)
-    # Filled as its twin, as the generated parsers do it.
+    # Filled as its twin and then given its class, as the generated parsers do it.
     request = _RequestTwin()
     request.api_key = api
     request.api_version = version
@@ -162,7 +161,7 @@ def decode_request(payload: bytes) -> Request:
 def encode_request(
     message: Any, version: int, correlation_id: int, client_id: str | None = None
 ) -> bytes:
-    """Write a request as a frame ready to send."""
+    """Write a request as a frame, ready to send."""
     codec = _codec_for(type(message), version)
     api, flexible = _request_header_of(type(message), version)
     name = b"" if client_id is None else _client_id_bytes(client_id)
@@ -179,7 +178,7 @@ def encode_request(
 
 
 def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
-    """Write a response as a frame ready to send."""
+    """Write a response as a frame, ready to send."""
     codec, flexible = _response_codec(type(message), version)
     try:
         body = b"".join(codec.build(message, []))
@@ -194,14 +193,14 @@ def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
 
 
 def correlation_id_of(payload: bytes) -> int:
-    """The number that says which request a response answers."""
+    """The correlation id of a response, which tells the request that it answers."""
     if len(payload) < _CORRELATION_ID.size:
         raise ProtocolError("cut off", subject="response header", field="correlation_id")
     return cast(int, _CORRELATION_ID.unpack_from(payload)[0])
 
 
 def decode_response(cls: type[M], version: int, payload: bytes) -> tuple[int, M]:
-    """Read a response of a class; answer its correlation id and message."""
+    """Read a response of the given class; return its correlation id and message."""
     correlation_id = correlation_id_of(payload)
     codec, flexible = _response_codec(cls, version)
     pos = _CORRELATION_ID.size
@@ -222,9 +221,9 @@ def decode_response(cls: type[M], version: int, payload: bytes) -> tuple[int, M]
 
 
 class _Routes(dict[int, tuple[Codec, ApiKey, int, bool]]):
-    """How to read a request, by its route: one look-up finds it all.
+    """By route, everything that reading a request takes, so that one look-up finds it.
 
-    Only what is known is remembered, so strangers cannot make it grow.
+    Unknown routes are not kept, so no client can make this grow.
     """
 
     def __missing__(self, route: int) -> tuple[Codec, ApiKey, int, bool]:
@@ -248,10 +247,10 @@ def _request_header_of(cls: type[Any], version: int) -> tuple[int, bool]:
 
 @remember
 def _response_codec(cls: type[Any], version: int) -> tuple[Codec, bool]:
-    """The codec, and whether the header before the message has room for tagged fields.
+    """The codec of a response, and whether the response's header has tagged fields.
 
-    The answer to ApiVersions never has: a client that asks with a version that the server does
-    not know must be able to read the answer (KIP-511).
+    An ApiVersions response never has them: a client that asked in a version which the server does
+    not know must be able to read the response (KIP-511).
     """
     codec = _codec_for(cls, version)
     declaration = declaration_of(cls)

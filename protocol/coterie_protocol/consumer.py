@@ -1,17 +1,16 @@
-"""What the members of a consumer group tell each other in bytes that Kafka does not look into.
+"""Subscriptions and assignments: what group members exchange in bytes that are opaque to Kafka.
 
-A JoinGroup carries each member's `Subscription`, a SyncGroup each member's `Assignment`, both with
-their version in front.  Members of different ages live in one group, so reading is forgiving where
-writing is not: a version newer than the newest known reads as the newest known, and bytes behind
-what is known are passed over.
+A JoinGroup carries each member's `Subscription`, a SyncGroup each member's `Assignment`, both
+preceded by their version.  Old and new clients share groups, so reading is more tolerant than
+writing: a version newer than the newest known is read as the newest known, and surplus bytes are
+ignored.
 
-The draft of KIP-429 ends an assignment with an error code, by which the leader tells everybody to
-rejoin at once; the protocol that shipped left it out.  Coterie's leader writes `NEEDS_REJOIN`
-behind the user data (version 1 and later), where stock clients do not look, and Coterie's client
-obeys it.
+The draft of KIP-429 ends an assignment with an error code by which the leader tells all members to
+rejoin at once; the protocol that shipped left it out.  Coterie's leader writes `NEEDS_REJOIN` after
+the user data (version 1 and later), where stock clients do not look, and Coterie's client obeys it.
 
-In the same way a Coterie member that can't work on a partition says so behind its subscription
-(version 3), and a Coterie leader gives that partition to somebody else.
+In the same way a Coterie member that can't work on a partition says so after its subscription
+(version 3), and a Coterie leader gives that partition to another member.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ __all__ = [
 
 S = TypeVar("S")
 
-#: The draft's error code in an assignment: rejoin as soon as this assignment is in place.
+#: The draft's error code in an assignment: rejoin once this assignment has taken effect.
 NEEDS_REJOIN: Final = 1
 
 _INT16: Final = struct.Struct(">h")
@@ -71,7 +70,7 @@ class TopicPartitions:
 
 @structure(versions="0-3")
 class Subscription:
-    """What a member wants, and what it owns when it asks."""
+    """The topics that a member wants, and the partitions that it owns as it joins."""
 
     topics: tuple[str, ...] = field(Array(STRING))
     user_data: bytes | None = field(BYTES, nullable="0+", default=None)
@@ -80,8 +79,8 @@ class Subscription:
     )
     generation_id: int = field(INT32, versions="2+", ignorable=True, default=-1)
     rack_id: str | None = field(STRING, versions="3+", nullable="3+", ignorable=True, default=None)
-    #: In no version that shipped: what the member had, could not work on, and asks to be spared.
-    #: Written behind the rest, and only if there is any.
+    #: Coterie's own: partitions that the member had and could not work on, and does not want
+    #: again.  Written after the rest, and only if there are any.
     refused_partitions: tuple[TopicPartitions, ...] = field(
         Array(TopicPartitions), versions="none", ignorable=True, default=()
     )
@@ -89,24 +88,24 @@ class Subscription:
 
 @structure()
 class _Refusals:
-    """What follows a subscription of a Coterie member that refuses partitions."""
+    """Follows the subscription of a Coterie member that refuses partitions."""
 
     partitions: tuple[TopicPartitions, ...] = field(Array(TopicPartitions))
 
 
 @structure(versions="0-3")
 class Assignment:
-    """What a member is given."""
+    """The partitions that a member is given."""
 
     assigned_partitions: tuple[TopicPartitions, ...] = field(Array(TopicPartitions))
     user_data: bytes | None = field(BYTES, nullable="0+", default=None)
-    #: In no version that shipped: written behind the rest, and only where it is not zero.
+    #: From the draft of KIP-429: written after the rest, and only if it is not zero.
     error_code: int = field(INT16, versions="none", ignorable=True, default=0)
 
 
 @structure(versions="0-1")
 class StickyData:
-    """A subscription's user data for the eager sticky assignor (KIP-54): what the member had."""
+    """User data of the eager sticky assignor (KIP-54): the partitions that the member had."""
 
     previous_assignment: tuple[TopicPartitions, ...] = field(Array(TopicPartitions))
     generation: int = field(INT32, versions="1+", ignorable=True, default=-1)
@@ -114,20 +113,20 @@ class StickyData:
 
 @structure(versions="0")
 class CooperativeStickyData:
-    """A subscription's user data for the cooperative sticky assignor: when the member had it."""
+    """User data of the cooperative sticky assignor: the generation of the owned partitions."""
 
     generation: int = field(INT32)
 
 
 def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
-    """Write a subscription; fields that the version lacks are left out."""
+    """Write a subscription, without the fields that the version lacks."""
     body = encode(subscription, version)
     written = _INT16.pack(version) + body
     if not subscription.refused_partitions:
         return written
     newest = declaration_of(Subscription).versions.last
     if version != newest:
-        reason = f"refusals can only be said in version {newest}"
+        reason = f"refused partitions need version {newest}"
         raise EncodeError(
             reason, subject="Subscription", version=version, field="refused_partitions"
         )
@@ -137,7 +136,7 @@ def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
 def decode_subscription(data: bytes) -> Subscription:
     """Read a subscription of any version."""
     subscription, version, left = _decode_versioned(Subscription, data)
-    # A version to come may put something of its own there, and so may anybody else.
+    # Later versions, and other clients, may put something else there.
     if not left or version != declaration_of(Subscription).versions.last:
         return subscription
     try:
@@ -148,13 +147,13 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_assignment(assignment: Assignment, version: int = 3) -> bytes:
-    """Write an assignment, with its error code behind it if it has one."""
+    """Write an assignment, followed by its error code if it has one."""
     body = encode(assignment, version)
     written = _INT16.pack(version) + body
     if not assignment.error_code:
         return written
     if version < 1:
-        reason = f"{assignment.error_code!r} can't be said in this version"
+        reason = f"{assignment.error_code!r} needs version 1 or later"
         raise EncodeError(reason, subject="Assignment", version=version, field="error_code")
     try:
         return written + _INT16.pack(assignment.error_code)
@@ -168,20 +167,19 @@ def encode_assignment(assignment: Assignment, version: int = 3) -> bytes:
 def decode_assignment(data: bytes) -> Assignment:
     """Read an assignment of any version."""
     assignment, version, left = _decode_versioned(Assignment, data)
-    # A version to come may put something of its own there, so only what we could have written
-    # counts as an error code.
+    # Later versions may put something else there, so only what Coterie could have written counts.
     if 1 <= version <= declaration_of(Assignment).versions.last and len(left) == _INT16.size:
         return replace(assignment, error_code=_INT16.unpack(left)[0])
     return assignment
 
 
 def encode_sticky_data(sticky: StickyData, version: int = 1) -> bytes:
-    """Write the eager sticky assignor's user data, which has no version in front."""
+    """Write the eager sticky assignor's user data, which does not state its version."""
     return encode(sticky, version)
 
 
 def decode_sticky_data(data: bytes) -> StickyData:
-    """Read the eager sticky assignor's user data: as version 1, or if that fails as version 0."""
+    """Read the eager sticky assignor's user data as version 1 or, if that fails, version 0."""
     try:
         return _decode_prefix(StickyData, 1, data)[0]
     except ProtocolError:
@@ -194,7 +192,7 @@ def decode_cooperative_sticky_data(data: bytes) -> CooperativeStickyData:
 
 
 def group_by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartitions, ...]:
-    """Put (topic, partition) pairs into the shape that travels, sorted."""
+    """Sort (topic, partition) pairs and group them by topic, as messages have them."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         by_topic.setdefault(topic, []).append(partition)
@@ -202,15 +200,15 @@ def group_by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartitio
 
 
 def flatten(topics: Iterable[TopicPartitions]) -> frozenset[tuple[str, int]]:
-    """The (topic, partition) pairs in what travelled."""
+    """The (topic, partition) pairs; the opposite of `group_by_topic`."""
     return frozenset((entry.topic, number) for entry in topics for number in entry.partitions)
 
 
 def _decode_versioned(cls: type[S], data: bytes) -> tuple[S, int, bytes]:
-    """Read a structure behind its version; answer it, that version, and what is left.
+    """Read a version and then a structure; return the structure, the version, and what is left.
 
-    Some clients announce version 1 and write what is version 0 (Sarama did for years), so data
-    that ends too early is read as the newest older version that it fits exactly.
+    Some clients announce version 1 and write version 0 (Sarama did for years), so data that ends
+    too early is read as the newest older version that it fits exactly.
     """
     if len(data) < _INT16.size:
         raise ProtocolError("cut off", subject=cls.__name__, field="version")

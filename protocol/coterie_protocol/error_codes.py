@@ -1,7 +1,7 @@
 """Kafka's error codes, by name and number.
 
-The numbers are those of Kafka 4.3. A code's explanation and its place among the errors that a
-client may retry are told by its exception class in `coterie_protocol.errors`, and only there.
+The numbers are those of Kafka 4.3.  What a code means, and whether a client may retry, is declared
+once, with the code's exception class in `coterie_protocol.errors`.
 """
 
 from __future__ import annotations
@@ -155,8 +155,7 @@ class ErrorCode(IntEnum):
     def of(cls, code: int) -> ErrorCode:
         """Return the member for `code`, or `UNKNOWN_SERVER_ERROR` for a number without a name.
 
-        A newer peer may send codes that did not exist when this was written. Kafka's own
-        clients read them the same way.
+        Newer peers send codes that are not in this list; Kafka's own clients do the same with them.
         """
         try:
             return cls(code)
@@ -166,7 +165,8 @@ class ErrorCode(IntEnum):
     @property
     def retriable(self) -> bool:
         """Whether the same request may succeed later, with nothing changed by the caller."""
-        # The classes need this enum to exist first, hence the late import.
-        from coterie_protocol import errors  # noqa: PLC0415
+        return self in retriable_codes
 
-        return self is not ErrorCode.NONE and errors.class_for(self).retriable
+
+#: Filled by `coterie_protocol.errors` as it declares its classes; the package imports it first.
+retriable_codes: set[ErrorCode] = set()

@@ -1,10 +1,10 @@
-"""What can go wrong between bytes and messages.
+"""Exceptions of the wire.
 
 CoterieError            everything that Coterie raises on purpose
-├── ProtocolError       the bytes are not what they claim to be: the peer's fault
-│   └── UnsupportedRequest      a header that asks for an API or version not spoken here
+├── ProtocolError       malformed bytes: the peer's fault
+│   └── UnsupportedRequest      a request for an API or version that Coterie does not speak
 ├── EncodeError         the message does not fit the version asked for: the caller's fault
-└── KafkaError          an error code of Kafka's, received or about to be sent (see `errors`)
+└── KafkaError          an error code of Kafka's, received or to be sent (see `errors`)
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class CoterieError(Exception):
 
 
 class ProtocolError(CoterieError):
-    """Bytes that cannot be what they claim to be.
+    """Malformed bytes.
 
     `subject` is the message that was being read ("JoinGroup request"), `field` the path of the
-    field that could not be read ("protocols[2].metadata") and `offset` where that field, or what
-    is wrong with it, starts in the bytes handed in.
+    field that could not be read ("protocols[2].metadata"), and `offset` the place of that field,
+    or of the fault within it, in the given bytes.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class UnsupportedRequest(ProtocolError):  # noqa: N818  # not an error of the by
 
 
 class EncodeError(CoterieError, ValueError):
-    """A message that the version asked for cannot carry; `field` says which part of it."""
+    """A message that cannot be written in the version asked for, because of `field`."""
 
     def __init__(
         self, reason: str, *, subject: str, version: int | None = None, field: str | None = None

@@ -1,4 +1,4 @@
-"""Cutting a byte stream into frames, whatever pieces it arrives in."""
+"""Cuts a byte stream into frames."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _size_at: Final = _SIZE.unpack_from
 
 
 class FrameReader:
-    """Collects bytes and gives back the payload of each complete frame.
+    """Collects bytes and returns the payload of each complete frame.
 
-    Nothing is buffered for a frame whose announced size is over the limit: it is refused as soon
-    as its four bytes are there.  After a `ProtocolError` the stream has lost its rhythm, so every
-    further call raises as well.
+    A frame over the size limit is refused as soon as its four bytes of size have arrived; nothing
+    is buffered for it.  After a `ProtocolError` nothing tells where the next frame would begin, so
+    every further call raises as well.
     """
 
     __slots__ = ("_buffer", "_limit", "_refused")
@@ -33,20 +33,20 @@ class FrameReader:
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait for the rest of their frame."""
+        """The number of bytes that wait for the rest of their frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes of the stream; answer the payloads that they complete, in order.
+        """Take the next bytes of the stream; return the payloads that they complete, in order.
 
-        If a bad size follows good frames, those are answered first and the next call raises.
+        If a bad size follows good frames, this call returns those and the next one raises.
         """
         if self._refused is not None:
             raise self._refused
         if not self._buffer:
             size = len(data) - 4
             if 0 <= size <= self._limit and _size_at(data) == (size,):
-                return [data[4:]]  # one frame in one piece, as nearly always
+                return [data[4:]]  # the common case: exactly one frame
             payloads, rest = self._cut(data)
             if rest < len(data):
                 self._buffer += data[rest:] if rest else data
@@ -75,7 +75,7 @@ class FrameReader:
             if size > end - start:
                 break
             pos = start + size
-            # A slice of a bytearray would be a copy of its own, of as much as 100 MB.
+            # Slicing a bytearray would make another copy, of up to 100 MB.
             payloads.append(bytes(view[start:pos]))
         view.release()
         return payloads, pos

@@ -1,8 +1,8 @@
-"""Journals as they are found: files of lines, some of which may not be readable.
+"""Journal files, some lines of which may be unreadable.
 
 A node that is killed leaves half a line behind, a disk that was full leaves a gap, a newer Coterie
-writes kinds that this one does not know.  None of that stops a reader: it goes on, and what it met
-is told.
+writes kinds that this one does not know.  None of that stops a reader: it carries on and reports
+what it found.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = [
 
 _DIGITS: Final = 16
 
-#: What a journal's files are called, before they are compressed.
+#: The names of a journal's files, before they are compressed.
 SEGMENT: Final = re.compile(rf"journal-(?P<node>.+)-(?P<seq>[0-9]{{{_DIGITS}}})\.jsonl")
 
-#: How much of a line that can't be read is shown.
+#: How much of an unreadable line is shown.
 _EXCERPT_CHARACTERS: Final = 120
 
-#: How many gaps and unreadable lines a report names; it counts all of them.
+#: How many gaps and unreadable lines a report lists; it counts all of them.
 _EXAMPLES_MAX: Final = 100
 
 
@@ -44,16 +44,16 @@ def segment_name(node: str, first_seq: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that can't be read, and where it is."""
+    """An unreadable line and its place."""
 
     source: str
     #: Counted from 1.
     number: int
     why: str
     excerpt: str
-    #: It is the last one and does not end: its writer was killed, or is writing it just now.
+    #: It is the last line and has no line break: its writer was killed, or is still writing it.
     torn: bool = False
-    #: Whose line it is, and which, if that much could be read.
+    #: The line's node and number, if they could be read.
     node: str | None = None
     seq: int | None = None
 
@@ -61,8 +61,8 @@ class BadLine:
 def read_lines(texts: Iterable[str], source: str = "") -> Iterator[Line | BadLine]:
     """Read lines, each with its line break, as files yield them.
 
-    Only a line break makes a line whole: a node that starts again after a crash goes on from its
-    last whole line, so the number of a torn one is used once more.
+    A line without a line break is torn, even if it could be read: a node that restarts after a
+    crash continues after its last whole line and uses the number of the torn one again.
     """
     for number, text in enumerate(texts, start=1):
         excerpt = text.rstrip("\n")[:_EXCERPT_CHARACTERS]
@@ -80,7 +80,7 @@ def read_lines(texts: Iterable[str], source: str = "") -> Iterator[Line | BadLin
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers of a node that are missing between two lines."""
+    """Missing numbers between two lines of a node."""
 
     node: str
     after: int
@@ -94,7 +94,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """What was found of one node."""
+    """The state of one node's journal."""
 
     node: str
     lines: int
@@ -105,21 +105,21 @@ class NodeReport:
     #: How many lines are missing between the first and the last, and where.
     missing: int
     gaps: tuple[Gap, ...]
-    #: Lines whose number is not above the one before: files given twice or out of order.
+    #: Lines whose number is not higher than the previous one: files given twice or out of order.
     repeated: int
     starts: int
-    #: Starts with no stop in good order between them and the start before.
+    #: Starts without a stop in good order since the start before.
     crashes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalReport:
-    """What was found in a journal."""
+    """The state of a journal."""
 
     lines: int
     nodes: Mapping[str, NodeReport]
     torn: int
-    #: Unreadable lines that are not torn ones.
+    #: Unreadable lines other than torn ones.
     bad: int
     examples: tuple[BadLine, ...]
 
@@ -130,7 +130,7 @@ class JournalReport:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing, repeated or unreadable; a crash's torn line is no fault."""
+        """Whether nothing is missing, repeated or unreadable, apart from torn lines of crashes."""
         repeated = sum(node.repeated for node in self.nodes.values())
         return not (self.missing or self.bad or repeated)
 
@@ -146,11 +146,11 @@ class _Node:
     repeated: int = 0
     starts: int = 0
     crashes: int = 0
-    is_running: bool = False  # by the last start or stop; what is read back comes before a start
+    is_running: bool = False  # by the last start or stop; recovered groups precede a start
 
 
 class Audit:
-    """Looks at lines as they go by, and reports whether the journal is whole."""
+    """Takes the lines of a journal one by one and reports whether it is whole."""
 
     def __init__(self) -> None:
         self._lines = 0
@@ -160,14 +160,14 @@ class Audit:
         self._examples: list[BadLine] = []
 
     def note(self, entry: Line | BadLine) -> None:
-        """Look at the next line."""
+        """Take the next line."""
         if isinstance(entry, Line):
             self._note_line(entry)
         else:
             self._note_bad(entry)
 
     def report(self) -> JournalReport:
-        """What was found so far."""
+        """Report on the lines so far."""
         return JournalReport(
             lines=self._lines,
             nodes={name: _report(name, node) for name, node in self._nodes.items()},
@@ -197,7 +197,7 @@ class Audit:
         if len(self._examples) < _EXAMPLES_MAX:
             self._examples.append(bad)
         if bad.node in self._nodes and bad.seq is not None:
-            # It can't be read, but it is not missing.
+            # It is unreadable, but it is not missing.
             _count_on(self._nodes[bad.node], bad.node, bad.seq)
 
 

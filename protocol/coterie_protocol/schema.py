@@ -1,6 +1,6 @@
-"""The vocabulary in which every message is declared, once, for all its versions.
+"""The vocabulary of declarations: each message is declared once, for all its versions.
 
-A message is a class whose fields say how they travel::
+A message is a class whose fields say how they are written::
 
     @request(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
     class HeartbeatRequest:
@@ -11,8 +11,8 @@ A message is a class whose fields say how they travel::
 
 The decorators make it a frozen, slotted, keyword-only dataclass.  Version ranges are written as
 Kafka's own message definitions write them ("0+", "3-5", "2", "none"), so that the two can be read
-side by side.  Nothing here knows how bytes are made: `_derive` turns a declaration and a version
-into a format.
+side by side.  Nothing here deals with bytes: `_compile` turns a declaration and a version into
+code.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ T = TypeVar("T")
 
 NIL_UUID: Final = uuid.UUID(int=0)
 
-#: Tagged fields from this number on are Coterie's own.  Kafka counts its own from 0, message by
-#: message, and has come to a handful; others who add some begin at round numbers, so this one is
-#: "Co" in ASCII.  Whoever does not know a tag passes over it (KIP-482).
+#: Tagged fields from this number on are Coterie's own.  Kafka numbers its own from 0 in each
+#: message and has used a handful; other projects begin at round numbers, so this one is "Co" in
+#: ASCII.  Readers skip tags that they do not know (KIP-482).
 OWN_TAGS_FROM: Final = 0x436F
 
 #: Versions are int16 on the wire, so this stands for "and all later ones".
@@ -103,7 +103,7 @@ class VersionRange:
 
 
 class Primitive(Enum):
-    """A wire type without parts; the value is its name in Kafka's definitions."""
+    """A wire type without inner structure; the value is its name in Kafka's definitions."""
 
     BOOL = "bool"
     INT8 = "int8"
@@ -113,7 +113,7 @@ class Primitive(Enum):
     UUID = "uuid"
     STRING = "string"
     BYTES = "bytes"
-    #: A batch of records.  Coterie carries none, so these are bytes with a name of their own.
+    #: A batch of records; just bytes for Coterie, which has no records.
     RECORDS = "records"
 
 
@@ -139,17 +139,17 @@ RECORDS: Final = Primitive.RECORDS
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """How one field travels."""
+    """How one field is written."""
 
     type: WireType
     versions: VersionRange
     nullable: VersionRange
     #: The field's number among the tagged fields of flexible versions; None if it is not tagged.
     tag: int | None
-    #: An ignorable field is dropped silently by versions without it; any other field must have
-    #: its default value there.
+    #: Versions without the field drop an ignorable one silently; any other must have its default
+    #: value there.
     ignorable: bool
-    #: Whether flexible versions write the field in its compact form (a header's client id never).
+    #: Whether flexible versions write the field in its compact form, as nearly all fields are.
     compact: bool
     default: Any = dataclasses.MISSING
     name: str = ""
@@ -161,7 +161,7 @@ class FieldSpec:
 
 
 class Kind(Enum):
-    """What a declared class is."""
+    """The kinds of declared classes."""
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -171,7 +171,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Everything that is known about a declared class."""
+    """How a class was declared."""
 
     cls: type[Any]
     kind: Kind
@@ -179,13 +179,13 @@ class Declaration:
     versions: VersionRange
     flexible: VersionRange
     api: ApiKey | None = None
-    #: Versions of a request behind which some client writes bytes that mean nothing, which are
-    #: passed over there as Kafka passes them over everywhere.
+    #: Versions of a request after which some client writes meaningless bytes; they are ignored
+    #: there, as Kafka ignores them everywhere.
     surplus: VersionRange = VersionRange(0, -1)
 
     @property
     def subject(self) -> str:
-        """The name for people: "JoinGroup request", or the class name of a structure."""
+        """The name for messages to people: "JoinGroup request", or a structure's class name."""
         return self.cls.__name__ if self.api is None else f"{self.api.title} {self.kind.value}"
 
 
@@ -193,12 +193,12 @@ _declarations: dict[type[Any], Declaration] = {}
 
 
 def declaration_of(cls: type[Any]) -> Declaration:
-    """The declaration behind a class that `request`, `response` or `struct` made."""
+    """The declaration of a class that was made by `request`, `response` or `struct`."""
     return _declarations[cls]
 
 
 def declarations() -> tuple[Declaration, ...]:
-    """Every declaration made so far, in the order in which they were made."""
+    """All declarations so far, in order."""
     return tuple(_declarations.values())
 
 
@@ -212,7 +212,7 @@ def field(
     compact: bool = True,
     default: Any = dataclasses.MISSING,
 ) -> Any:
-    """Declare a field; without a `default` whoever makes the message must give its value."""
+    """Declare a field; one without a `default` is a required argument of the class."""
     spec = FieldSpec(
         type=wire_type,
         versions=VersionRange.parse(versions),
@@ -241,7 +241,7 @@ def response(api: ApiKey, *, versions: str, flexible: str) -> Callable[[type[T]]
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def struct(*, versions: str = "0+", flexible: str = "none") -> Callable[[type[T]], type[T]]:
-    """Declare a part of messages (whose versions are the message's), or a stand-alone structure."""
+    """Declare a part of messages, which has their versions, or a stand-alone structure."""
     return _declare(Kind.STRUCT, versions, flexible)
 
 
@@ -276,14 +276,13 @@ def _declare(
 
 
 def _check(declaration: Declaration) -> None:
-    """Refuse declarations that could not mean what they say, when the module is imported."""
+    """Refuse contradictory declarations when their module is imported."""
     tags: set[int] = set()
     for spec in declaration.fields:
         name = f"{declaration.cls.__name__}.{spec.name}"
         has_default = spec.default is not dataclasses.MISSING
         if not (has_default or spec.versions.covers(declaration.versions)):
-            # A part's versions are those of its message, which is not known here; a part whose
-            # field says "0+" is in all of them.
+            # A part's versions are those of its message, which is not known here; "0+" covers any.
             raise TypeError(f"{name} is not in every version, so it needs a default")
         if spec.tag is not None:
             if spec.tag in tags or not has_default:

@@ -1,4 +1,4 @@
-"""Fixtures for pytest; the plugin is there wherever Coterie is installed.
+"""Fixtures for pytest, loaded as a plugin wherever Coterie is installed.
 
 - `coterie_coordinator`: makes coordinators on loopback ports, for any client.
 - `coterie_cluster`: makes clusters in virtual time, for code that uses Coterie's own client.
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["coterie_cluster", "coterie_coordinator"]
 
-# What the fixtures use is imported by them: whoever has the plugin installed and does not use it
-# should not pay for it.
+# The fixtures import what they need, so that test runs which do not use them pay nothing.
 
 
 @pytest.fixture

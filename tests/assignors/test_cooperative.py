@@ -54,74 +54,62 @@ def _partitions(numbers: list[int]) -> Partitions:
     return group_by_topic(("t", number) for number in numbers)
 
 
-def test_what_is_kept_and_what_nobody_owns_is_given_at_once() -> None:
-    """Without a change of owner there is nothing to wait for."""
+def test_kept_and_unowned_partitions_are_assigned_at_once() -> None:
     assert after({"a": [0]}, {"a": [0, 1], "b": [2]}) == ({"a": [0, 1], "b": [2]}, False)
 
 
-def test_what_another_owns_is_withheld() -> None:
-    """The new owner has to wait; the old one sees that it is to give it up."""
+def test_partition_of_another_owner_is_withheld() -> None:
     assert after({"a": [0, 1]}, {"a": [0], "b": [1]}) == ({"a": [0], "b": []}, True)
 
 
-def test_what_was_released_is_given_in_the_next_round() -> None:
-    """Once nobody claims it any more, it goes to its new owner, and that is the end of it."""
+def test_released_partition_is_assigned_in_the_next_round() -> None:
     assert after({"a": [0]}, {"a": [0], "b": [1]}) == ({"a": [0], "b": [1]}, False)
 
 
-def test_exchange() -> None:
-    """Two that are to exchange what they have both have nothing for a round."""
+def test_exchanged_partitions_are_both_withheld() -> None:
     assert after({"a": [0], "b": [1]}, {"a": [1], "b": [0]}) == ({"a": [], "b": []}, True)
 
 
-def test_owned_but_unknown_is_handed_back() -> None:
-    """What the assignor knows nothing of stays with who owns it, without another round."""
+def test_owned_partition_unknown_to_the_assignor_stays_with_its_owner() -> None:
     assert after({"a": [0, 7]}, {"a": [0], "b": [1]}) == ({"a": [0, 7], "b": [1]}, False)
 
 
-def test_unknown_topic_no_longer_wanted_is_not_handed_back() -> None:
-    """Nobody is given what it did not subscribe to: Kafka's members would refuse it."""
+def test_unknown_topic_does_not_stay_with_an_owner_that_no_longer_subscribes() -> None:
     claims = {"a": Claim(group_by_topic([("gone", 0), ("old", 0)]), 1)}
     adjusted = adjust(claims, {"a": ()}, {"a": ["old"]})
     assert flatten(adjusted.assignment["a"]) == {("old", 0)}
 
 
-def test_claimed_by_two_goes_to_neither() -> None:
-    """A partition that two claim in one generation is withheld even from them."""
+def test_partition_claimed_by_two_is_withheld_from_both() -> None:
     assert after({"a": [0], "b": [0]}, {"a": [0], "b": []}) == ({"a": [], "b": []}, True)
 
 
-def test_claimed_by_two_goes_to_no_third_one() -> None:
-    """Nor is it given to anybody else until both have released it."""
+def test_partition_claimed_by_two_is_withheld_from_a_third() -> None:
     sent = after({"a": [0], "b": [0]}, {"a": [], "b": [], "c": [0]})
     assert sent == ({"a": [], "b": [], "c": []}, True)
 
 
-def test_claimed_by_two_and_unknown_is_dropped() -> None:
-    """What is unknown and disputed is handed back to nobody."""
+def test_unknown_partition_claimed_by_two_is_dropped() -> None:
     assert after({"a": [7], "b": [7]}, {"a": [], "b": []}) == ({"a": [], "b": []}, False)
 
 
 def test_newer_claim_keeps_its_partition() -> None:
-    """A zombie's older claim does not take a partition away from its owner."""
     sent = after({"a": [0], "b": [0]}, {"a": [], "b": [0]}, generations={"a": 3, "b": 4})
     assert sent == ({"a": [], "b": [0]}, False)
 
 
-def test_newer_claim_holds_against_the_older_claimant() -> None:
-    """Nor can the older claimant be given it while the newer one has it."""
+def test_older_claimant_waits_for_the_newer_one() -> None:
     sent = after({"a": [0], "b": [0]}, {"a": [0], "b": []}, generations={"a": 3, "b": 4})
     assert sent == ({"a": [], "b": []}, True)
 
 
-def test_old_claim_that_nobody_disputes_is_respected() -> None:
-    """Who missed a generation may still be working on what it owned: others wait."""
+def test_undisputed_old_claim_is_respected() -> None:
+    """A member that missed a generation may still be working on what it owned."""
     sent = after({"a": [0], "b": []}, {"a": [], "b": [0]}, generations={"a": 1, "b": 9})
     assert sent == ({"a": [], "b": []}, True)
 
 
-def test_says_what_waits_for_whom() -> None:
-    """The withheld partitions are told, each with the member that is to have it."""
+def test_withheld_partitions_are_told_with_their_next_owner() -> None:
     adjusted = adjust(
         {"a": Claim(_partitions([0, 1, 2]), 1)},
         {"a": _partitions([0]), "b": _partitions([1]), "c": _partitions([2])},
@@ -130,13 +118,11 @@ def test_says_what_waits_for_whom() -> None:
     assert adjusted.withheld == {"b": _partitions([1]), "c": _partitions([2])}
 
 
-def test_absurd_claims_cost_nothing() -> None:
-    """Partitions with huge or negative numbers are handed back like other unknown ones."""
+def test_claims_of_absurd_partition_numbers_are_handled_like_unknown_ones() -> None:
     assert after({"a": [2**31 - 1, -5]}, {"a": [0]}) == ({"a": [-5, 0, 2**31 - 1]}, False)
 
 
 def test_newcomer_is_served_in_two_rounds() -> None:
-    """One joins two who own everything: a round to revoke, a round to assign."""
     topics = {"t": 6}
     members = group(member("a", ["t"]), member("b", ["t"]))
     settled = having(members, CooperativeStickyAssignor().assign(Cluster(topics), members))
@@ -144,15 +130,13 @@ def test_newcomer_is_served_in_two_rounds() -> None:
 
 
 def test_leaver_takes_one_round() -> None:
-    """What a member that is gone had is free at once."""
     topics = {"t": 6}
     members = group(member("a", ["t"]), member("b", ["t"]), member("c", ["t"]))
     settled = having(members, CooperativeStickyAssignor().assign(Cluster(topics), members))
     assert rounds_until_settled(topics, without(settled, "b")) == 1
 
 
-def test_second_newcomer_between_the_rounds() -> None:
-    """Another member joins while partitions are on their way: still only two more rounds."""
+def test_second_newcomer_between_the_rounds_takes_two_more_rounds() -> None:
     topics = {"t": 12}
     members = group(member("a", ["t"]))
     settled = having(members, CooperativeStickyAssignor().assign(Cluster(topics), members))
@@ -164,7 +148,6 @@ def test_second_newcomer_between_the_rounds() -> None:
 
 
 def test_disputed_partition_is_settled_in_two_rounds() -> None:
-    """Claimed by two, given to neither, released, and then given to one."""
     topics = {"t": 2}
     members = group(member("a", ["t"], [("t", 0)], 1), member("b", ["t"], [("t", 0)], 1))
     first = lead(CooperativeStickyAssignor(), Cluster(topics), members)
@@ -175,8 +158,7 @@ def test_disputed_partition_is_settled_in_two_rounds() -> None:
     assert loads(second.assignment) == {"a": 1, "b": 1}
 
 
-def test_eager_members_wait_for_nothing() -> None:
-    """An eager assignor's members own nothing when they join, so nothing is withheld."""
+def test_nothing_is_withheld_from_eager_members() -> None:
     members = group(member("a", ["t"]), member("b", ["t"]))
     data = StickyAssignor().subscription_user_data(["t"], _partitions([0, 1, 2, 3]), 1)
     members["a"] = replace(members["a"], user_data=data)
@@ -185,8 +167,7 @@ def test_eager_members_wait_for_nothing() -> None:
     assert not led.needs_rejoin
 
 
-def test_upgrade_from_eager_with_both_kinds_in_one_generation() -> None:
-    """What a cooperative member owns is withheld; what an eager one revoked is given at once."""
+def test_upgrade_withholds_from_cooperative_members_only() -> None:
     members = group(
         member("cooperative", ["t"], [("t", n) for n in range(4)], 1), member("eager", ["t"])
     )
@@ -220,13 +201,13 @@ class Scripted(Assignor):
         ({"a": [("u", 0)], "b": []}, "a did not subscribe to u"),
     ],
 )
-def test_broken_assignor_is_found_out(answer: Mapping[str, list[Pair]], complaint: str) -> None:
-    """An answer against the rules is not sent to anybody."""
+def test_answer_that_breaks_the_rules_is_refused(
+    answer: Mapping[str, list[Pair]], complaint: str
+) -> None:
     with pytest.raises(InvalidAssignmentError, match=complaint):
         lead(Scripted(answer), Cluster({"t": 1}), group(member("a", ["t"]), member("b", ["t"])))
 
 
-def test_partition_may_be_left_out() -> None:
-    """An assignor may leave partitions to nobody."""
+def test_assignor_may_leave_a_partition_unassigned() -> None:
     led = lead(Scripted({"a": []}), Cluster({"t": 1}), group(member("a", ["t"])))
     assert led.assignment == {"a": ()}

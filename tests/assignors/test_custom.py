@@ -23,8 +23,7 @@ def documented() -> Any:
     return names["LeastLagAssignor"]
 
 
-def test_documented_assignor_spreads_the_lag() -> None:
-    """The member with the worst partition is spared others; lag, not number, comes out even."""
+def test_documented_assignor_balances_the_lag() -> None:
     members = group(member("a", TOPICS), member("b", TOPICS))
     given = documented()(LAG.__getitem__).assign(Cluster(TOPICS), members)
     assert_valid(TOPICS, members, given)
@@ -34,15 +33,13 @@ def test_documented_assignor_spreads_the_lag() -> None:
 
 
 def test_documented_assignor_keeps_to_subscriptions() -> None:
-    """A topic goes only to those who want it, and a member without any is in the answer."""
     members = group(member("a", ["u"]), member("b", TOPICS), member("idle", []))
     led = lead(documented()(LAG.__getitem__), Cluster(TOPICS), members)
     assert_valid(TOPICS, members, led.assignment)
     assert led.assignment["idle"] == ()
 
 
-def test_custom_assignor_made_cooperative() -> None:
-    """With one line more, what another member owns is withheld, without the assignor's doing."""
+def test_custom_assignor_becomes_cooperative_by_its_protocols_alone() -> None:
     cooperative = type("Cooperative", (documented(),), {"protocols": tuple(RebalanceProtocol)})
     members = group(member("a", TOPICS), member("b", TOPICS, LAG, 1))
     led = lead(cooperative(LAG.__getitem__), Cluster(TOPICS), members)
@@ -51,8 +48,7 @@ def test_custom_assignor_made_cooperative() -> None:
     assert flatten(led.withheld["a"]) | flatten(led.assignment["b"]) == LAG.keys()
 
 
-def test_defaults_of_the_interface() -> None:
-    """An assignor that says nothing else is eager, tells nothing and takes note of nothing."""
+def test_assignor_is_eager_and_without_user_data_by_default() -> None:
     assignor = documented()(LAG.__getitem__)
     assert assignor.protocols == (RebalanceProtocol.EAGER,)
     assert assignor.subscription_user_data(["t"], (), 1) is None

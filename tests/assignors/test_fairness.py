@@ -1,8 +1,8 @@
-"""What holds for every group: fair, sticky, without surprises.
+"""What holds for every group: balanced, sticky, deterministic.
 
-**The bound.**  Exactly as many partitions move as in the least moving of all assignments whose
-loads are as even, with equal subscriptions and with differing ones.  (In groups with very many
-differing subscriptions, taking back detours ends before the last one: see `_detours`.)
+**The bound.**  As few partitions move as in any assignment with loads as even, with equal
+subscriptions and with differing ones.  (In groups with very many
+differing subscriptions, the search ends before the last move is saved: see `sticky.cycles`.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_assignors import (
@@ -19,9 +19,11 @@ from coterie_assignors import (
     CooperativeStickyAssignor,
     MemberInfo,
     StickyAssignor,
-    _detours,
 )
-from coterie_assignors._pools import Pool, settle_shares
+from coterie_assignors.sticky import cycles
+from coterie_assignors.sticky.cycles import cancel_negative_cycles
+from coterie_assignors.sticky.pools import Pool
+from coterie_assignors.sticky.quotas import set_quotas
 from coterie_protocol.consumer import flatten
 from tests.assignors.world import (
     Pair,
@@ -35,6 +37,7 @@ from tests.assignors.world import (
     moved,
     rounds_until_settled,
 )
+from tests.support.profiles import examples
 
 TOPICS = ["t0", "t1", "t2", "t3"]
 
@@ -57,7 +60,7 @@ def groups(draw: st.DrawFn, *, equal: bool = False, disputes: bool = True) -> Gr
         name = f"m{number}"
         members[name] = member(name, draw(wanted), claims, draw(st.integers(-1, 3)))
     if not disputes:
-        # Nobody claims what it did not subscribe to.
+        # No member claims what it did not subscribe to.
         members = {
             name: member(name, info.topics, [p for p in flatten(info.owned) if p[0] in info.topics])
             for name, info in members.items()
@@ -66,32 +69,28 @@ def groups(draw: st.DrawFn, *, equal: bool = False, disputes: bool = True) -> Gr
 
 
 @given(group=groups())
-def test_fair(group: Group) -> None:
-    """Every partition goes to one subscriber, and nobody has two more than one it could give to."""
+def test_every_assignment_is_valid_and_fair(group: Group) -> None:
     topics, members = group
     assert_fair(topics, members, CooperativeStickyAssignor().assign(Cluster(topics), members))
 
 
 @given(group=groups())
-@settings(max_examples=60)
-def test_as_even_as_can_be(group: Group) -> None:
-    """The loads are those of the most even assignment there is, found in another way."""
+@examples(30)
+def test_loads_are_as_even_as_possible(group: Group) -> None:
     topics, members = group
     given = CooperativeStickyAssignor().assign(Cluster(topics), members)
     assert sorted(loads(given).values()) == best_possible(topics, members)
 
 
 @given(group=groups())
-def test_again_changes_nothing(group: Group) -> None:
-    """Members that come back with what they were given are given the same."""
+def test_settled_members_are_assigned_the_same_again(group: Group) -> None:
     topics, members = group
     given = CooperativeStickyAssignor().assign(Cluster(topics), members)
     assert CooperativeStickyAssignor().assign(Cluster(topics), having(members, given, 9)) == given
 
 
 @given(group=groups())
-def test_order_does_not_matter(group: Group) -> None:
-    """Members and topics told of in another order are the same group."""
+def test_order_of_members_and_topics_does_not_matter(group: Group) -> None:
     topics, members = group
     backwards = dict(reversed(members.items()))
     assert CooperativeStickyAssignor().assign(
@@ -100,8 +99,7 @@ def test_order_does_not_matter(group: Group) -> None:
 
 
 @given(group=groups(equal=True, disputes=False))
-def test_least_moves_with_equal_subscriptions(group: Group) -> None:
-    """With equal subscriptions exactly the least number of partitions moves."""
+def test_equal_subscriptions_move_the_least_possible(group: Group) -> None:
     topics, members = group
     given = CooperativeStickyAssignor().assign(Cluster(topics), members)
     total = sum(topics.values())
@@ -113,8 +111,9 @@ def test_least_moves_with_equal_subscriptions(group: Group) -> None:
 
 
 @given(group=groups(disputes=False), gone=st.integers(0, 5))
-def test_nothing_moves_when_members_leave_equals(group: Group, gone: int) -> None:
-    """In a settled group with equal subscriptions a leaver takes nothing from the others."""
+def test_nothing_moves_when_a_member_with_an_equal_subscription_leaves(
+    group: Group, gone: int
+) -> None:
     topics, members = group
     equals = {name: member(name, sorted(topics)) for name in members}
     settled = having(equals, CooperativeStickyAssignor().assign(Cluster(topics), equals))
@@ -125,15 +124,11 @@ def test_nothing_moves_when_members_leave_equals(group: Group, gone: int) -> Non
 
 
 @given(group=groups())
-def test_settles_in_two_rounds(group: Group) -> None:
-    """Cooperatively it takes two rounds at most; no partition ever has two owners.
-
-    Disputed partitions are given up by all who claim them, so a third round is not needed either.
-    """
+def test_settles_in_two_rounds_without_double_ownership(group: Group) -> None:
     topics, members = group
     owned: set[Pair] = set()
     for name, info in members.items():
-        # To begin with, nobody owns what another one does.
+        # To begin with, no partition has two owners.
         mine = set(flatten(info.owned)) - owned
         owned |= mine
         members[name] = member(name, info.topics, [p for p in mine if p[0] in info.topics], 1)
@@ -141,8 +136,7 @@ def test_settles_in_two_rounds(group: Group) -> None:
 
 
 @given(group=groups())
-def test_eager_and_cooperative_share_out_alike(group: Group) -> None:
-    """The two sticky assignors decide alike when they are told the same."""
+def test_eager_and_cooperative_assign_alike(group: Group) -> None:
     topics, members = group
     told = {}
     for name, info in members.items():
@@ -186,26 +180,25 @@ def cost(
     load = [0] * members
     moves = 0
     for pool, share in zip(pools, shares, strict=True):
-        for place, had, has in zip(pool.members, pool.had, share, strict=True):
+        for place, had, has in zip(pool.members, pool.owned, share, strict=True):
             load[place] += has
             moves += max(0, had - has)
     return sorted(load, reverse=True), moves
 
 
 @given(drawn=pools())
-@settings(max_examples=60)
-def test_moves_with_differing_subscriptions(drawn: tuple[list[Pool], int]) -> None:
-    """Against all ways there are: the loads are the best, and for those the moves the fewest."""
+@examples(30)
+def test_quotas_are_the_best_of_all_there_are(drawn: tuple[list[Pool], int]) -> None:
     found, members = drawn
     every = product(*(list(ways(pool.size, len(pool.members))) for pool in found))
     loads_min, moves_min = min(cost(found, shares, members) for shares in every)
-    settle_shares(found, members)
-    load, moves = cost(found, [pool.share for pool in found], members)
+    cancel_negative_cycles(found, set_quotas(found, members))
+    load, moves = cost(found, [pool.quota for pool in found], members)
     assert load == loads_min
     assert moves == moves_min
 
 
-def test_moves_are_the_fewest_in_a_thousand_groups() -> None:
+def test_moves_are_the_fewest_in_a_thousand_rings_of_three() -> None:
     """In a ring of three, where every move has a detour, each of a thousand moves the fewest.
 
     The groups are fixed, made by a linear congruence.
@@ -225,13 +218,14 @@ def test_moves_are_the_fewest_in_a_thousand_groups() -> None:
         ]
         every = product(*(list(ways(pool.size, 2)) for pool in found))
         best = min(cost(found, shares, 3) for shares in every)
-        settle_shares(found, 3)
-        assert cost(found, [pool.share for pool in found], 3) == best
+        cancel_negative_cycles(found, set_quotas(found, 3))
+        assert cost(found, [pool.quota for pool in found], 3) == best
 
 
-def test_too_many_detours_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where looking ends early, the loads are as even all the same, and every share adds up."""
-    monkeypatch.setattr(_detours, "LOOKS_MAX", 0)
+def test_balance_holds_when_the_search_for_fewer_moves_is_cut_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cycles, "EDGE_VISITS_MAX", 0)
     topics = {"t0": 4, "t1": 3, "t2": 5}
     wanted = (["t0", "t1"], ["t1", "t2"], ["t0", "t2"], ["t2"])
     members = group(*(member(f"m{n}", topics) for n, topics in enumerate(wanted)))
@@ -242,7 +236,6 @@ def test_too_many_detours_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_group_grows_and_shrinks_without_needless_moves() -> None:
-    """From 1 to 10 to 3 members on 100 partitions: the sum of all moves is the least possible."""
     topics = {"t": 100}
     members = group(member("m0", ["t"]))
     sizes = [*range(1, 11), *range(9, 2, -1)]

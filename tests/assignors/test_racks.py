@@ -23,36 +23,31 @@ def racks(*names: str) -> list[frozenset[str]]:
     return [frozenset({name}) for name in names]
 
 
-def test_partition_goes_where_its_replica_is() -> None:
-    """Members are given the partitions of their own racks, not the next ones in order."""
+def test_partition_goes_to_a_member_in_its_rack() -> None:
     members = group(member("a", ["t"], rack="r1"), member("b", ["t"], rack="r0"))
     cluster = Cluster({"t": 4}, {"t": racks("r0", "r1", "r0", "r1")})
     assert near(members, cluster) == {"a": [1, 3], "b": [0, 2]}
 
 
-def test_balance_comes_before_nearness() -> None:
-    """A member whose rack has all replicas is still given its share only."""
+def test_balance_comes_before_racks() -> None:
     members = group(member("a", ["t"], rack="r0"), member("b", ["t"], rack="r1"))
     cluster = Cluster({"t": 4}, {"t": racks("r0", "r0", "r0", "r0")})
     assert near(members, cluster) == {"a": [0, 1], "b": [2, 3]}
 
 
-def test_member_without_rack_is_near_to_all() -> None:
-    """Who does not tell its rack takes its run from the front, in its turn."""
+def test_partitions_are_local_to_a_member_without_rack() -> None:
     members = group(member("a", ["t"]), member("b", ["t"], rack="r0"))
     cluster = Cluster({"t": 4}, {"t": racks("r1", "r0", "r1", "r0")})
     assert near(members, cluster) == {"a": [0, 1], "b": [2, 3]}
 
 
-def test_strange_racks_change_nothing() -> None:
-    """Where members and replicas have no rack in common, topics are cut as without racks."""
+def test_racks_with_nothing_in_common_change_nothing() -> None:
     members = group(member("a", ["t"], rack="x"), member("b", ["t"], rack="y"))
     cluster = Cluster({"t": 3}, {"t": racks("r0", "r1", "r2")})
     assert near(members, cluster) == {"a": [0, 1], "b": [2]}
 
 
-def test_equal_topics_stay_together() -> None:
-    """Topics with equally many partitions and the same members are matched number by number."""
+def test_topics_cut_alike_are_assigned_together_by_rack() -> None:
     members = group(member("a", ["t", "u"], rack="r1"), member("b", ["t", "u"], rack="r0"))
     where = racks("r0", "r1", "r0", "r1")
     cluster = Cluster({"t": 4, "u": 4}, {"t": where, "u": where})
@@ -65,7 +60,6 @@ def test_equal_topics_stay_together() -> None:
 
 @given(data=st.data())
 def test_racks_never_cost_balance(data: st.DataObject) -> None:
-    """With whatever racks, each member is given as many partitions of a topic as without."""
     topics = data.draw(st.dictionaries(st.sampled_from("tuv"), st.integers(1, 8), min_size=1))
     rack = st.none() | st.sampled_from(RACKS)
     members = group(*(member(f"m{n}", sorted(topics), rack=data.draw(rack)) for n in range(1, 5)))

@@ -40,7 +40,6 @@ both = pytest.mark.parametrize("assignor", BOTH, ids=names)
 def test_same_as_aiokafka(
     assignor: Assignor, topics: dict[str, int], members: dict[str, MemberInfo]
 ) -> None:
-    """For whatever subscriptions, dynamic members are given what aiokafka gives them."""
     assert assigned(assignor, topics, members) == ask_aiokafka(assignor.name, topics, members)
 
 
@@ -49,11 +48,8 @@ def test_same_as_aiokafka(
 def test_same_as_kafka_python(
     *, assignor: Assignor, topics: dict[str, int], count: int, static: bool
 ) -> None:
-    """With equal subscriptions, members are given what kafka-python gives them.
-
-    Differing ones it can't do (round robin raises), nor static members among dynamic ones (it
-    loses some of them).
-    """
+    # kafka-python can't do differing subscriptions (round robin raises), and loses some members
+    # where static and dynamic ones are mixed.
     ids = [f"m{(7 * n) % 10}" for n in range(count)]
     members = group(*(member(i, TOPICS, instance_id=i[::-1] if static else None) for i in ids))
     assert assigned(assignor, topics, members) == ask_kafka_python(assignor.name, topics, members)
@@ -64,41 +60,35 @@ def test_same_as_kafka_python(
 def test_every_partition_goes_to_one_subscriber(
     assignor: Assignor, topics: dict[str, int], members: dict[str, MemberInfo]
 ) -> None:
-    """Nothing is lost, nothing is given twice or to somebody who did not ask."""
     assert_valid(topics, members, assignor.assign(Cluster(topics), members))
 
 
 @both
-def test_topic_that_is_not_there_is_passed_over(assignor: Assignor) -> None:
-    """Nobody is given anything of a topic without metadata or without partitions."""
+def test_topic_without_partitions_is_passed_over(assignor: Assignor) -> None:
     members = group(member("m", ["gone", "empty", "t0"]))
     assert assigned(assignor, {"t0": 1, "empty": 0}, members) == {"m": {("t0", 0)}}
 
 
 @both
 def test_member_without_topics_is_in_the_answer(assignor: Assignor) -> None:
-    """Who wants nothing is given nothing, and is not forgotten."""
     given = assigned(assignor, {"t0": 2}, group(member("idle", []), member("m", ["t0"])))
     assert given == {"idle": set(), "m": {("t0", 0), ("t0", 1)}}
 
 
 @both
 def test_topic_named_twice_counts_once(assignor: Assignor) -> None:
-    """A subscription that names a topic twice asks for it once."""
     members = group(member("a", ["t0", "t0"]), member("b", ["t0"]))
     given = assigned(assignor, {"t0": 4}, members)
     assert [len(pairs) for pairs in given.values()] == [2, 2]
 
 
 def test_range_gives_the_first_members_the_longer_runs() -> None:
-    """Seven partitions for three members are cut into 0-2, 3-4 and 5-6."""
     given = assigned(RangeAssignor(), {"t": 7}, group(*(member(n, ["t"]) for n in "cab")))
     runs = {name: sorted(number for _, number in pairs) for name, pairs in given.items()}
     assert runs == {"a": [0, 1, 2], "b": [3, 4], "c": [5, 6]}
 
 
 def test_round_robin_skips_who_did_not_subscribe() -> None:
-    """A stranger's turn goes to the next subscriber, and the round goes on from there."""
     members = group(
         member("c0", ["t0"]), member("c1", ["t0", "t1"]), member("c2", ["t0", "t1", "t2"])
     )
@@ -112,7 +102,6 @@ def test_round_robin_skips_who_did_not_subscribe() -> None:
 
 @both
 def test_static_members_keep_their_partitions_under_new_ids(assignor: Assignor) -> None:
-    """After a rolling restart with new member ids each instance has what it had."""
     before = group(*(member(f"m{n}", ["t0", "t1"], instance_id=f"i{n}") for n in range(3)))
     after = group(*(member(f"x{9 - n}", ["t0", "t1"], instance_id=f"i{n}") for n in range(3)))
     topics = {"t0": 5, "t1": 4}
@@ -121,7 +110,6 @@ def test_static_members_keep_their_partitions_under_new_ids(assignor: Assignor) 
 
 
 def test_static_members_come_first() -> None:
-    """Static members sort by instance id and before dynamic ones, which sort by member id."""
     members = [
         member("a", []),
         member("z", [], instance_id="i1"),
@@ -132,14 +120,13 @@ def test_static_members_come_first() -> None:
 
 
 def test_names_sort_as_java_sorts_them() -> None:
-    """Java compares UTF-16 units, so what lies beyond the basic plane comes before U+FFxx."""
+    """Java compares UTF-16 units, so what is beyond the basic plane comes before U+FFxx."""
     order = in_kafka_order([member("\uff5e", []), member("\U0001f600", [])])
     assert [found.member_id for found in order] == ["\U0001f600", "\uff5e"]
 
 
 @both
-def test_what_was_owned_does_not_matter(assignor: Assignor) -> None:
-    """Assignors without memory give the same whatever members had."""
+def test_owned_partitions_do_not_matter(assignor: Assignor) -> None:
     members = group(member("a", ["t0"]), member("b", ["t0"]))
     owned = having(members, {"b": assignor.assign(Cluster({"t0": 3}), members)["a"]})
     assert assigned(assignor, {"t0": 3}, owned) == assigned(assignor, {"t0": 3}, members)

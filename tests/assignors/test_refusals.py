@@ -1,4 +1,4 @@
-"""Who can't work on a partition is spared it, if somebody else can take it."""
+"""A partition that a member refuses goes to another one that can take it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coterie_assignors import (
     RangeAssignor,
     lead,
 )
-from coterie_assignors._refusals import spare
+from coterie_assignors.leader import reassign_refused
 from coterie_protocol.consumer import flatten, group_by_topic
 
 Owned = Mapping[str, set[int]]
@@ -25,7 +25,7 @@ Owned = Mapping[str, set[int]]
 def members(
     owned: Owned, refused: Owned, topics: tuple[str, ...] = ("t",)
 ) -> dict[str, MemberInfo]:
-    """Members that own and refuse partitions of the topic t."""
+    """Members that own and refuse partitions of topic t."""
     return {
         name: MemberInfo(
             member_id=name,
@@ -39,7 +39,7 @@ def members(
 
 
 def led(owned: Owned, refused: Owned, partitions: int) -> dict[str, set[int]]:
-    """What everybody is meant to have, withheld or not."""
+    """What each member is meant to get, withheld or not."""
     adjustment = lead(
         CooperativeStickyAssignor(), Cluster({"t": partitions}), members(owned, refused)
     )
@@ -53,65 +53,56 @@ def led(owned: Owned, refused: Owned, partitions: int) -> dict[str, set[int]]:
     }
 
 
-def test_refused_partition_goes_to_somebody_else() -> None:
-    """Although the refuser has the least to do."""
+def test_refused_partition_goes_to_another_member() -> None:
     assert 0 not in led({"a": {1, 2}, "b": {3, 4, 5}}, {"a": {0}}, 6)["a"]
 
 
-def test_refuser_gets_another_in_return() -> None:
-    """So nobody has two more than it."""
+def test_refuser_gets_another_partition_in_return() -> None:
     meant = led({"a": {1, 2}, "b": {3, 4, 5}}, {"a": {0}}, 6)
     assert sorted(len(numbers) for numbers in meant.values()) == [3, 3]
 
 
-def test_nobody_gives_more_than_one_in_return() -> None:
-    """All the others stay where they are."""
+def test_only_one_partition_is_given_in_return() -> None:
     meant = led({"a": {1, 2}, "b": {3, 4, 5}}, {"a": {0}}, 6)
     assert {1, 2} < meant["a"]
     assert len(meant["b"] & {3, 4, 5}) == 2
 
 
-def test_what_everybody_refuses_has_an_owner_all_the_same() -> None:
-    """It may be a passing trouble, and work that nobody does is no better."""
+def test_partition_that_all_refuse_is_assigned_all_the_same() -> None:
     meant = led({"a": {1}, "b": {2}}, {"a": {0}, "b": {0}}, 3)
     assert sum(0 in numbers for numbers in meant.values()) == 1
 
 
 def test_only_member_keeps_what_it_refuses() -> None:
-    """There is nobody else."""
     assert led({"a": {1}}, {"a": {0}}, 2)["a"] == {0, 1}
 
 
-def test_refusal_does_not_send_a_partition_to_who_does_not_want_its_topic() -> None:
-    """A subscription counts for more."""
+def test_refused_partition_does_not_go_to_a_member_without_subscription() -> None:
     group = members({"a": set(), "b": set()}, {"a": {0}})
     group["b"] = replace(group["b"], topics=("other",))
     assignment = lead(RangeAssignor(), Cluster({"t": 1, "other": 1}), group).assignment
     assert flatten(assignment["a"]) == {("t", 0)}
 
 
-def test_taker_is_one_that_has_something_to_give() -> None:
-    """Although another one comes first in the alphabet: the refuser would refuse all it has."""
+def test_taker_is_preferably_one_with_something_to_return() -> None:
     group = members({"m0": {3}, "m1": {0}, "m4": set()}, {"m4": {1, 3}})
     target = {
         name: group_by_topic([("t", number)]) for name, number in (("m0", 3), ("m1", 0), ("m4", 1))
     }
-    spared = {name: flatten(given) for name, given in spare(target, group).items()}
+    spared = {name: flatten(given) for name, given in reassign_refused(target, group).items()}
     assert spared == {"m0": {("t", 3)}, "m1": {("t", 1)}, "m4": {("t", 0)}}
 
 
-def test_nobody_refuses_anything() -> None:
-    """Then the target is not even looked at."""
+def test_target_is_returned_as_it_is_without_refusals() -> None:
     group = members({"a": {0}, "b": {1}}, {})
     target: dict[str, Partitions] = {}
-    assert spare(target, group) is target
+    assert reassign_refused(target, group) is target
 
 
 @given(st.integers(1, 12), st.integers(1, 5), st.data())
-def test_each_partition_has_one_owner_whoever_refuses_what(
+def test_every_partition_keeps_exactly_one_owner_with_any_refusals(
     partitions: int, size: int, data: st.DataObject
 ) -> None:
-    """Nothing is lost, nothing is given twice, and it stays balanced."""
     names = [f"m{number}" for number in range(size)]
     numbers = st.sets(st.integers(0, partitions - 1), max_size=3)
     refused = {name: data.draw(numbers) for name in names}
@@ -124,8 +115,7 @@ def test_each_partition_has_one_owner_whoever_refuses_what(
 
 
 @given(st.integers(1, 10), st.integers(1, 4), st.data())
-def test_settles_with_racks(partitions: int, size: int, data: st.DataObject) -> None:
-    """Being near does not bring a refused partition back: after a few rounds nothing moves."""
+def test_refusals_settle_with_racks(partitions: int, size: int, data: st.DataObject) -> None:
     names = [f"m{number}" for number in range(size)]
     racks = st.sampled_from(["a", "b"])
     numbers = st.sets(st.integers(0, partitions - 1), max_size=2)

@@ -25,14 +25,12 @@ from tests.assignors.world import assigned, group, member
 OWNED = group_by_topic([("t", 3), ("t", 0), ("u", 1)])
 
 
-def test_range_and_round_robin_have_none() -> None:
-    """Assignors without memory tell nothing."""
+def test_range_and_round_robin_have_no_user_data() -> None:
     assert RangeAssignor().subscription_user_data(["t"], OWNED, 4) is None
     assert RoundRobinAssignor().subscription_user_data(["t"], OWNED, 4) is None
 
 
 def test_kafka_python_reads_our_sticky_data() -> None:
-    """What a member had, and in which generation, comes through to kafka-python's leader."""
     written = StickyAssignor().subscription_user_data(["t"], OWNED, 4)
     assert written is not None
     read = StickyAssignorUserData.decode(written, version=1, header=False)
@@ -40,40 +38,34 @@ def test_kafka_python_reads_our_sticky_data() -> None:
     assert {(t, p) for t, ps in read.previous_assignment for p in ps} == flatten(OWNED)
 
 
-def test_we_read_kafka_pythons_sticky_data() -> None:
-    """What kafka-python's member had comes through to our leader, although it writes a version."""
+def test_our_leader_reads_kafka_pythons_sticky_data() -> None:
     written = StickyAssignorUserData([("t", [3, 0]), ("u", [1])], 4).encode()
     claim = StickyAssignor().claim(replace(member("m", ["t"]), user_data=written))
     assert (flatten(claim.owned), claim.generation) == (flatten(OWNED), 4)
 
 
 def test_kafka_python_and_we_write_the_same_bytes() -> None:
-    """For the same previous assignment the user data is the same, but for its version in front."""
     ours = StickyAssignor().subscription_user_data(["t"], OWNED, 4)
     pairs = [(entry.topic, list(entry.partitions)) for entry in OWNED]
     assert StickyAssignorUserData(pairs, 4).encode(header=False) == ours
 
 
-def test_sticky_data_without_a_generation() -> None:
-    """Version 0 of the user data has no generation; its claim is older than any that has one."""
+def test_sticky_data_of_version_0_has_no_generation() -> None:
     data = encode_sticky_data(StickyData(previous_assignment=OWNED), 0)
     claim = StickyAssignor().claim(replace(member("m", ["t"]), user_data=data))
     assert claim == Claim(OWNED, -1)
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\x00", b"\xff" * 40])
-def test_unreadable_sticky_data_means_nothing_had(data: bytes | None) -> None:
-    """A member whose user data can't be read is treated as a new one."""
+def test_unreadable_sticky_data_means_nothing_owned(data: bytes | None) -> None:
     assert StickyAssignor().claim(replace(member("m", ["t"]), user_data=data)) == Claim()
 
 
-def test_eager_sticky_ignores_what_the_subscription_says_is_owned() -> None:
-    """An eager member owns nothing while it joins; only the user data tells what it had."""
+def test_eager_sticky_ignores_the_owned_partitions_of_the_subscription() -> None:
     assert StickyAssignor().claim(member("m", ["t"], [("t", 0)], 3)) == Claim()
 
 
 def test_sticky_member_remembers_what_it_was_given() -> None:
-    """Having revoked everything, it still tells what it was last given."""
     assignor = StickyAssignor()
     assignor.on_assignment(OWNED, 7)
     assert assignor.subscription_user_data(["t"], (), 8) == encode_sticky_data(
@@ -81,31 +73,26 @@ def test_sticky_member_remembers_what_it_was_given() -> None:
     )
 
 
-def test_sticky_member_that_had_nothing_tells_nothing() -> None:
-    """A new member has no user data, like Kafka's."""
+def test_new_sticky_member_has_no_user_data() -> None:
     assert StickyAssignor().subscription_user_data(["t"], (), -1) is None
 
 
 def test_cooperative_data_is_the_generation() -> None:
-    """Four bytes, as Kafka's cooperative assignor writes them."""
     written = CooperativeStickyAssignor().subscription_user_data(["t"], OWNED, 258)
     assert written == b"\x00\x00\x01\x02"
 
 
-def test_cooperative_claim_from_the_subscription() -> None:
-    """A subscription that has the generation is believed; its user data is not asked."""
+def test_generation_of_the_subscription_comes_before_user_data() -> None:
     asked = replace(member("m", ["t"], [("t", 0)], 5), user_data=b"\x00\x00\x00\x09")
     assert CooperativeStickyAssignor().claim(asked).generation == 5
 
 
-def test_cooperative_claim_from_the_user_data() -> None:
-    """A subscription of version 1 has no generation, but the user data does."""
+def test_generation_comes_from_user_data_if_the_subscription_has_none() -> None:
     asked = replace(member("m", ["t"], [("t", 0)]), user_data=b"\x00\x00\x00\x09")
     assert CooperativeStickyAssignor().claim(asked) == Claim(group_by_topic([("t", 0)]), 9)
 
 
-def test_cooperative_claim_with_eager_sticky_data() -> None:
-    """What librdkafka's cooperative members write, the eager assignor's data, is understood."""
+def test_cooperative_claim_with_librdkafkas_eager_user_data() -> None:
     data = encode_sticky_data(StickyData(previous_assignment=OWNED, generation=6))
     claim = CooperativeStickyAssignor().claim(
         replace(member("m", ["t"], [("t", 0)]), user_data=data)
@@ -114,14 +101,12 @@ def test_cooperative_claim_with_eager_sticky_data() -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\x00", b"\xff" * 9])
-def test_cooperative_claim_without_a_generation(data: bytes | None) -> None:
-    """kafka-python's cooperative members tell no generation; what they own is claimed anyway."""
+def test_owned_partitions_are_claimed_without_a_generation(data: bytes | None) -> None:
     asked = replace(member("m", ["t"], [("t", 0)]), user_data=data)
     assert CooperativeStickyAssignor().claim(asked) == Claim(group_by_topic([("t", 0)]), -1)
 
 
-def test_mixed_sticky_group_keeps_everything() -> None:
-    """Whoever leads, ours or aiokafka's, members that told their data keep what they had."""
+def test_sticky_group_keeps_everything_under_either_leader() -> None:
     members = group(member("a", ["t"]), member("b", ["t"]))
     first = StickyAssignor().assign(Cluster({"t": 5}), members)
     for name, partitions in first.items():
@@ -132,8 +117,7 @@ def test_mixed_sticky_group_keeps_everything() -> None:
     assert ask_aiokafka("sticky", {"t": 5}, members) == kept
 
 
-def test_names_are_kafkas() -> None:
-    """Members vote by name, so the names are those that stock clients use."""
+def test_names_are_those_of_stock_clients() -> None:
     assert RangeAssignor.name == "range"
     assert RoundRobinAssignor.name == "roundrobin"
     assert StickyAssignor.name == kafka_python_sticky.name == "sticky"

@@ -1,4 +1,4 @@
-"""Groups in a few words: members by what they want and have, and what one asks of an assignment."""
+"""Short ways to describe groups, and checks of assignments."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def member(
     instance_id: str | None = None,
     rack: str | None = None,
 ) -> MemberInfo:
-    """A member that wants these topics and has these partitions."""
+    """A member that subscribes to these topics and owns these partitions."""
     return MemberInfo(
         member_id=member_id,
         topics=tuple(topics),
@@ -61,14 +61,14 @@ def group(*members: MemberInfo) -> dict[str, MemberInfo]:
 
 
 def without(members: Mapping[str, MemberInfo], *gone: str) -> dict[str, MemberInfo]:
-    """The members, but for some that left."""
+    """The members without some that left."""
     return {name: member for name, member in members.items() if name not in gone}
 
 
 def having(
     members: Mapping[str, MemberInfo], assignment: Mapping[str, Partitions], generation: int = 1
 ) -> dict[str, MemberInfo]:
-    """The same members when they rejoin with what they were given."""
+    """The same members, rejoining with what they were assigned."""
     return {
         name: replace(member, owned=assignment.get(name, ()), generation=generation)
         for name, member in members.items()
@@ -78,7 +78,7 @@ def having(
 def assigned(
     assignor: Assignor, topics: Mapping[str, int], members: Mapping[str, MemberInfo]
 ) -> dict[str, set[Pair]]:
-    """What an assignor gives to whom, as pairs."""
+    """An assignor's answer, as pairs."""
     given = assignor.assign(Cluster(topics), members)
     return {name: set(flatten(partitions)) for name, partitions in given.items()}
 
@@ -89,7 +89,7 @@ def everything(topics: Mapping[str, int]) -> set[Pair]:
 
 
 def loads(assignment: Mapping[str, Partitions]) -> dict[str, int]:
-    """How many partitions each member is given, twice given ones counted twice."""
+    """How many partitions each member gets; those assigned twice count twice."""
     return {
         name: sum(len(entry.partitions) for entry in partitions)
         for name, partitions in assignment.items()
@@ -97,14 +97,14 @@ def loads(assignment: Mapping[str, Partitions]) -> dict[str, int]:
 
 
 def moved(members: Mapping[str, MemberInfo], assignment: Mapping[str, Partitions]) -> int:
-    """How many partitions are taken away from members that could have kept them."""
+    """How many partitions move away from members that could have kept them."""
     taken = 0
     for name, had in members.items():
         kept = flatten(assignment[name])
         wanted = set(had.topics)
-        everybody = set().union(*(flatten(partitions) for partitions in assignment.values()))
+        everything_given = set().union(*(flatten(partitions) for partitions in assignment.values()))
         taken += sum(
-            pair[0] in wanted and pair in everybody and pair not in kept
+            pair[0] in wanted and pair in everything_given and pair not in kept
             for pair in flatten(had.owned)
         )
     return taken
@@ -113,7 +113,7 @@ def moved(members: Mapping[str, MemberInfo], assignment: Mapping[str, Partitions
 def far(
     cluster: Cluster, members: Mapping[str, MemberInfo], held: Mapping[str, Collection[Pair]]
 ) -> int:
-    """How many partitions are with a member in a rack that has no replica of theirs."""
+    """How many partitions are with a member in a rack without a replica of theirs."""
     return sum(
         members[name].rack not in cluster.racks[topic][number]
         for name, pairs in held.items()
@@ -127,7 +127,7 @@ def assert_valid(
     members: Mapping[str, MemberInfo],
     assignment: Mapping[str, Partitions],
 ) -> None:
-    """Every partition that somebody wants is given to one member, which wants it."""
+    """Every partition with subscribers is assigned to exactly one of them."""
     assert assignment.keys() == members.keys()
     owners = Counter(
         (entry.topic, number)
@@ -146,7 +146,7 @@ def assert_fair(
     members: Mapping[str, MemberInfo],
     assignment: Mapping[str, Partitions],
 ) -> None:
-    """The assignment is valid, and nobody has two more than one it could hand a partition."""
+    """It is valid, and no member has two more than one to which it could hand a partition."""
     assert_valid(topics, members, assignment)
     load = loads(assignment)
     for giver, partitions in assignment.items():
@@ -156,7 +156,7 @@ def assert_fair(
 
 
 def best_possible(topics: Mapping[str, int], members: Mapping[str, MemberInfo]) -> list[int]:
-    """The most even loads there can be, sorted; found slowly, one shortest path per partition."""
+    """The most even loads possible, sorted; found slowly, by one shortest path per partition."""
     load = dict.fromkeys(members, 0)
     owner: dict[Pair, str] = {}
     for pair in sorted(everything(topics)):
@@ -173,7 +173,7 @@ def _place(
     load: dict[str, int],
     members: Mapping[str, MemberInfo],
 ) -> None:
-    """Find the least loaded member to be reached by handing partitions on, and hand them on."""
+    """Find the least loaded member reachable by handing partitions on, and hand them on."""
     came_with: dict[str, Pair] = dict.fromkeys(takers, pair)
     line = list(takers)
     for name in line:
@@ -195,7 +195,7 @@ def rounds_until_settled(
     members: dict[str, MemberInfo],
     racks: Mapping[str, Sequence[frozenset[str]]] | None = None,
 ) -> int:
-    """Rebalance cooperatively until nothing is withheld; answer in how many rounds.
+    """Rebalance cooperatively until nothing is withheld; return the number of rounds.
 
     Checks on the way that no partition ever has two owners.
     """

@@ -1,4 +1,4 @@
-"""The variables that commands read: all are known, and none is mistaken for a setting."""
+"""The environment variables that commands read: all are listed, and none looks like a setting."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from coterie_server.config.settings import SETTINGS, Settings, SettingsError
 REFERENCE: Final = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
 
-def read_by_options() -> dict[str, str]:
-    """Return the variables that stand in for options, each with the option."""
+def variables_of_options() -> dict[str, str]:
+    """Each variable that stands in for an option, with the option."""
     return {each.envvar: each.opts[0] for each in _options(typer.main.get_command(app))}
 
 
@@ -27,19 +27,17 @@ def _options(command: Any) -> Iterator[Any]:
         yield from _options(below)
 
 
-def test_each_variable_of_an_option_is_known() -> None:
-    """A command that reads one more would keep the daemon from starting where it is set."""
-    assert {*read_by_options(), Variable.PASSWORD} == set(Variable)
+def test_every_variable_of_an_option_is_listed() -> None:
+    # One that is not would keep the daemon from starting wherever it is set.
+    assert {*variables_of_options(), Variable.PASSWORD} == set(Variable)
 
 
-def test_no_variable_is_a_setting() -> None:
-    """What the daemon leaves to the commands, it could not take for a setting."""
+def test_no_listed_variable_is_a_setting() -> None:
     assert {setting.variable for setting in SETTINGS}.isdisjoint(Variable)
 
 
 @pytest.mark.parametrize("variable", Variable)
-def test_variable_is_left_to_the_commands(variable: Variable) -> None:
-    """It would be refused as an unknown setting, were it not named."""
+def test_listed_variable_is_no_unknown_setting(variable: Variable) -> None:
     environ = {str(variable): "nonsense"}
     with pytest.raises(SettingsError, match=variable):
         Settings.load(environ=environ)
@@ -47,8 +45,7 @@ def test_variable_is_left_to_the_commands(variable: Variable) -> None:
 
 
 def test_reference_lists_every_variable() -> None:
-    """docs/settings.md names each of them, with the option that it stands in for."""
     text = REFERENCE.read_text(encoding="utf-8")
-    for variable, option in read_by_options().items():
+    for variable, option in variables_of_options().items():
         assert f"`{variable}` | `{option}` |" in text
     assert f"`{Variable.PASSWORD}`" in text

@@ -44,7 +44,7 @@ ALL = [
 
 @pytest.mark.parametrize("error", ALL)
 def test_error_says_its_sentence(error: type[CoterieClientError]) -> None:
-    """An error is its sentence, also after a journey to another process."""
+    """Also after a journey to another process."""
     made = error("What happened; what to do.")
     again = pickle.loads(pickle.dumps(made))  # noqa: S301  # what was just written
     for each in (made, again):
@@ -68,7 +68,6 @@ def test_error_says_its_sentence(error: type[CoterieClientError]) -> None:
 def test_error_can_be_caught_as_what_it_is(
     error: type[CoterieClientError], base: type[Exception]
 ) -> None:
-    """Who knows Kafka's errors, or Python's, can catch by those; the code is Kafka's."""
     made = error("sentence")
     assert isinstance(made, base)
     if isinstance(made, KafkaError):
@@ -77,12 +76,10 @@ def test_error_can_be_caught_as_what_it_is(
 
 
 def test_which_errors_may_pass() -> None:
-    """Only what the network does may be better the next time."""
     retriable = {error.__name__ for error in ALL if error.retriable}
     assert retriable == {"AnswerTimedOutError", "ConnectionFailedError", "ConnectionLostError"}
 
 
 def test_tree_in_the_docstring_is_complete() -> None:
-    """The tree at the head of the module has every error of it, and no other."""
     tree = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
     assert sorted(tree) == sorted(errors.__all__)

@@ -72,13 +72,11 @@ def test_line_in_words(heard: pytest.LogCaptureFixture) -> None:
 def test_values_can_not_pass_for_lines(
     heard: pytest.LogCaptureFixture, value: object, text: str
 ) -> None:
-    """Names come from others, and steer neither the log nor the terminal."""
     Log(NAME).warning("event", value=value)
     assert heard.messages == [f"event value={text}"]
 
 
 def test_line_without_details(heard: pytest.LogCaptureFixture) -> None:
-    """It is the event alone."""
     Log(NAME).error("the end")
     assert heard.messages == ["the end"]
 
@@ -98,14 +96,12 @@ def test_levels(heard: pytest.LogCaptureFixture) -> None:
 
 
 def test_traceback_goes_along_as_the_exception(heard: pytest.LogCaptureFixture) -> None:
-    """Formatters and collectors of errors know what to do with it."""
     error = failure()
     Log(NAME).write("error", "failed", {}, error)
     assert heard.records[0].exc_info == (ValueError, error, error.__traceback__)
 
 
 def test_details_may_have_any_name(heard: pytest.LogCaptureFixture) -> None:
-    """The standard library refuses its own names for extra fields."""
     Log(NAME).write("info", "event", {"name": 1, "message": 2, "args": 3})
     assert heard.messages == ["event name=1 message=2 args=3"]
 
@@ -113,8 +109,6 @@ def test_details_may_have_any_name(heard: pytest.LogCaptureFixture) -> None:
 def test_filter_that_raises_ends_nothing(
     heard: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is complained about, as a handler that raises would be."""
-
     def fails(_record: logging.LogRecord) -> bool:
         raise OSError("filter")
 
@@ -142,7 +136,7 @@ def configure(*processors: Any) -> list[dict[str, Any]]:
 
 
 def test_structlog_gets_events(heard: pytest.LogCaptureFixture) -> None:
-    """If it is configured, and the standard library gets nothing."""
+    """When it is configured, and then the standard library gets nothing."""
     lines = configure()
     Log(NAME, group="billing").warning("lost", partitions=3)
     assert lines == [{"severity": "warning", "event": "lost", "group": "billing", "partitions": 3}]
@@ -150,7 +144,6 @@ def test_structlog_gets_events(heard: pytest.LogCaptureFixture) -> None:
 
 
 def test_structlog_is_looked_for_at_every_line(heard: pytest.LogCaptureFixture) -> None:
-    """An application may configure it after it has made its group."""
     log = Log(NAME)
     log.info("before")
     lines = configure()
@@ -159,7 +152,6 @@ def test_structlog_is_looked_for_at_every_line(heard: pytest.LogCaptureFixture) 
 
 
 def test_structlog_gets_a_traceback_as_text() -> None:
-    """Its default formatter would show what variables hold."""
     lines = configure()
     Log(NAME).write("error", "failed", {}, failure())
     assert lines[0]["stack"].startswith("Traceback (most recent call last):")
@@ -168,8 +160,6 @@ def test_structlog_gets_a_traceback_as_text() -> None:
 
 
 def test_structlog_that_hands_on_gets_the_exception() -> None:
-    """The standard library's formatters print it."""
-
     def render_to_log_kwargs(_logger: object, _severity: str, event: Any) -> Any:
         return event
 
@@ -204,7 +194,6 @@ def test_level_of_the_clients_loggers_counts_for_structlog(
     level: int,
     is_heard: bool,  # noqa: FBT001  # pytest's
 ) -> None:
-    """There is no other way there to silence the client alone."""
     lines = configure()
     before = logging.getLogger(logger).level
     logging.getLogger(logger).setLevel(level)
@@ -216,7 +205,6 @@ def test_level_of_the_clients_loggers_counts_for_structlog(
 
 
 def test_logging_that_is_disabled_silences_structlog_too() -> None:
-    """It is asked for all loggers."""
     lines = configure()
     logging.disable(logging.WARNING)
     Log(NAME).warning("event")

@@ -140,7 +140,6 @@ CASES: Final = [
 
 @pytest.mark.parametrize(("make", "name", "value"), CASES)
 def test_value_that_makes_no_sense(make: Callable[..., object], name: str, value: object) -> None:
-    """The sentence names the option, says what it must be, and has room in a line."""
     with pytest.raises(ConfigurationError) as caught:
         make(**{name: value})
     sentence = str(caught.value)
@@ -171,7 +170,6 @@ def test_value_that_makes_no_sense(make: Callable[..., object], name: str, value
     ],
 )
 def test_no_option_is_left_out(make: Callable[..., object], signature: Callable[..., Any]) -> None:
-    """One that is added needs a check, and its values here."""
     assert set(REFUSED[make]) == set(inspect.signature(signature).parameters)
 
 
@@ -199,7 +197,6 @@ def test_no_option_is_left_out(make: Callable[..., object], signature: Callable[
     ],
 )
 def test_sentence(options: Mapping[str, Any], sentence: str) -> None:
-    """It can be acted upon."""
     with pytest.raises(ConfigurationError) as caught:
         group(**options)
     assert str(caught.value) == sentence
@@ -207,7 +204,6 @@ def test_sentence(options: Mapping[str, Any], sentence: str) -> None:
 
 @pytest.mark.parametrize("name", ["password", "key_password"])
 def test_secrets_are_not_in_the_sentence(name: str) -> None:
-    """Not even if they have the wrong type."""
     with pytest.raises(ConfigurationError) as caught:
         _ = Tls(key_password=b"hunter2") if name == "key_password" else sasl(password=b"hunter2")  # type: ignore[arg-type]
     assert str(caught.value) == f"{name} must be a string, got a value of type bytes"
@@ -224,7 +220,6 @@ def test_secrets_are_not_in_the_sentence(name: str) -> None:
     ],
 )
 def test_neither_is_what_holds_them(make: Callable[[], object]) -> None:
-    """Other clients take them in other shapes."""
     with pytest.raises(ConfigurationError, match=" must be ") as caught:
         make()
     assert "hunter2" not in str(caught.value)
@@ -232,7 +227,6 @@ def test_neither_is_what_holds_them(make: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("path", ["no\0path", "\udc80", "missing.pem"])
 def test_tls_files_are_read_where_the_client_is_made(path: str) -> None:
-    """And what can be no file is told in the same way."""
     for make in (group, admin):
         with pytest.raises(ConfigurationError, match="TLS files"):
             make(security=Security(tls=Tls(cafile=path)))
@@ -251,5 +245,4 @@ def test_tls_files_are_read_where_the_client_is_made(path: str) -> None:
     ],
 )
 def test_values_that_make_sense(options: Mapping[str, Any]) -> None:
-    """They are taken."""
     group(**options)

@@ -163,11 +163,17 @@ def assert_discreet(done: subprocess.CompletedProcess[str], tracebacks: int = 1)
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-@pytest.mark.parametrize("work", ["fails", "fails_ending", "ends"])
+@pytest.mark.parametrize(
+    "work",
+    [
+        "fails",
+        pytest.param("fails_ending", marks=pytest.mark.slow),
+        pytest.param("ends", marks=pytest.mark.slow),
+    ],
+)
 def test_failure_that_is_raised_nowhere(
     bootstrap: str, tmp_path: Path, configuration: str, work: str
 ) -> None:
-    """Its traceback is logged; it is the work's, that of its ending, or the hook's."""
     done = run(bootstrap, tmp_path, CONFIGURATIONS[configuration], work)
     assert done.returncode == 0, done.stderr
     # Python tells in what an error was raised, and here that is a cancellation.
@@ -175,9 +181,9 @@ def test_failure_that_is_raised_nowhere(
     assert ("no such event" if work == "ends" else "no way in") in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_failure_that_ends_the_program(bootstrap: str, tmp_path: Path, configuration: str) -> None:
-    """It is raised, so that Python prints it, and the log has a line of it and no more."""
     done = run(bootstrap, tmp_path, CONFIGURATIONS[configuration], policy="Stop()")
     assert done.returncode == 1
     assert_discreet(done)
@@ -186,13 +192,11 @@ def test_failure_that_ends_the_program(bootstrap: str, tmp_path: Path, configura
 
 @pytest.mark.parametrize("silence", SILENCES)
 def test_silence(bootstrap: str, tmp_path: Path, silence: str) -> None:
-    """Whoever asks the standard library's logging for it gets it."""
     done = run(bootstrap, tmp_path, SILENCES[silence])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_nothing_is_told_unasked_of_what_goes_well(bootstrap: str, tmp_path: Path) -> None:
-    """Nor is structlog imported for it."""
     said = "import atexit, sys; atexit.register(lambda: print('structlog' in sys.modules))"
     done = run(bootstrap, tmp_path, said, work="goes_well")
     assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")

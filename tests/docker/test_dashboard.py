@@ -92,8 +92,7 @@ QUERY: Final = pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 
 
 @QUERY
-def test_figures_exist(query: str, figures: Figures) -> None:
-    """Each query asks for something, and for nothing that the daemon does not show."""
+def test_queries_ask_for_metrics_that_exist(query: str, figures: Figures) -> None:
     asked = selectors(query)
     assert asked
     assert {each.name for each in asked} <= figures.keys()
@@ -102,8 +101,7 @@ def test_figures_exist(query: str, figures: Figures) -> None:
 
 
 @QUERY
-def test_labels_exist(query: str, figures: Figures) -> None:
-    """A query picks and adds up by labels that its figures have."""
+def test_queries_use_labels_that_exist(query: str, figures: Figures) -> None:
     for each in selectors(query):
         known = figures[each.name].keys() | ADDED
         assert {label for label, _, _ in each.matchers} <= known
@@ -111,8 +109,7 @@ def test_labels_exist(query: str, figures: Figures) -> None:
 
 
 @QUERY
-def test_values_exist(query: str, figures: Figures) -> None:
-    """A query that asks for a label's value asks for one that there is."""
+def test_queries_use_label_values_that_exist(query: str, figures: Figures) -> None:
     for each in selectors(query):
         for label, _, value in each.matchers:
             if label not in ADDED:
@@ -121,34 +118,29 @@ def test_values_exist(query: str, figures: Figures) -> None:
 
 
 @QUERY
-def test_node_can_be_chosen(query: str) -> None:
-    """Each query heeds the choice of nodes at the top of the dashboard."""
+def test_queries_heed_the_choice_of_nodes(query: str) -> None:
     for each in selectors(query):
         assert ("instance", "=~", "$instance") in each.matchers
 
 
 @QUERY
-def test_parentheses_match(query: str) -> None:
-    """What is opened is closed."""
+def test_brackets_of_queries_match(query: str) -> None:
     for opening, closing in ("()", "[]", "{}"):
         assert query.count(opening) == query.count(closing)
 
 
-def test_panels_have_numbers_of_their_own() -> None:
-    """Grafana tells panels apart by their numbers."""
+def test_panel_ids_are_unique() -> None:
     numbers = [panel["id"] for panel in _panels()]
     assert len(set(numbers)) == len(numbers)
 
 
-def test_panels_are_explained() -> None:
-    """Each has a title, and says what is to be seen."""
+def test_panels_have_a_title_and_a_description() -> None:
     for panel in _panels():
         assert panel["title"]
         assert panel["type"] == "row" or panel["description"].endswith(".")
 
 
-def test_panels_do_not_overlap() -> None:
-    """Each has its place, within the columns that there are."""
+def test_panels_do_not_overlap_and_fit_the_grid() -> None:
     places: list[dict[str, int]] = [panel["gridPos"] for panel in _panels()]
     assert all(place["x"] + place["w"] <= COLUMNS for place in places)
     assert [pair for pair in itertools.combinations(places, 2) if _overlap(pair)] == []

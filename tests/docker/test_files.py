@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 import yaml  # type: ignore[import-untyped]  # it comes with mkdocs, without types
 
+from coterie_cli.commands.serve import serve
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
-from coterie_cli.serve import serve
 from coterie_server.config.settings import SETTINGS
 
 COMPOSE: Final = ("compose.yaml", "compose.test.yaml")
@@ -55,16 +55,14 @@ def service(folder: Path, file: str, name: str) -> dict[str, Any]:
 # -- images ------------------------------------------------------------------------------------
 
 
-def test_all_stages_have_one_base(dockerfile: str) -> None:
-    """What is built on one interpreter runs on the same one."""
+def test_all_stages_have_the_same_base(dockerfile: str) -> None:
     froms = re.findall(r"^FROM (\S+)(?: AS (\S+))?$", dockerfile, re.MULTILINE)
     stages = {name for _, name in froms}
     assert len({image for image, _ in froms} - stages) == 1
     assert froms[-1] == ("daemon", "")
 
 
-def test_image_runs_the_command(dockerfile: str) -> None:
-    """As the first process, which hears the signals, with `serve` if nothing else is said."""
+def test_image_runs_the_command_as_first_process(dockerfile: str) -> None:
     assert 'ENTRYPOINT ["coterie"]\nCMD ["serve"]\n' in dockerfile
 
 
@@ -73,8 +71,7 @@ def test_variables_of_the_image_are_read(environ: dict[str, str]) -> None:
     assert {name for name in environ if name.startswith("COTERIE_")} <= set(Variable)
 
 
-def test_ports_are_the_daemons(dockerfile: str, environ: dict[str, str]) -> None:
-    """The image exposes, asks for its health and listens where the daemon does by default."""
+def test_ports_are_the_defaults_of_the_daemon(dockerfile: str, environ: dict[str, str]) -> None:
     defaults = {name: each.default for name, each in inspect.signature(serve).parameters.items()}
     assert (defaults["listen"], defaults["http"]) == (BOOTSTRAP, HTTP)
     assert f"EXPOSE {CLIENT_PORT} {HTTP_PORT}\n" in dockerfile
@@ -85,16 +82,16 @@ def test_ports_are_the_daemons(dockerfile: str, environ: dict[str, str]) -> None
     assert environ[Variable.ADVERTISE] == BOOTSTRAP
 
 
-def test_data_is_in_the_volume(dockerfile: str, environ: dict[str, str], folder: Path) -> None:
-    """The daemon keeps its data where the image has its volume."""
+def test_data_directory_is_the_volume(
+    dockerfile: str, environ: dict[str, str], folder: Path
+) -> None:
     (volume,) = re.findall(r"^VOLUME (\S+)$", dockerfile, re.MULTILINE)
     assert environ[Variable.DATA_DIR] == volume
     for file in COMPOSE:
         assert f"data:{volume}" in service(folder, file, "coordinator")["volumes"]
 
 
-def test_whole_context_passes(dockerfile: str, folder: Path) -> None:
-    """Whatever is copied from the tree is let into the build, and is there."""
+def test_files_that_are_copied_are_let_into_the_build(dockerfile: str, folder: Path) -> None:
     root = folder.parent
     lines = (root / ".dockerignore").read_text(encoding="utf-8").splitlines()
     let_in = tuple(line[1:] for line in lines if line.startswith("!"))
@@ -104,15 +101,13 @@ def test_whole_context_passes(dockerfile: str, folder: Path) -> None:
         assert any(path == each or path.startswith(f"{each}/") for each in let_in), path
 
 
-def test_tests_need_what_the_lock_pins(dockerfile: str, folder: Path) -> None:
-    """The image of the tests takes names from the lock, and misses none."""
+def test_test_image_installs_what_the_lock_pins(dockerfile: str, folder: Path) -> None:
     (names,) = re.findall(r"awk -v names='([^']*)'", dockerfile)
     lock = (folder.parent / "requirements" / "dev.txt").read_text(encoding="utf-8")
     assert set(names.split()) <= set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE))
 
 
-def test_nothing_names_a_place(folder: Path) -> None:
-    """Neither images nor packages are tied to a registry, an index or an address."""
+def test_nothing_is_tied_to_a_registry_or_an_index(folder: Path) -> None:
     text = "\n".join(
         path.read_text(encoding="utf-8")
         for path in sorted(folder.rglob("*"))
@@ -129,7 +124,6 @@ def test_nothing_names_a_place(folder: Path) -> None:
 
 @pytest.mark.parametrize(("file", "name"), OURS)
 def test_services_have_no_privileges(folder: Path, file: str, name: str) -> None:
-    """Nothing of ours can write to its root, or has or gains a capability."""
     found = service(folder, file, name)
     assert found["read_only"] is True
     assert found["cap_drop"] == ["ALL"]
@@ -146,8 +140,7 @@ def test_variables_are_settings(folder: Path, file: str) -> None:
         settings[variable].read(value, file)
 
 
-def test_nobody_else_is_let_in(folder: Path) -> None:
-    """Ports are published for this machine alone: nobody is asked who they are."""
+def test_ports_are_published_on_loopback_only(folder: Path) -> None:
     services = read(folder, "compose.yaml")["services"].values()
     published = [port for each in services for port in each.get("ports", ())]
     assert f"127.0.0.1:{CLIENT_PORT}:{CLIENT_PORT}" in published
@@ -156,8 +149,7 @@ def test_nobody_else_is_let_in(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("file", COMPOSE)
-def test_mounts_are_there(folder: Path, file: str) -> None:
-    """What a service mounts is in the tree, or a volume that the file declares."""
+def test_mounts_exist(folder: Path, file: str) -> None:
     document = read(folder, file)
     for each in document["services"].values():
         for mount in each.get("volumes", ()):
@@ -169,8 +161,9 @@ def test_mounts_are_there(folder: Path, file: str) -> None:
 
 
 @pytest.mark.parametrize(("file", "name"), OURS)
-def test_clients_are_told_the_service(folder: Path, file: str, name: str) -> None:
-    """Whoever is in a container finds the coordinator by the name of its service."""
+def test_clients_find_the_coordinator_by_its_service_name(
+    folder: Path, file: str, name: str
+) -> None:
     where = f"coordinator:{CLIENT_PORT}"
     found = service(folder, file, name)
     if name == "coordinator":
@@ -179,8 +172,7 @@ def test_clients_are_told_the_service(folder: Path, file: str, name: str) -> Non
         assert where in (*found.get("entrypoint", ()), *found.get("environment", {}).values())
 
 
-def test_script_knows_the_compose_file(folder: Path) -> None:
-    """The script waits for the shards, and asks at the address, that the file says."""
+def test_script_agrees_with_the_compose_file(folder: Path) -> None:
     script = runpy.run_path(str(folder / "run.py"))
     assert f"shards:{script['SHARDS']}" in service(folder, "compose.yaml", "coordinator")["command"]
     assert (script["CLIENTS"], "{}:{}".format(*script["HTTP"])) == (BOOTSTRAP, HTTP)
@@ -193,14 +185,12 @@ def test_script_knows_the_compose_file(folder: Path) -> None:
 # -- figures -----------------------------------------------------------------------------------
 
 
-def test_prometheus_looks_at_the_coordinator(folder: Path) -> None:
-    """It is asked where the coordinator answers HTTP."""
+def test_prometheus_scrapes_the_coordinator(folder: Path) -> None:
     (job,) = read(folder, "prometheus.yml")["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"coordinator:{HTTP_PORT}"]}]
 
 
-def test_grafana_is_provisioned(folder: Path) -> None:
-    """Its source is the Prometheus of the file, and the dashboard asks that source."""
+def test_dashboard_asks_the_provisioned_prometheus(folder: Path) -> None:
     (source,) = read(folder, "grafana/provisioning/datasources/prometheus.yaml")["datasources"]
     prometheus = service(folder, "compose.yaml", "prometheus")
     assert source["url"] == f"http://prometheus:{prometheus['ports'][0].rpartition(':')[2]}"
@@ -211,7 +201,6 @@ def test_grafana_is_provisioned(folder: Path) -> None:
 
 
 def test_dashboard_is_where_grafana_looks(folder: Path) -> None:
-    """The provider's folder is the one that is mounted, and so is the first page's."""
     (provider,) = read(folder, "grafana/provisioning/dashboards/coterie.yaml")["providers"]
     grafana = service(folder, "compose.yaml", "grafana")
     path = provider["options"]["path"]

@@ -8,12 +8,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from coterie_assignors import Cluster as Topics
 from coterie_assignors import MemberInfo, lead
 from coterie_client import Group
 from coterie_protocol.consumer import flatten
 from coterie_testing.kit import Cluster
 from examples.custom_assignors import CanaryAssignor, LeastLagAssignor
+
+pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_assignors.py"
 
@@ -24,21 +28,18 @@ def members(*names: str) -> dict[str, MemberInfo]:
 
 
 def test_canary_gets_one() -> None:
-    """The others share the rest evenly."""
     group = members("canary-1", "worker-1", "worker-2")
     led = lead(CanaryAssignor(), Topics({"jobs": 9}), group)
     counts = {name: len(flatten(partitions)) for name, partitions in led.assignment.items()}
     assert counts == {"canary-1": 1, "worker-1": 4, "worker-2": 4}
 
 
-def test_canaries_alone_do_all_the_work() -> None:
-    """There is nobody else."""
+def test_canaries_without_others_get_everything() -> None:
     led = lead(CanaryAssignor(), Topics({"jobs": 4}), members("canary-1", "canary-2"))
     assert sum(len(flatten(partitions)) for partitions in led.assignment.values()) == 4
 
 
-def test_lag_comes_out_even() -> None:
-    """Whoever has the worst partition has nothing else."""
+def test_worst_partition_is_alone_with_its_member() -> None:
     lag = {("jobs", number): 10**number for number in range(4)}
     assignor = LeastLagAssignor(lag)
     led = lead(assignor, Topics({"jobs": 4}), members("a", "b"))
@@ -49,7 +50,6 @@ def test_lag_comes_out_even() -> None:
 
 
 def test_members_tell_the_leader_their_lag(coterie_cluster: Callable[..., Cluster]) -> None:
-    """Whoever leads: each of them measures nothing but what it works on."""
     cluster = coterie_cluster({"jobs": 4})
     lags: dict[str, dict[tuple[str, int], int]] = {"a": {}, "b": {}}
     groups: dict[str, Group] = {}
@@ -73,8 +73,7 @@ def test_members_tell_the_leader_their_lag(coterie_cluster: Callable[..., Cluste
     cluster.run_until(lambda: shares() == [[0, 1, 2], [3]])
 
 
-def test_it_runs() -> None:
-    """And shows what both decide."""
+def test_program_prints_both_assignments() -> None:
     done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True)
     assert "canary:\n  canary-1   0\n" in done.stdout
     assert "least-lag:" in done.stdout

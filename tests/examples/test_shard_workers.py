@@ -19,6 +19,8 @@ from examples.shard_workers import SHARDS, FormerOwnerError, Jobs
 from tests.examples.program import EXAMPLES, Program
 from tests.live.daemon import Daemon, environment, eventually
 
+pytestmark = pytest.mark.slow
+
 JOBS = 2_400
 
 
@@ -33,7 +35,7 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
 def test_all_jobs_are_done_though_workers_come_and_go(
     daemon: Daemon, jobs: Jobs, tmp_path: Path
 ) -> None:
-    """Each has the right result, and the last of each shard is committed."""
+    # Each has the right result, and the last of each shard is committed.
     words = ("--bootstrap", daemon.address, "--database", str(tmp_path / "jobs.db"))
     with Program(tmp_path, "shard_workers.py", *words) as first:
         eventually(lambda: jobs.left() < JOBS, "the first results")
@@ -57,8 +59,7 @@ def _offsets(daemon: Daemon, group: str) -> set[int]:
     return {each["offset"] for each in shown.values()}
 
 
-def test_table_refuses_a_former_owner(jobs: Jobs) -> None:
-    """And keeps nothing of what it wanted to store."""
+def test_table_refuses_a_write_of_a_former_owner(jobs: Jobs) -> None:
     jobs.store(1, token=7, results={1: "first"})
     jobs.store(1, token=7, results={13: "of the same owner"})
     jobs.store(1, token=9, results={})
@@ -68,8 +69,7 @@ def test_table_refuses_a_former_owner(jobs: Jobs) -> None:
     assert jobs.left() == JOBS - 3
 
 
-def test_its_test_file_passes() -> None:
-    """With the command that stands in it."""
+def test_test_file_beside_the_example_passes() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command.append("examples/test_shard_workers.py")
     done = subprocess.run(

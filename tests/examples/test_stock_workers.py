@@ -14,6 +14,8 @@ from coterie_cli.main import app
 from tests.examples.program import Program
 from tests.live.daemon import Daemon, eventually
 
+pytestmark = pytest.mark.slow
+
 KINDS: Final = {"kafka_python": "kafka-python", "aiokafka": "aiokafka", "confluent": "confluent"}
 SHARDS: Final = set(range(6))
 
@@ -40,8 +42,10 @@ def shards(program: Program) -> set[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_takes_over_from_the_other(daemon: Daemon, pairs: dict[str, Pair], kind: str) -> None:
-    """They share the shards; when one stops, the other has all, and goes on where it was."""
+def test_worker_goes_on_where_the_other_one_stopped(
+    daemon: Daemon, pairs: dict[str, Pair], kind: str
+) -> None:
+    # They share the shards; when one stops, the other has all, and goes on where it was.
     first, second = pairs[kind]
     eventually(
         lambda: len(shards(first)) == len(shards(second)) == 3, lambda: f"halves\n{first.log}"

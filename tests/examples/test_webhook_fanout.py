@@ -14,6 +14,8 @@ from tests.examples.program import Program
 from tests.interop.kafka_broker import free_port
 from tests.live.daemon import Daemon, eventually
 
+pytestmark = pytest.mark.slow
+
 ENDPOINTS = 6
 
 
@@ -85,8 +87,8 @@ def rollout(daemon: Daemon, tmp_path: Path) -> Iterator[Rollout]:
     rollout.close()
 
 
-def test_rolling_restart_moves_nothing(rollout: Rollout) -> None:
-    """All is delivered to everybody in order, in spite of refusals, and nobody rebalances."""
+def test_rolling_restart_delivers_in_order_without_a_rebalance(rollout: Rollout) -> None:
+    # All is delivered to everybody in order, in spite of refusals, and nobody rebalances.
     rollout.happen(range(5))
     eventually(lambda: len(rollout.group()["members"]) == 2, "two members")
     eventually(rollout.is_calm, "calm", every_s=1.0)

@@ -24,8 +24,7 @@ import atheris  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 with atheris.instrument_imports(include=["coterie_protocol"]):
     from coterie_protocol import FrameReader, ProtocolError, decode, encode
-    from coterie_protocol._compile import Codec, codec_of
-    from coterie_protocol._derive import format_of
+    from coterie_protocol._compile import Codec, codec_of, format_of
     from coterie_protocol._format import Malformed
     from tests.support.hostile import TARGETS, Target, crowds, tag_floods
     from tests.support.strategies import MESSAGES

@@ -9,11 +9,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from coterie_client.membership import phases
 from coterie_server.group.states import TRANSITIONS
 from tools.diagrams.drawing import draw
 from tools.diagrams.mermaid import MermaidError, parse
-from tools.diagrams.told import sequence, states
-from tools.draw_diagrams import DOCS, redrawn
+from tools.draw_diagrams import DOCS, phases_drawn, redrawn, sequence, states
 
 PAGES = sorted(DOCS.rglob("*.md"))
 SVG = "{http://www.w3.org/2000/svg}"
@@ -71,6 +71,19 @@ def test_all_ways_between_states_are_drawn() -> None:
         assert state.value in drawn
         for reason in ways.values():
             assert reason in drawn
+
+
+def test_all_phases_of_a_member_are_drawn() -> None:
+    """Only what leads out of many phases alike is left out, except where it is drawn once."""
+    text = states(phases_drawn())
+    for phase, ways in phases.TRANSITIONS.items():
+        for after, why in ways.items():
+            is_drawn = f"    {phase.value} --> {after.value}: {why}\n" in f"{text}\n"
+            is_shared = why in (phases.ENDS, phases.LOST_ITS_PLACE)
+            assert is_drawn or is_shared
+    assert {phases.ENDS, phases.LOST_ITS_PLACE} <= set(
+        phases.TRANSITIONS[phases.Phase.STABLE].values()
+    )
 
 
 def test_states_become_ways() -> None:

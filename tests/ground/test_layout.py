@@ -3,6 +3,7 @@
 import tomllib
 from pathlib import Path
 
+import grimp
 import pytest
 
 PARTS = ("protocol", "assignors", "server", "client", "testing", "pipeline", "cli")
@@ -36,4 +37,20 @@ def test_every_tool_knows_all_parts(root: Path) -> None:
     assert build["targets"]["wheel"]["packages"] == [f"{part}/coterie_{part}" for part in PARTS]
     assert tool["mypy"]["mypy_path"] == [*PARTS, "."]
     assert tool["ruff"]["src"] == [*PARTS, "."]
-    assert tool["importlinter"]["root_packages"] == [f"coterie_{part}" for part in PARTS]
+    packages = [f"coterie_{part}" for part in PARTS]
+    assert tool["importlinter"]["root_packages"] == packages
+    (circles,) = (c for c in tool["importlinter"]["contracts"] if c["id"] == "no-circles")
+    assert circles["ancestors"] == packages
+
+
+def test_no_package_is_in_a_circle_with_its_own_modules() -> None:
+    """The lint contract compares siblings only."""
+    graph = grimp.build_graph(*(f"coterie_{part}" for part in PARTS), cache_dir=None)
+    circles = [
+        (module, package)
+        for package in graph.modules
+        for module in graph.find_descendants(package)
+        if graph.direct_import_exists(importer=module, imported=package)
+        and graph.find_shortest_chain(importer=package, imported=module)
+    ]
+    assert circles == []

@@ -1,7 +1,9 @@
 """The Makefile documents itself, and what the documents promise is there."""
 
+import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,46 @@ def test_documents_name_existing_verbs(root: Path, phony: list[str], document: s
     in_code_spans = re.findall(r"`make ([a-z0-9-]+)", text)
     on_code_lines = re.findall(r"^(?:\$ )?make ([a-z0-9-]+)", text, flags=re.MULTILINE)
     assert set(in_code_spans + on_code_lines) <= set(phony)
+
+
+def test_contributing_lists_what_each_verb_runs(root: Path, phony: list[str]) -> None:
+    """The table has every verb but those that are not for developing."""
+    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `make ([a-z0-9-]+)` \|", text, flags=re.MULTILINE)
+    assert sorted([*listed, "help", "run", "lock"]) == sorted(phony)
+
+
+def test_every_marker_is_run_by_a_verb(root: Path, makefile: str) -> None:
+    """What `make test` leaves out by default, others select; `make test-all` adds what is slow."""
+    options = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    pytest_options = options["tool"]["pytest"]["ini_options"]
+    markers = {line.partition(":")[0] for line in pytest_options["markers"]}
+    quick = pytest_options["addopts"][pytest_options["addopts"].index("-m") + 1]
+    assert set(quick.split(" and ")) == {f"not {marker}" for marker in markers}
+    selected = {
+        quoted or word for quoted, word in re.findall(r'pytest .*?-m (?:"([^"]+)"|(\w+))', makefile)
+    }
+    selected |= {*re.findall(r'\$\(PYTEST\) -m "([^"]+)"', makefile)}
+    assert selected == {*markers, "not interop and not spark_slow"}
+
+
+def test_ci_runs_all_that_test_all_runs(root: Path) -> None:
+    """CI takes the long profile of examples, and the slow tests."""
+    script = (root / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert 'export CI="${CI:-true}"' in script
+    assert [line for line in script if line.startswith("make ")] == ["make lint", "make test-all"]
+
+
+def test_nothing_of_a_make_is_left_to_the_makes_inside(root: Path) -> None:
+    """Neither its arguments nor its flags, wherever they came from: tests start make, too."""
+    shown = subprocess.run(
+        ["make", "--silent", "--keep-going", "--eval=probe: ; @env", "probe", "ARGS=-q"],
+        cwd=root,
+        env={**os.environ, "WORKERS": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = {line.partition("=")[0] for line in shown.stdout.splitlines()}
+    assert "PATH" in names
+    assert not names & {"MAKEFLAGS", "MFLAGS", "ARGS", "WORKERS"}

@@ -59,7 +59,7 @@ def test_long_product_file_is_named(tmp_path: Path) -> None:
     """A product file one line over the limit gives one complaint."""
     write_module(tmp_path, "x = 1\n" * (FILE_LINES_MAX + 1))
     assert list(complaints(tmp_path)) == [
-        f"server/module.py: the file has {FILE_LINES_MAX + 1} lines; the limit is 500"
+        f"server/module.py: the file has {FILE_LINES_MAX + 1} lines; the limit is 400"
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.kafka_broker import KafkaBroker, toolchain_problem
-from tests.interop.kafka_tale import Tale, live_and_import
+from tests.interop.kafka_history import KafkaHistory, live_and_import
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,10 +49,10 @@ def kafka_broker(
 
 
 @pytest.fixture(scope="session")
-def tale(
+def history(
     kafka_toolchain: None,  # noqa: ARG001 - asked for its skip
     java_compiler: None,  # noqa: ARG001 - asked for its skip
     tmp_path_factory: pytest.TempPathFactory,
-) -> Tale:
-    """What groups lived through on a real broker, as they saw it and as its logs tell it."""
+) -> KafkaHistory:
+    """What groups did on a real broker, as they saw it and as its logs tell it."""
     return live_and_import(tmp_path_factory.mktemp("logs"))

@@ -1,4 +1,4 @@
-"""How Kafka's own assignors are asked, which are in a Java program."""
+"""Questions to Kafka's own assignors, which run in a Java program."""
 
 from __future__ import annotations
 

@@ -135,7 +135,6 @@ async def names(address: str, security: Security) -> set[str]:
 @pytest.mark.asyncio
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_sasl(broker: KafkaBroker, mechanism: str) -> None:
-    """The user gets in with each mechanism, with a password beyond ASCII."""
     security = Security(sasl=sasl(mechanism))
     assert await names(broker.address_of("SASLPLAIN"), security) == set()
 
@@ -143,7 +142,6 @@ async def test_sasl(broker: KafkaBroker, mechanism: str) -> None:
 @pytest.mark.asyncio
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_sasl_over_tls(broker: KafkaBroker, tls: Tls, mechanism: str) -> None:
-    """And through TLS."""
     security = Security(tls=tls, sasl=sasl(mechanism))
     assert await names(broker.address_of("SASLTLS"), security) == set()
 
@@ -151,7 +149,6 @@ async def test_sasl_over_tls(broker: KafkaBroker, tls: Tls, mechanism: str) -> N
 @pytest.mark.asyncio
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_wrong_password(broker: KafkaBroker, mechanism: str) -> None:
-    """A wrong password is refused with the broker's sentence, at once."""
     security = Security(sasl=sasl(mechanism, "guessed"))
     with pytest.raises(SaslAuthenticationFailedError, match="Authentication failed"):
         await names(broker.address_of("SASLPLAIN"), security)
@@ -159,7 +156,6 @@ async def test_wrong_password(broker: KafkaBroker, mechanism: str) -> None:
 
 @pytest.mark.asyncio
 async def test_mechanism_that_is_not_offered(broker: KafkaBroker) -> None:
-    """The broker's own list of mechanisms is in the error."""
     security = Security(sasl=sasl("SCRAM-SHA-256"))
     with pytest.raises(UnsupportedSaslMechanismError, match="but PLAIN"):
         await names(broker.address_of("SHORT"), security)
@@ -167,20 +163,17 @@ async def test_mechanism_that_is_not_offered(broker: KafkaBroker) -> None:
 
 @pytest.mark.asyncio
 async def test_tls(broker: KafkaBroker, tls: Tls) -> None:
-    """TLS alone, with the broker's certificate checked."""
     assert await names(broker.address_of("TLS"), Security(tls=Tls(cafile=tls.cafile))) == set()
 
 
 @pytest.mark.asyncio
-async def test_tls_with_a_stranger(broker: KafkaBroker) -> None:
-    """A broker whose certificate is not trusted is refused."""
+async def test_tls_with_an_untrusted_certificate_is_refused(broker: KafkaBroker) -> None:
     with pytest.raises(TlsFailedError, match="certificate"):
         await names(broker.address_of("TLS"), Security(tls=Tls()))
 
 
 @pytest.mark.asyncio
 async def test_mutual_tls(broker: KafkaBroker, tls: Tls) -> None:
-    """A broker that wants certificates lets in who has one, and nobody else."""
     assert await names(broker.address_of("MUTUAL"), Security(tls=tls)) == set()
     async with Network(
         broker.address_of("MUTUAL"), security=Security(tls=Tls(cafile=tls.cafile))
@@ -190,8 +183,7 @@ async def test_mutual_tls(broker: KafkaBroker, tls: Tls) -> None:
 
 
 @pytest.mark.asyncio
-async def test_session_with_an_end(broker: KafkaBroker) -> None:
-    """A client at work outlives its session without a failed request."""
+async def test_client_outlives_its_session(broker: KafkaBroker) -> None:
     security = Security(sasl=sasl("PLAIN"))
     async with Network(broker.address_of("SHORT"), security=security) as network:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Our client with a real Kafka broker: it lives through what it does with Coterie's daemon."""
+"""Coterie's client on a real Kafka broker, with the tests of `tests/live`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.kafka_broker import KafkaBroker
-from tests.live.coterie_life import *  # noqa: F403 - the tests
 from tests.live.coterie_mixed import *  # noqa: F403 - the tests
-from tests.live.coterie_names import *  # noqa: F403 - the tests
+from tests.live.coterie_scaling import *  # noqa: F403 - the tests
+from tests.live.coterie_static import *  # noqa: F403 - the tests
 
 pytestmark = pytest.mark.interop
 
@@ -19,7 +19,7 @@ class _Backend(KafkaBroker):
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Its address."""
         return self.bootstrap
 
     def crash(self) -> None:
@@ -40,5 +40,5 @@ def backend(
 
 @pytest.fixture(scope="module")
 def address(backend: _Backend) -> str:
-    """Give the broker's address to groups that don't mind what becomes of it between tests."""
+    """The broker's address, for groups that end with their test."""
     return backend.address

@@ -81,14 +81,12 @@ def _group(dice: random.Random, *, racks: bool, equal: bool, static: bool) -> Gr
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 @pytest.mark.parametrize("equal", [False, True], ids=["differing", "equal"])
 def test_same_as_kafka(assignor: Assignor, *, static: bool, equal: bool) -> None:
-    """Range and round robin give exactly what Kafka's give, for all kinds of member."""
     asked = groups(1, equal=equal, static=static)
     assert [ours(assignor, group) for group in asked] == ask_java(assignor.name, asked)
 
 
 @pytest.mark.parametrize("equal", [False, True], ids=["differing", "equal"])
 def test_same_as_kafka_with_racks(*, equal: bool) -> None:
-    """With racks, too, range gives exactly what Kafka's gives (KIP-881)."""
     asked = groups(2, racks=True, equal=equal, static=True)
     assert [ours(RangeAssignor(), group) for group in asked] == ask_java("range", asked)
 
@@ -108,15 +106,13 @@ def _by_subscription(info: MemberInfo, given: Partitions) -> MemberInfo:
     return replace(info, owned=given, generation=3)
 
 
-def test_kafkas_leader_reads_what_our_eager_members_had() -> None:
-    """Led by Kafka's sticky assignor, our members with equal subscriptions keep what they had."""
+def test_kafkas_sticky_leader_keeps_what_our_members_had() -> None:
     asked = [_settled(g, StickyAssignor(), _by_user_data) for g in groups(3, equal=True)]
     kept = [ours(StickyAssignor(), group) for group in asked]
     assert ask_java("sticky", asked) == kept
 
 
-def test_kafkas_leader_leaves_our_cooperative_members_what_they_own() -> None:
-    """Led by Kafka's cooperative assignor, a settled group of ours stays as it is."""
+def test_kafkas_cooperative_leader_keeps_what_our_members_own() -> None:
     assignor = CooperativeStickyAssignor()
     asked = [_settled(g, assignor, _by_subscription) for g in groups(4, equal=True)]
     assert ask_java("cooperative-sticky", asked) == [ours(assignor, group) for group in asked]
@@ -139,7 +135,6 @@ def _disturbed(seed: int, *, equal: bool) -> list[Group]:
 
 
 def test_not_less_fair_and_not_less_sticky_than_kafka() -> None:
-    """After members left and joined, as few partitions move as with Kafka's; loads are as even."""
     asked = _disturbed(5, equal=True)
     eager = [(cluster, _as_eager(members)) for cluster, members in asked]
     for group, theirs in zip(asked, ask_java("sticky", eager), strict=True):
@@ -197,7 +192,6 @@ def test_not_farther_than_kafka(*, equal: bool, when: str) -> None:
 
 
 def test_not_more_moves_than_kafka_with_racks() -> None:
-    """Over all groups in which both come as near, no more partitions move than with Kafka's."""
     asked = _with_racks(_disturbed(9, equal=True))
     eager = [(cluster, _as_eager(members)) for cluster, members in asked]
     ours_moved = kafkas_moved = 0
@@ -240,7 +234,6 @@ def _as_eager(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:
 
 
 def test_kafka_withholds_what_we_withhold() -> None:
-    """With equal subscriptions both leaders withhold equally many partitions."""
     asked = _disturbed(7, equal=True)
     for group, theirs in zip(asked, ask_java("cooperative-sticky", asked), strict=True):
         led = lead(CooperativeStickyAssignor(), *group)
@@ -248,7 +241,6 @@ def test_kafka_withholds_what_we_withhold() -> None:
 
 
 def test_benchmark_times_kafkas_answer() -> None:
-    """The benchmark's virtual machine tells how long the last question's answer takes it."""
     small, large = (_equals(size) for size in (2, 200))
     with JavaAssignors() as java:
         times = []

@@ -38,21 +38,18 @@ from coterie_protocol.consumer import (
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.schema import Kind, declaration_of
 from tests.interop.java_serializers import JavaSerializers
+from tests.support.every_message import by_version
 from tests.support.oracle_examples import (
     CLIENT_IDS,
     INT32S,
     UNKNOWN_TAGS,
     examples,
-    having_own_fields,
-    parametrize_messages,
+    has_own_fields,
     without_own_fields,
 )
 from tests.support.strategies import messages
 
 pytestmark = pytest.mark.interop
-
-#: Beyond all versions.
-_ANY: Final = 1_000
 
 NEW: Final = "current Kafka"
 OLD: Final = "Kafka 3.9"
@@ -89,12 +86,13 @@ _either_kafka = pytest.mark.parametrize("java", [NEW, OLD], indirect=True)
 _new_kafka = pytest.mark.parametrize("java", [NEW], indirect=True)
 
 
-def _messages_of(kind: Kind, *, flexible: bool = False) -> pytest.MarkDecorator:
+def _messages_of(kind: Kind, *, flexible: bool = False, own: bool = False) -> pytest.MarkDecorator:
     """Every message of a kind in every version, as parameters."""
-    return parametrize_messages(
+    return by_version(
         lambda cls, version: (
             declaration_of(cls).kind is kind
             and (version in declaration_of(cls).flexible or not flexible)
+            and (has_own_fields(cls, version) or not own)
         )
     )
 
@@ -127,7 +125,6 @@ def _request_header(
 def test_request_frames_are_the_same_bytes(
     kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
 ) -> None:
-    """A request makes the same frame in both, and each reads in it what went in."""
     javas = _having(cls, version, kafkas)
 
     @examples(60)
@@ -147,7 +144,6 @@ def test_request_frames_are_the_same_bytes(
 def test_response_frames_are_the_same_bytes(
     kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
 ) -> None:
-    """A response makes the same frame in both, and each reads in it what went in."""
     javas = _having(cls, version, kafkas)
 
     @examples(60)
@@ -167,7 +163,6 @@ def test_response_frames_are_the_same_bytes(
 def test_unknown_tags_in_requests_are_passed_over(
     kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
 ) -> None:
-    """A request with unknown tagged fields in header, body and parts reads as without them."""
     javas = _having(cls, version, kafkas)
 
     @examples(10)
@@ -188,7 +183,6 @@ def test_unknown_tags_in_requests_are_passed_over(
 def test_unknown_tags_in_responses_are_passed_over(
     kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
 ) -> None:
-    """A response with unknown tagged fields in header, body and parts reads as without them."""
     javas = _having(cls, version, kafkas)
 
     @examples(10)
@@ -202,11 +196,10 @@ def test_unknown_tags_in_responses_are_passed_over(
     check()
 
 
-@having_own_fields(Kind.REQUEST, lambda _: _ANY)
+@_messages_of(Kind.REQUEST, own=True)
 def test_own_fields_of_requests_are_passed_over(
     kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
 ) -> None:
-    """Kafka reads a request with fields of Coterie's own as if it had none."""
     javas = _having(cls, version, kafkas)
 
     @examples(10)
@@ -219,11 +212,10 @@ def test_own_fields_of_requests_are_passed_over(
     check()
 
 
-@having_own_fields(Kind.RESPONSE, lambda _: _ANY)
+@_messages_of(Kind.RESPONSE, own=True)
 def test_own_fields_of_responses_are_passed_over(
     kafkas: dict[str, JavaSerializers], cls: type[Any], version: int
 ) -> None:
-    """And its clients a response."""
     javas = _having(cls, version, kafkas)
 
     @examples(10)
@@ -239,8 +231,6 @@ def test_own_fields_of_responses_are_passed_over(
 @_either_kafka
 @pytest.mark.parametrize("version", range(4))
 def test_subscriptions_are_the_same_bytes(java: JavaSerializers, version: int) -> None:
-    """A subscription is the same bytes in both and reads back in both."""
-
     @examples(60)
     @given(messages(Subscription, version))
     def check(subscription: Subscription) -> None:
@@ -255,8 +245,6 @@ def test_subscriptions_are_the_same_bytes(java: JavaSerializers, version: int) -
 @_either_kafka
 @pytest.mark.parametrize("version", range(4))
 def test_assignments_are_the_same_bytes(java: JavaSerializers, version: int) -> None:
-    """An assignment is the same bytes in both and reads back in both."""
-
     @examples(60)
     @given(messages(Assignment, version))
     def check(assignment: Assignment) -> None:
@@ -271,7 +259,6 @@ def test_assignments_are_the_same_bytes(java: JavaSerializers, version: int) -> 
 @_either_kafka
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_java_consumers_pass_over_needs_rejoin(java: JavaSerializers, version: int) -> None:
-    """Kafka's consumer reads an assignment that ends in NEEDS_REJOIN as if it did not."""
     given_out = (TopicPartitions(topic="t", partitions=(0, 2)),)
     told = Assignment(assigned_partitions=given_out, user_data=b"u", error_code=NEEDS_REJOIN)
     plain = Assignment(assigned_partitions=given_out, user_data=b"u")
@@ -286,10 +273,7 @@ _owned_partitions = st.sets(st.tuples(st.text(st.characters(codec="utf-8")), INT
 
 @_either_kafka
 def test_sticky_data_reads_in_both(java: JavaSerializers) -> None:
-    """What the eager sticky assignor stores is read by the other side, in both directions.
-
-    The bytes need not be equal: Java writes the topics in the order of a hash map.
-    """
+    """The bytes need not be equal: Java writes the topics in the order of a hash map."""
 
     @examples(60)
     @given(_owned_partitions, INT32S)
@@ -309,7 +293,6 @@ def test_sticky_data_reads_in_both(java: JavaSerializers) -> None:
 
 @_either_kafka
 def test_sticky_data_without_generation_reads_in_java(java: JavaSerializers) -> None:
-    """Java reads what the eager sticky assignor stored before there was a generation."""
     ours = StickyData(previous_assignment=(TopicPartitions(topic="t", partitions=(3, 1)),))
     answer = java.ask("read-sticky-data", hex=encode_sticky_data(ours, 0).hex())
     assert answer == {"partitions": [["t", 3], ["t", 1]], "generation": None}
@@ -318,7 +301,6 @@ def test_sticky_data_without_generation_reads_in_java(java: JavaSerializers) -> 
 @_either_kafka
 @pytest.mark.parametrize("generation", [0, 1, 2**31 - 1])
 def test_cooperative_sticky_data_is_the_same_bytes(java: JavaSerializers, generation: int) -> None:
-    """What the cooperative sticky assignor stores is the same bytes in both and reads back."""
     ours = CooperativeStickyData(generation=generation)
     data = encode(ours, 0)
     assert data.hex() == java.ask("write-cooperative-data", generation=generation)["hex"]
@@ -328,7 +310,6 @@ def test_cooperative_sticky_data_is_the_same_bytes(java: JavaSerializers, genera
 
 @_new_kafka
 def test_error_codes_are_those_of_kafka(java: JavaSerializers) -> None:
-    """Every error of Kafka's has its number, its name and its retriability here, and no other."""
     theirs = {
         name: (error["code"], error["retriable"]) for name, error in java.ask("errors").items()
     }
@@ -339,7 +320,6 @@ def test_error_codes_are_those_of_kafka(java: JavaSerializers) -> None:
 def test_what_a_kafka_lacks_is_listed(
     java: JavaSerializers, request: pytest.FixtureRequest
 ) -> None:
-    """Each Kafka has all versions of all APIs here, by the same numbers, except what is listed."""
     theirs = java.ask("apis")
     lacking = {}
     for api, versions in API_VERSIONS.items():
@@ -352,6 +332,6 @@ def test_what_a_kafka_lacks_is_listed(
 
 
 def test_no_version_is_lacking_in_both() -> None:
-    """What one Kafka lacks the other has, so every version is held against Java."""
+    """So every version is held against Java."""
     for api in LACKING[NEW].keys() & LACKING[OLD].keys():
         assert not LACKING[NEW][api] & LACKING[OLD][api]

@@ -74,7 +74,6 @@ def _groups(broker: KafkaBroker) -> list[str]:
 
 
 def test_lone_consumer_gets_every_partition(kafka_broker: KafkaBroker) -> None:
-    """A stock consumer joins a group and is assigned the whole topic."""
     _create_topic(kafka_broker, "lone-topic")
     consumer = _joined_consumer(kafka_broker, "lone-group", "lone-topic")
     try:
@@ -84,7 +83,6 @@ def test_lone_consumer_gets_every_partition(kafka_broker: KafkaBroker) -> None:
 
 
 def test_consumer_group_command_lists_a_committed_group(kafka_broker: KafkaBroker) -> None:
-    """Kafka's own tool, run from the same class path, sees a group that committed."""
     _create_topic(kafka_broker, "listed-topic")
     assert "listed-group" not in _groups(kafka_broker)
     _commit_once(kafka_broker, "listed-group", "listed-topic")
@@ -93,7 +91,6 @@ def test_consumer_group_command_lists_a_committed_group(kafka_broker: KafkaBroke
 
 @pytest.mark.usefixtures("kafka_toolchain")
 def test_group_and_commit_survive_a_kill(tmp_path: Path) -> None:
-    """After SIGKILL and a new start, the group and its offset are there on the same port."""
     with KafkaBroker(tmp_path / "broker") as broker:
         _create_topic(broker, "kept-topic")
         _commit_once(broker, "kept-group", "kept-topic")
@@ -111,7 +108,6 @@ def test_group_and_commit_survive_a_kill(tmp_path: Path) -> None:
 
 
 def test_tool_failure_carries_its_output(kafka_broker: KafkaBroker) -> None:
-    """A tool that exits with an error raises, and the message says what the tool said."""
     with pytest.raises(JavaProgramError, match="no-such-option"):
         kafka_tool(
             CONSUMER_GROUPS, "--bootstrap-server", kafka_broker.bootstrap, "--no-such-option"
@@ -120,7 +116,6 @@ def test_tool_failure_carries_its_output(kafka_broker: KafkaBroker) -> None:
 
 @pytest.mark.usefixtures("kafka_toolchain")
 def test_new_broker_takes_over_data_and_port(tmp_path: Path) -> None:
-    """A second KafkaBroker on the same directory serves what the first one stored."""
     with KafkaBroker(tmp_path / "broker") as first:
         _create_topic(first, "inherited-topic")
     with KafkaBroker(tmp_path / "broker", {"num.partitions": 3}, port=first.port) as second:
@@ -134,7 +129,6 @@ def test_new_broker_takes_over_data_and_port(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kafka_toolchain")
 def test_taken_port_is_reported_with_the_cause(tmp_path: Path) -> None:
-    """A broker that cannot bind its port fails with the log's error, and nothing keeps running."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         broker = KafkaBroker(tmp_path / "broker", port=taken.getsockname()[1])
         with pytest.raises(BrokerStartError, match="Address already in use"):
@@ -144,7 +138,6 @@ def test_taken_port_is_reported_with_the_cause(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("java_compiler")
 def test_java_source_runs_with_the_kafka_client(tmp_path: Path) -> None:
-    """A single-file program is compiled against Kafka's client and gets arguments and stdin."""
     source = tmp_path / "Echo.java"
     source.write_text(_ECHO_PROGRAM, encoding="utf-8")
     result = run_java_source(source, "first", stdin="second\n")

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from coterie_pipeline.batch import run
 from coterie_pipeline.report import write_report
 from coterie_pipeline.warehouse import Warehouse
-from tests.interop.kafka_tale import CLIENTS, PARTITIONS, SESSION_MS, TOPIC, Tale
-from tests.live.judge import Stint
+from tests.interop.kafka_history import CLIENTS, PARTITIONS, SESSION_MS, TOPIC, KafkaHistory
+from tests.live.ownership import Ownership
 from tests.support.embedded_spark import spark
 
 __all__ = ["spark"]
@@ -49,10 +49,12 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(tale: Tale, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(
+    history: KafkaHistory, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Told:
     """Make the tables of the journal that was imported, and the report of them."""
     folder = tmp_path_factory.mktemp("tables")
-    run(spark, [str(tale.out)], str(folder / "out"))
+    run(spark, [str(history.out)], str(folder / "out"))
     tables = Warehouse(spark, str(folder / "out")).tables()
     write_report(tables, folder / "report.html")
     return Told(
@@ -64,37 +66,34 @@ def told(tale: Tale, spark: SparkSession, tmp_path_factory: pytest.TempPathFacto
     )
 
 
-def _stints(tale: Tale, group: str) -> list[Stint]:
-    everybody = tale.crews[group].everybody.values()
-    stints = [stint for member in everybody for stint in member.stints()]
-    return sorted(stints, key=lambda stint: (stint.partition, stint.began_s))
+def _stints(history: KafkaHistory, group: str) -> list[Ownership]:
+    everybody = history.groups[group].all_members.values()
+    ownerships = [ownership for member in everybody for ownership in member.ownerships()]
+    return sorted(ownerships, key=lambda ownership: (ownership.partition, ownership.began_s))
 
 
-def test_intervals_are_what_the_members_had(tale: Tale, told: Told, group: str) -> None:
-    """Each time that a member was given a partition has its interval, and was over in time."""
+def test_intervals_match_what_members_had(history: KafkaHistory, told: Told, group: str) -> None:
     owned = sorted(told.of("ownership", group), key=lambda row: (row["partition"], row["from_ms"]))
-    stints = _stints(tale, group)
+    ownerships = _stints(history, group)
     names = told.names(group)
     assert [(row["partition"], names[row["member"]]) for row in owned] == [
         # Kafka calls a static member by its instance.
-        (stint.partition, "carl" if stint.member == "carla" else stint.member)
-        for stint in stints
+        (ownership.partition, "carl" if ownership.member == "carla" else ownership.member)
+        for ownership in ownerships
     ]
-    for row, stint in zip(owned, stints, strict=True):
-        assert -_CLOCK_MS <= tale.ms(stint.began_s) - row["from_ms"] <= _LATER_MS
+    for row, ownership in zip(owned, ownerships, strict=True):
+        assert -_CLOCK_MS <= history.ms(ownership.began_s) - row["from_ms"] <= _LATER_MS
         if row["ended"] not in ("open", "replaced"):  # whoever was replaced did not know it yet
-            assert tale.ms(stint.ended_s) <= row["released_ms"] + _LATE_MS
+            assert history.ms(ownership.ended_s) <= row["released_ms"] + _LATE_MS
 
 
-def test_nobody_shared_a_partition(told: Told, group: str) -> None:
-    """No overlap, certain or possible."""
+def test_no_partition_had_two_owners(told: Told, group: str) -> None:
     faults = told.of("ownership_faults", group)
     assert faults
     assert {row["fault"] for row in faults} == {"gap"}
 
 
-def test_memberships_ended_as_they_did(told: Told, group: str) -> None:
-    """One said goodbye, one was killed and given up, and one came back under its name."""
+def test_memberships_end_as_members_did(told: Told, group: str) -> None:
     ended = {(row["client_id"], row["ended"]) for row in told.of("member_sessions", group)}
     assert ended == {
         ("bert", "left"),
@@ -104,39 +103,39 @@ def test_memberships_ended_as_they_did(told: Told, group: str) -> None:
     }
 
 
-def test_causes_are_what_was_done(tale: Tale, told: Told, group: str) -> None:
-    """Each rebalance goes back to one of the chapters; giving up follows in a cooperative group."""
+def test_causes_are_what_was_done(history: KafkaHistory, told: Told, group: str) -> None:
     rebalances = told.of("rebalances", group)
     roots = [row["root_cause"] for row in rebalances if row["root"] == row["rebalance"]]
     assert roots == [*["member_joined"] * 3, "member_left", "session_expired"]
     has_followed = any(row["cause"] == "revocation_follow_up" for row in rebalances)
-    assert has_followed == tale.crews[group].client.is_cooperative
+    assert has_followed == history.groups[group].client.is_cooperative
     (death,) = [row for row in rebalances if row["cause"] == "session_expired"]
     assert death["detection_ms"] == SESSION_MS
 
 
-def test_standstill_is_no_more_than_the_members_saw(tale: Tale, told: Told, group: str) -> None:
-    """What the tables count is a lower bound of what the members missed, and not nothing."""
+def test_stopped_time_is_a_lower_bound_of_what_members_missed(
+    history: KafkaHistory, told: Told, group: str
+) -> None:
     missed_ms = sum(
         (after.began_s - before.ended_s) * 1000
-        for _, stints in groupby(_stints(tale, group), key=lambda stint: stint.partition)
-        for before, after in pairwise(stints)
+        for _, ownerships in groupby(
+            _stints(history, group), key=lambda ownership: ownership.partition
+        )
+        for before, after in pairwise(ownerships)
     )
     stopped_ms = sum(row["stopped_partition_ms"] for row in told.of("rebalances", group))
     assert 0 < stopped_ms <= missed_ms + len(PARTITIONS) * _CLOCK_MS
 
 
-def test_commits_are_those_that_were_made(tale: Tale, told: Told, group: str) -> None:
-    """One member committed once, what it had; the topic tells no member with it."""
-    carl = tale.crews[group].seen["commit"][1]["carl"]
+def test_commits_match_what_members_made(history: KafkaHistory, told: Told, group: str) -> None:
+    carl = history.groups[group].seen["commit"][1]["carl"]
     commits = {(row["topic"], row["partition"]): row for row in told.of("commits", group)}
     assert {(TOPIC, number) for number in carl} <= set(commits)
     for number in carl:
         assert commits[TOPIC, number]["last_offset"] == 7
 
 
-def test_page_shows_the_group(told: Told, group: str) -> None:
-    """The report names the group and all who were in it."""
+def test_report_names_the_group_and_its_members(told: Told, group: str) -> None:
     assert group in told.page
     for member in told.names(group):
         assert member in told.page

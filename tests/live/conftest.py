@@ -11,15 +11,15 @@ from typing import Final
 import pytest
 
 pytest.register_assert_rewrite(
-    "tests.live.chapters",
-    "tests.live.coterie_life",
+    "tests.live.lifecycle_tests",
+    "tests.live.coterie_scaling",
     "tests.live.coterie_mixed",
-    "tests.live.coterie_names",
-    "tests.live.growth",
+    "tests.live.coterie_static",
+    "tests.live.topic_growth",
 )
 
-from tests.live.crew import ALL, TOPIC, Crew  # noqa: E402 - see above
 from tests.live.daemon import Daemon  # noqa: E402 - see above
+from tests.live.group import ALL, TOPIC, LiveGroup  # noqa: E402 - see above
 
 #: Groups need not wait for more members, and tests not for silent ones.
 SETTINGS: Final = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
@@ -51,8 +51,10 @@ def errors_in(log: str) -> list[str]:
 
 
 @pytest.fixture
-def crew(daemon: Daemon, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crew]:
+def live_group(
+    daemon: Daemon, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[LiveGroup]:
     """Give a group of its own to the test."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)
-    with Crew(daemon, name, tmp_path) as crew:
-        yield crew
+    with LiveGroup(daemon, name, tmp_path) as live_group:
+        yield live_group

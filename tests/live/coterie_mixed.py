@@ -1,4 +1,4 @@
-"""Our members beside those of other libraries in one group, on any coordinator.
+"""Coterie's members beside those of other libraries in one group, on any coordinator.
 
 For each library of each kind of group there is a group that it leads; a few of them live at a time,
 because most of it is waiting. A test module takes the tests over by import, and provides the
@@ -15,7 +15,6 @@ from typing import Final
 
 import pytest
 
-from tests.live.judge import Run, Stint, overlaps, resumed_wrongly
 from tests.live.member import (
     AIOKAFKA,
     CONFLUENT_COOPERATIVE,
@@ -23,18 +22,19 @@ from tests.live.member import (
     KAFKA_PYTHON_COOPERATIVE,
     Client,
 )
-from tests.live.team import Snapshot, Team
+from tests.live.ownership import Ownership, TaskRun, overlaps, resumed_wrongly
+from tests.live.portable_group import PortableGroup, Snapshot
 from tests.live.worker import COTERIE, COTERIE_RANGE, COTERIE_ROUNDROBIN
 
 __all__ = [
-    "Outcome",
-    "outcome",
-    "outcomes",
-    "test_all_have_equal_shares",
+    "MixedGroup",
+    "mixed_group",
+    "mixed_groups",
     "test_first_to_come_leads",
+    "test_members_agree_on_an_assignor_and_have_equal_shares",
     "test_no_partition_has_two_owners_at_a_time",
-    "test_others_share_what_the_leader_leaves",
-    "test_ours_go_on_where_the_group_was",
+    "test_others_share_all_partitions_when_the_leader_has_left",
+    "test_our_tasks_resume_at_the_committed_offset",
 ]
 
 PARTITIONS: Final = 12
@@ -48,48 +48,48 @@ _AT_ONCE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a group."""
+class MixedGroup:
+    """A group of several libraries, and what happened in it."""
 
     leader: Client
     family: tuple[Client, ...]
-    #: With everybody, and without the leader.
+    #: With all members, and without the leader.
     together: Snapshot
-    bereft: Snapshot
+    without_leader: Snapshot
     #: The assignor that they had agreed on.
     protocol: str
-    #: Who of ours has shared out partitions before the leader left.
+    #: Which of our members have assigned partitions before the leader left.
     deciders: frozenset[str]
-    stints: list[Stint]
-    runs: list[Run]
+    ownerships: list[Ownership]
+    runs: list[TaskRun]
 
 
-def _play(leader: Client, family: tuple[Client, ...], address: str, folder: Path) -> Outcome:
-    with Team(address, f"led-by-{leader}", folder, PARTITIONS) as team:
-        first = team.start(leader, f"{leader}-leading")
-        team.settle(first)
-        others = [team.start(client, f"{client}-beside-{leader}") for client in family]
-        together = team.calm(first, *others)
-        protocol = team.describe().protocol
-        deciders = frozenset(worker.name for worker in team.workers if worker.has_decided)
+def _play(leader: Client, family: tuple[Client, ...], address: str, folder: Path) -> MixedGroup:
+    with PortableGroup(address, f"led-by-{leader}", folder, PARTITIONS) as portable_group:
+        first = portable_group.start(leader, f"{leader}-leading")
+        portable_group.settle(first)
+        others = [portable_group.start(client, f"{client}-beside-{leader}") for client in family]
+        together = portable_group.calm(first, *others)
+        protocol = portable_group.describe().protocol
+        deciders = frozenset(worker.name for worker in portable_group.workers if worker.has_decided)
         first.close()
-        return Outcome(
+        return MixedGroup(
             leader=leader,
             family=family,
             together=together,
-            bereft=team.calm(*others),
+            without_leader=portable_group.calm(*others),
             protocol=protocol,
             deciders=deciders,
-            stints=team.stints(),
-            runs=team.runs,
+            ownerships=portable_group.ownerships(),
+            runs=portable_group.runs,
         )
 
 
 @pytest.fixture(scope="module")
-def outcomes(
+def mixed_groups(
     address: str, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[str, Future[Outcome]]:
-    """Let all groups live, and tell what became of each, by its leader."""
+) -> Mapping[str, Future[MixedGroup]]:
+    """Run all groups; the result of each by its leader."""
     folder = tmp_path_factory.mktemp("mixed")
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return {
@@ -100,37 +100,35 @@ def outcomes(
 
 
 @pytest.fixture(params=[leader.name for family in FAMILIES for leader in family])
-def outcome(request: pytest.FixtureRequest, outcomes: Mapping[str, Future[Outcome]]) -> Outcome:
-    """Tell what became of the group of one leader; raise what kept it from getting there."""
-    return outcomes[request.param].result()
+def mixed_group(
+    request: pytest.FixtureRequest, mixed_groups: Mapping[str, Future[MixedGroup]]
+) -> MixedGroup:
+    """The group of one leader; raises what failed in it."""
+    return mixed_groups[request.param].result()
 
 
-def test_all_have_equal_shares(outcome: Outcome) -> None:
-    """Members of all libraries agree on an assignor, and settle with equal shares."""
-    members = len(outcome.family) + 1
-    assert outcome.protocol == outcome.leader.assignor
-    assert outcome.together.sizes() == [PARTITIONS // members] * members
+def test_members_agree_on_an_assignor_and_have_equal_shares(mixed_group: MixedGroup) -> None:
+    members = len(mixed_group.family) + 1
+    assert mixed_group.protocol == mixed_group.leader.assignor
+    assert mixed_group.together.sizes() == [PARTITIONS // members] * members
 
 
-def test_first_to_come_leads(outcome: Outcome) -> None:
-    """As long as the first member is there it leads, so each library has led all the others."""
-    is_ours = outcome.leader is outcome.family[0]
-    assert outcome.deciders == ({f"{outcome.leader}-leading"} if is_ours else set())
+def test_first_to_come_leads(mixed_group: MixedGroup) -> None:
+    """So each library has led all the others."""
+    is_ours = mixed_group.leader is mixed_group.family[0]
+    assert mixed_group.deciders == ({f"{mixed_group.leader}-leading"} if is_ours else set())
 
 
-def test_others_share_what_the_leader_leaves(outcome: Outcome) -> None:
-    """When the leader has left, the others share all partitions, whoever leads them now."""
-    members = len(outcome.family)
-    assert outcome.bereft.sizes() == [PARTITIONS // members] * members
+def test_others_share_all_partitions_when_the_leader_has_left(mixed_group: MixedGroup) -> None:
+    members = len(mixed_group.family)
+    assert mixed_group.without_leader.sizes() == [PARTITIONS // members] * members
 
 
-def test_no_partition_has_two_owners_at_a_time(outcome: Outcome) -> None:
-    """By what they tell, no member had a partition before the former one had let go of it."""
-    assert {stint.partition for stint in outcome.stints} == set(range(PARTITIONS))
-    assert overlaps(outcome.stints) == []
+def test_no_partition_has_two_owners_at_a_time(mixed_group: MixedGroup) -> None:
+    assert {ownership.partition for ownership in mixed_group.ownerships} == set(range(PARTITIONS))
+    assert overlaps(mixed_group.ownerships) == []
 
 
-def test_ours_go_on_where_the_group_was(outcome: Outcome) -> None:
-    """Tasks of ours go on at the offset that was committed last, whoever was there in between."""
-    assert outcome.runs
-    assert resumed_wrongly(outcome.runs) == []
+def test_our_tasks_resume_at_the_committed_offset(mixed_group: MixedGroup) -> None:
+    assert mixed_group.runs
+    assert resumed_wrongly(mixed_group.runs) == []

@@ -41,7 +41,7 @@ def coterie() -> str:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """An environment with nothing that somebody set for a daemon of theirs, or for these tests."""
+    """An environment without variables of daemons, clients or these tests."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -56,7 +56,7 @@ def eventually(
     timeout_s: float = 60.0,
     every_s: float = 0.05,
 ) -> None:
-    """Wait until something is so; the limit is generous, for it only bounds a failure."""
+    """Wait until a condition holds; the limit is generous, because it only bounds a failure."""
     deadline = time.monotonic() + timeout_s
     while not true():
         if time.monotonic() > deadline:
@@ -66,7 +66,7 @@ def eventually(
 
 
 def suspend(process: subprocess.Popen[Any], seconds: float) -> None:
-    """Stop a process for so long; there is no other way than to wait."""
+    """Suspend a process for some seconds, in real time."""
     process.send_signal(signal.SIGSTOP)
     try:
         time.sleep(seconds)
@@ -110,19 +110,19 @@ class Daemon:
 
     @property
     def address(self) -> str:
-        """Where clients find it."""
+        """Its address for clients."""
         return f"{HOST}:{self.port}"
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """The process that was started last and not stopped since."""
+        """Its running process."""
         assert self._process is not None
         return self._process
 
     # -- life ----------------------------------------------------------------------------------
 
     def launch(self) -> None:
-        """Start it and do not wait."""
+        """Start it without waiting for it."""
         assert self._process is None
         command = [
             *self._prefix,
@@ -182,7 +182,7 @@ class Daemon:
         return time.monotonic() - began
 
     def suspend(self, seconds: float) -> None:
-        """Stop its process for so long, as SIGSTOP does."""
+        """Suspend its process for some seconds, by SIGSTOP."""
         suspend(self.process, seconds)
 
     def kill(self) -> None:
@@ -220,7 +220,7 @@ class Daemon:
     # -- looking at it -------------------------------------------------------------------------
 
     def log(self) -> str:
-        """What it has printed since it was last started."""
+        """Its output since it was last started."""
         if not self._log_path.exists():
             return ""
         with self._log_path.open("rb") as log:
@@ -228,11 +228,11 @@ class Daemon:
             return log.read().decode(errors="replace")
 
     def whole_log(self) -> str:
-        """What it has printed in all its lives."""
+        """Its output over all its starts."""
         return self._log_path.read_text(errors="replace")
 
     def get(self, path: str) -> bytes:
-        """What it answers to a GET over HTTP."""
+        """The body of its answer to a GET over HTTP."""
         url = f"http://{HOST}:{self.http_port}{path}"
         with urllib.request.urlopen(url, timeout=_HTTP_TIMEOUT_S) as answer:
             body: bytes = answer.read()
@@ -244,7 +244,7 @@ class Daemon:
         return shown
 
     def figure(self, name: str, *labels: str) -> float:
-        """The sum of a figure of `/metrics` over all lines with these labels, as `api="Fetch"`."""
+        """The sum of a metric of `/metrics` over all lines with these labels, as `api="Fetch"`."""
         lines = self.get("/metrics").decode().splitlines()
         return sum(
             float(line.rsplit(" ", 1)[1])

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.live.daemon import environment, suspend
-from tests.live.judge import Stint
+from tests.live.ownership import Ownership
 from tests.live.programs.lines import Options
 
 __all__ = [
@@ -53,7 +53,7 @@ _ANSWER_S: Final = 40.0
 
 
 class MemberError(RuntimeError):
-    """A member did not do what it was asked for; the message holds all that it printed."""
+    """A member did not do what it was asked for; the message has its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +126,13 @@ class MemberProcess:
 
     @property
     def lines(self) -> list[str]:
-        """All that it has said."""
+        """All lines that it has printed."""
         with self._changed:
             return list(self._lines)
 
     @property
     def owned(self) -> set[int]:
-        """The partitions that it has now."""
+        """The partitions that it owns now."""
         owned: set[int] = set()
         for what, partitions in self.changes():
             owned = owned | partitions if what == "assigned" else owned - partitions
@@ -153,8 +153,8 @@ class MemberProcess:
                 found.append(Step(what, partitions, float(at) if at else math.nan))
         return found
 
-    def stints(self) -> list[Stint]:
-        """When it had which partition, by what it was told."""
+    def ownerships(self) -> list[Ownership]:
+        """When it owned which partition, by what it was told."""
         began: dict[int, float] = {}
         found = []
         for step in self.steps():
@@ -166,8 +166,8 @@ class MemberProcess:
                     found.append(self._stint(partition, began.pop(partition), step.at_s))
         return found + [self._stint(each, at_s, self.ended_s) for each, at_s in began.items()]
 
-    def _stint(self, partition: int, began_s: float, ended_s: float) -> Stint:
-        return Stint(partition=partition, member=self.name, began_s=began_s, ended_s=ended_s)
+    def _stint(self, partition: int, began_s: float, ended_s: float) -> Ownership:
+        return Ownership(partition=partition, member=self.name, began_s=began_s, ended_s=ended_s)
 
     def given_up(self, since: int = 0) -> set[int]:
         """All partitions that were ever taken from it, from a line on."""
@@ -179,7 +179,7 @@ class MemberProcess:
         return [line for line in self.lines if line.startswith("fatal ")]
 
     def wait_for(self, true: Callable[[], object], what: str, timeout_s: float = _ANSWER_S) -> None:
-        """Wait until what it said makes something true."""
+        """Wait until its output makes a condition true."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while not true():
@@ -190,7 +190,7 @@ class MemberProcess:
                 self._changed.wait(0.2)
 
     def told(self) -> str:
-        """All that it has printed, for a message."""
+        """All of its output, for a message."""
         return "\n".join([*self.lines, self._log_path.read_text(errors="replace")[-4000:]])
 
     # -- what it is asked ----------------------------------------------------------------------

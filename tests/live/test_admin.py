@@ -10,8 +10,8 @@ from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 from kafka.admin import MemberToRemove
 from kafka.errors import GroupSubscribedToTopicError, NoError, NonEmptyGroupError
 
-from tests.live.crew import ALL, TOPIC, Crew
 from tests.live.daemon import Daemon
+from tests.live.group import ALL, TOPIC, LiveGroup
 from tests.live.member import CONFLUENT, KAFKA_PYTHON
 
 
@@ -43,13 +43,12 @@ def offset(number: int) -> OffsetAndMetadata:
 # -- groups ------------------------------------------------------------------------------------
 
 
-def test_group_is_listed_and_described(admin: KafkaAdminClient, crew: Crew) -> None:
-    """A group with a member is listed by its state, and described with what the member has."""
-    member = crew.start(KAFKA_PYTHON, "described")
-    crew.settle(member)
+def test_group_is_listed_and_described(admin: KafkaAdminClient, live_group: LiveGroup) -> None:
+    member = live_group.start(KAFKA_PYTHON, "described")
+    live_group.settle(member)
     listed = {each["group_id"]: each for each in admin.list_groups(states_filter=["Stable"])}
-    assert listed[crew.group]["protocol_type"] == "consumer"
-    described = admin.describe_groups([crew.group])[crew.group]
+    assert listed[live_group.group]["protocol_type"] == "consumer"
+    described = admin.describe_groups([live_group.group])[live_group.group]
     assert (described["group_state"], described["error"]) == ("Stable", None)
     (shown,) = described["members"]
     assert (shown["client_id"], shown["client_host"]) == ("described", "/127.0.0.1")
@@ -58,40 +57,46 @@ def test_group_is_listed_and_described(admin: KafkaAdminClient, crew: Crew) -> N
     assert set(assigned["partitions"]) == ALL
 
 
-def test_group_is_not_listed_under_another_state(admin: KafkaAdminClient, group: str) -> None:
-    """The filter by state leaves out groups in other states."""
+def test_filter_by_state_leaves_out_groups_in_other_states(
+    admin: KafkaAdminClient, group: str
+) -> None:
     admin.alter_group_offsets(group, {TopicPartition(TOPIC, 0): offset(1)})
     empty = {each["group_id"] for each in admin.list_groups(states_filter=["Empty"])}
     stable = {each["group_id"] for each in admin.list_groups(states_filter=["Stable"])}
     assert (group in empty, group in stable) == (True, False)
 
 
-def test_group_with_members_is_not_deleted(admin: KafkaAdminClient, crew: Crew) -> None:
-    """A group in use can't be deleted; when its member is gone, it can."""
-    member = crew.start(KAFKA_PYTHON, "using")
-    crew.settle(member)
-    assert admin.delete_groups([crew.group]) == {crew.group: NonEmptyGroupError.__name__}
+def test_group_with_members_is_not_deleted(admin: KafkaAdminClient, live_group: LiveGroup) -> None:
+    member = live_group.start(KAFKA_PYTHON, "using")
+    live_group.settle(member)
+    assert admin.delete_groups([live_group.group]) == {
+        live_group.group: NonEmptyGroupError.__name__
+    }
     member.close()
-    assert admin.delete_groups([crew.group]) == {crew.group: "OK"}
-    assert crew.group not in {each["group_id"] for each in admin.list_groups()}
+    assert admin.delete_groups([live_group.group]) == {live_group.group: "OK"}
+    assert live_group.group not in {each["group_id"] for each in admin.list_groups()}
 
 
-def test_static_member_is_removed(admin: KafkaAdminClient, crew: Crew) -> None:
-    """A static member whose process is gone is removed by its instance id, long before its time."""
-    staying = crew.start(CONFLUENT, "staying", instance="staying")
-    gone = crew.start(CONFLUENT, "gone", instance="gone", session_ms=300_000, rebalance_ms=300_000)
-    crew.settle(staying, gone)
+def test_static_member_is_removed_by_its_instance_id(
+    admin: KafkaAdminClient, live_group: LiveGroup
+) -> None:
+    staying = live_group.start(CONFLUENT, "staying", instance="staying")
+    gone = live_group.start(
+        CONFLUENT, "gone", instance="gone", session_ms=300_000, rebalance_ms=300_000
+    )
+    live_group.settle(staying, gone)
     gone.die()
-    removed = admin.remove_group_members(crew.group, [MemberToRemove(group_instance_id="gone")])
+    removed = admin.remove_group_members(
+        live_group.group, [MemberToRemove(group_instance_id="gone")]
+    )
     assert list(removed.values()) == [NoError]
-    crew.settle(staying)
+    live_group.settle(staying)
 
 
 # -- offsets -----------------------------------------------------------------------------------
 
 
 def test_offsets_are_altered_and_listed(admin: KafkaAdminClient, group: str) -> None:
-    """Offsets written for a group without members are read back, metadata and all."""
     offsets = {TopicPartition(TOPIC, partition): offset(10 + partition) for partition in ALL}
     assert set(admin.alter_group_offsets(group, offsets).values()) == {NoError}
     listed = admin.list_group_offsets([group])[group]
@@ -101,20 +106,20 @@ def test_offsets_are_altered_and_listed(admin: KafkaAdminClient, group: str) -> 
 
 
 def test_offsets_are_deleted(admin: KafkaAdminClient, group: str) -> None:
-    """Deleted offsets are gone and the others stay."""
     first, second = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
     admin.alter_group_offsets(group, {first: offset(1), second: offset(2)})
     assert admin.delete_group_offsets(group, [first]) == {first: NoError}
     assert set(admin.list_group_offsets([group])[group]) == {second}
 
 
-def test_offsets_in_use_are_not_deleted(admin: KafkaAdminClient, crew: Crew) -> None:
-    """The offsets of a topic that a member subscribes to stay."""
-    member = crew.start(CONFLUENT, "using")
-    crew.settle(member)
+def test_offsets_of_a_subscribed_topic_are_not_deleted(
+    admin: KafkaAdminClient, live_group: LiveGroup
+) -> None:
+    member = live_group.start(CONFLUENT, "using")
+    live_group.settle(member)
     member.commit({0: 1})
     partition = TopicPartition(TOPIC, 0)
-    refused = admin.delete_group_offsets(crew.group, [partition])
+    refused = admin.delete_group_offsets(live_group.group, [partition])
     assert refused == {partition: GroupSubscribedToTopicError}
     assert member.offsets("committed")[0] == 1
 
@@ -129,7 +134,6 @@ def partitions_of(admin: KafkaAdminClient, topic: str) -> int:
 
 
 def test_topic_is_created_grown_and_deleted(admin: KafkaAdminClient, topic: str) -> None:
-    """A topic has the partitions that it was created with, then those it was grown to."""
     admin.create_topics({topic: {"num_partitions": 3}}, wait_for_metadata=True)
     assert partitions_of(admin, topic) == 3
     admin.create_partitions({topic: 5})
@@ -139,7 +143,6 @@ def test_topic_is_created_grown_and_deleted(admin: KafkaAdminClient, topic: str)
 
 
 def test_topic_keeps_its_id(admin: KafkaAdminClient, topic: str) -> None:
-    """A topic is described with the id that it was created with, not zero, and found by it."""
     created = admin.create_topics({topic: {"num_partitions": 1}})
     (told,) = created["topics"]
     (described,) = admin.describe_topics([topic])

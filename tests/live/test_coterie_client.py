@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live.conftest import SETTINGS, errors_in
-from tests.live.coterie_life import *  # noqa: F403 - the tests
-from tests.live.coterie_life import Life
+from tests.live.coterie_scaling import *  # noqa: F403 - the tests
+from tests.live.coterie_scaling import ScalingRun
 from tests.live.daemon import Daemon
 
 
@@ -29,9 +29,8 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Backend]:
     assert errors_in(daemon.whole_log()) == []
 
 
-def test_crash_of_the_coordinator_stops_nobody(life: Life) -> None:
-    """The daemon was killed and came back: no rebalance, and no task was stopped."""
-    before, after = life.snapshots["nine"], life.snapshots["after the crash"]
+def test_crash_of_the_daemon_stops_no_task_and_starts_no_rebalance(scaling: ScalingRun) -> None:
+    before, after = scaling.snapshots["nine"], scaling.snapshots["after the crash"]
     assert after.generation == before.generation
     assert after.runs == before.runs
-    assert life.ended_between("nine", "after the crash") == []
+    assert scaling.ended_between("nine", "after the crash") == []

@@ -7,6 +7,8 @@ import pytest
 from tests.live.coterie_mixed import *  # noqa: F403 - the tests
 from tests.live.daemon import Daemon
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def address(daemon: Daemon) -> str:

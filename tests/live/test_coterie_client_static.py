@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.live.coterie_names import *  # noqa: F403 - the tests
+from tests.live.coterie_static import *  # noqa: F403 - the tests
 from tests.live.daemon import Daemon
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

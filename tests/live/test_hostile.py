@@ -1,4 +1,4 @@
-"""Clients that a daemon has to endure, and a group that must not notice them.
+"""Hostile clients, and a group that must not notice them.
 
 All tests share one daemon and one well-behaved group; each looks at both before and after.
 """
@@ -27,11 +27,10 @@ from tests.live.hostile import (
     throw,
     valid_frames,
 )
-from tests.live.raw import Pair, join_request
-from tests.live.wire import Wire, run
-from tests.live.witness import Witness
+from tests.live.steady_group import SteadyGroup
+from tests.live.wire import Pair, Wire, join_request, run
 
-pytestmark = pytest.mark.usefixtures("unharmed")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unharmed")]
 
 PENDING_MAX: Final = 2000
 CONNECTIONS: Final = 5000
@@ -65,23 +64,25 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 @pytest.fixture(scope="module")
-def witness(daemon: Daemon) -> Iterator[Witness]:
+def steady_group(daemon: Daemon) -> Iterator[SteadyGroup]:
     """Give a group that behaves well."""
-    with Witness(daemon.port) as witness:
-        yield witness
+    with SteadyGroup(daemon.port) as steady_group:
+        yield steady_group
 
 
 @pytest.fixture
-def unharmed(daemon: Daemon, witness: Witness) -> Iterator[None]:
+def unharmed(daemon: Daemon, steady_group: SteadyGroup) -> Iterator[None]:
     """Look at the daemon and the group before and after a test."""
-    before, memory_bytes = witness.account(), daemon.rss_bytes()
+    before, memory_bytes = steady_group.account(), daemon.rss_bytes()
     yield
     # At least one round of heartbeats after it all.
     eventually(
-        lambda: witness.account().beats >= before.beats + 3 or witness.account().complaints,
+        lambda: (
+            steady_group.account().beats >= before.beats + 3 or steady_group.account().complaints
+        ),
         "heartbeats of the well-behaved group",
     )
-    after = witness.account()
+    after = steady_group.account()
     assert after.complaints == ()
     assert after.generation == before.generation
     assert after.slow - before.slow <= SLOW_MAX
@@ -95,8 +96,7 @@ FRAMES: Final = 3000
 SENDERS: Final = 30
 
 
-def test_fuzzed_requests(daemon: Daemon) -> None:
-    """Thousands of requests that are almost right are answered or cut off, and nothing breaks."""
+def test_fuzzed_requests_break_nothing(daemon: Daemon) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     chance = random.Random(seed)
@@ -108,9 +108,7 @@ def test_fuzzed_requests(daemon: Daemon) -> None:
     run(play())
 
 
-def test_random_bytes(daemon: Daemon) -> None:
-    """Whatever is no request closes its connection and no other."""
-
+def test_random_bytes_close_only_their_connection(daemon: Daemon) -> None:
     async def play() -> None:
         wires = [await Wire.open(daemon.port) for _ in range(50)]
         for wire in wires:
@@ -126,8 +124,7 @@ def test_random_bytes(daemon: Daemon) -> None:
 # -- slowness ----------------------------------------------------------------------------------
 
 
-def test_unfinished_requests(daemon: Daemon) -> None:
-    """Whoever begins a request and does not finish it is cut off."""
+def test_unfinished_requests_are_cut_off(daemon: Daemon) -> None:
     frame = encode_request(m.ListGroupsRequest(), 4, 1, "slow")
 
     async def play() -> None:
@@ -142,8 +139,7 @@ def test_unfinished_requests(daemon: Daemon) -> None:
     run(play())
 
 
-def test_slow_sender(daemon: Daemon) -> None:
-    """A request that arrives byte by byte, but in time, is answered."""
+def test_request_that_arrives_byte_by_byte_in_time_is_answered(daemon: Daemon) -> None:
     request = m.ListGroupsRequest()
     frame = encode_request(request, 4, 1, "slow")
 
@@ -162,8 +158,7 @@ def test_slow_sender(daemon: Daemon) -> None:
 DEAF: Final = 3
 
 
-def test_readers_that_do_not_read(daemon: Daemon) -> None:
-    """Whoever asks and asks and reads no answer is cut off before the answers fill the memory."""
+def test_clients_that_read_no_answers_are_cut_off(daemon: Daemon) -> None:
     frame = encode_request(m.MetadataRequest(topics=None), 9, 1, "deaf")
     before = closed_for_not_reading(daemon)
     with contextlib.ExitStack() as deaf:
@@ -181,8 +176,7 @@ def closed_for_not_reading(daemon: Daemon) -> float:
 # -- numbers -----------------------------------------------------------------------------------
 
 
-def test_idle_connections(daemon: Daemon) -> None:
-    """Thousands of connections that say nothing cost little, and are gone when they hang up."""
+def test_thousands_of_idle_connections_cost_little(daemon: Daemon) -> None:
     number = room_for_connections(CONNECTIONS)
     memory_bytes = daemon.rss_bytes()
 
@@ -195,8 +189,7 @@ def test_idle_connections(daemon: Daemon) -> None:
     eventually(lambda: daemon.figure("coterie_connections") < 100, "all are gone")
 
 
-def test_pending_members(daemon: Daemon) -> None:
-    """Ids that nobody comes back with are bounded, expire, and do not keep a group from others."""
+def test_ids_that_are_never_claimed_are_bounded_and_expire(daemon: Daemon) -> None:
     request = join_request("besieged", session_ms=2000)
 
     async def play() -> None:
@@ -224,9 +217,7 @@ def test_pending_members(daemon: Daemon) -> None:
     run(play())
 
 
-def test_member_that_never_syncs(daemon: Daemon) -> None:
-    """A leader that never brings the assignment is dropped, and the other goes on without it."""
-
+def test_leader_that_never_syncs_is_dropped(daemon: Daemon) -> None:
     async def play() -> None:
         pair = await Pair.form(daemon.port, "waiting", rebalance_ms=1500)
         async with asyncio.timeout(30):
@@ -242,8 +233,7 @@ def test_member_that_never_syncs(daemon: Daemon) -> None:
 GROUPS: Final = 1500
 
 
-def test_thousands_of_groups(daemon: Daemon) -> None:
-    """A member in each of very many groups: all are formed and listed, and cost little."""
+def test_thousands_of_groups_cost_little(daemon: Daemon) -> None:
     memory_bytes = daemon.rss_bytes()
 
     async def play() -> None:
@@ -273,8 +263,7 @@ def test_thousands_of_groups(daemon: Daemon) -> None:
     assert daemon.rss_bytes() - memory_bytes < GROUPS * 30_000
 
 
-def test_more_connections_than_open_files(tmp_path: Path) -> None:
-    """Connections beyond the limit of open files are refused by name; all else goes on."""
+def test_connections_beyond_the_limit_of_open_files_are_refused(tmp_path: Path) -> None:
     shell = ("sh", "-c", 'ulimit -n 300; exec "$0" "$@"')
     with Daemon(tmp_path, settings=HOSTILE_SETTINGS, prefix=shell) as limited:
 

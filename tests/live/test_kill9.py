@@ -13,10 +13,12 @@ from typing import Final
 
 import pytest
 
+from tests.live.committing_groups import TOPIC, CommittingGroups, offset_fetch
 from tests.live.conftest import SETTINGS, errors_in
-from tests.live.crowd import TOPIC, Crowd, offset_fetch
 from tests.live.daemon import Daemon
 from tests.live.wire import run
+
+pytestmark = pytest.mark.slow
 
 ROUNDS: Final = int(os.environ.get("KILL9_ROUNDS", "3"))
 SEED: Final = int(os.environ.get("KILL9_SEED", str(random.randrange(2**32))))
@@ -44,27 +46,29 @@ def test_kill_9_breaks_no_promise(tmp_path: Path, first: int) -> None:
 
 
 async def _play(daemon: Daemon, chance: random.Random, rounds: int) -> None:
-    crowd = Crowd(daemon.port, steady=STEADY_GROUPS, restless=RESTLESS_GROUPS, size=SIZE)
-    crowd.come()
+    committing = CommittingGroups(
+        daemon.port, steady=STEADY_GROUPS, restless=RESTLESS_GROUPS, size=SIZE
+    )
+    committing.come()
     async with asyncio.timeout(PATIENCE_S):
-        await crowd.until_all_beat(crowd.groups, times=3)
-    formed = [(group.generation, group.joins) for group in crowd.steady]
-    churning = asyncio.create_task(crowd.churn(chance))
+        await committing.until_all_beat(committing.groups, times=3)
+    formed = [(group.generation, group.joins) for group in committing.steady]
+    churning = asyncio.create_task(committing.churn(chance))
     for _ in range(rounds):
         await asyncio.sleep(chance.uniform(0.1, 1.5))
         await _kill_and_restart(daemon, chance)
         async with asyncio.timeout(PATIENCE_S):
-            await crowd.until_all_beat(crowd.steady, times=2)
-            await _check_commits(crowd)
-        assert [(group.generation, group.joins) for group in crowd.steady] == formed
+            await committing.until_all_beat(committing.steady, times=2)
+            await _check_commits(committing)
+        assert [(group.generation, group.joins) for group in committing.steady] == formed
     churning.cancel()
     async with asyncio.timeout(PATIENCE_S):
-        await crowd.until_all_beat(crowd.groups)
-    await _check_commits(crowd)
-    _check_promises(crowd)
+        await committing.until_all_beat(committing.groups)
+    await _check_commits(committing)
+    _check_promises(committing)
     # Or the test has shown nothing.
-    assert sum(len(group.leaders) for group in crowd.restless) > RESTLESS_GROUPS + rounds
-    await crowd.go()
+    assert sum(len(group.leaders) for group in committing.restless) > RESTLESS_GROUPS + rounds
+    await committing.go()
 
 
 async def _kill_and_restart(daemon: Daemon, chance: random.Random) -> None:
@@ -76,9 +80,9 @@ async def _kill_and_restart(daemon: Daemon, chance: random.Random) -> None:
     await asyncio.to_thread(daemon.start)
 
 
-async def _check_commits(crowd: Crowd) -> None:
+async def _check_commits(committing: CommittingGroups) -> None:
     """What is stored is what was acknowledged last, or something sent later."""
-    for group in crowd.groups:
+    for group in committing.groups:
         acknowledged = dict(group.acknowledged)
         stored = await offset_fetch(group)
         for partition, offset in acknowledged.items():
@@ -87,8 +91,8 @@ async def _check_commits(crowd: Crowd) -> None:
             assert metadata == str(found)
 
 
-def _check_promises(crowd: Crowd) -> None:
-    for group in crowd.groups:
+def _check_promises(committing: CommittingGroups) -> None:
+    for group in committing.groups:
         assert group.broken == [], group.name
         assert group.forgotten == [], group.name
         assert group.acknowledged.keys() == set(range(SIZE)), group.name

@@ -21,6 +21,8 @@ from coterie_protocol.error_codes import ErrorCode
 from tests.live.daemon import Daemon, DaemonError, eventually
 from tests.live.wire import Wire, run
 
+pytestmark = pytest.mark.slow
+
 GROUPS = 40
 
 
@@ -45,7 +47,7 @@ async def _commit(port: int, group: str, offset: int) -> ErrorCode:
 
 
 def commit(daemon: Daemon, group: str, offset: int) -> ErrorCode:
-    """Commit as somebody who is in no generation."""
+    """Commit as a client that is in no generation."""
     return run(_commit(daemon.port, group, offset))
 
 
@@ -83,8 +85,7 @@ def journal_of(daemon: Daemon) -> list[str]:
     return [line for file in files for line in file.read_text("utf-8").splitlines()]
 
 
-def test_a_damaged_log_stops_the_next_start(daemon: Daemon) -> None:
-    """A log of which the second half is gone is no older truth; there is a way on."""
+def test_damaged_log_stops_the_next_start(daemon: Daemon) -> None:
     fill(daemon)
     daemon.kill()
     log = store_of(daemon, "-wal")
@@ -98,8 +99,7 @@ def test_a_damaged_log_stops_the_next_start(daemon: Daemon) -> None:
     assert "has lost" in refused(daemon)  # the first refusal took nothing away
 
 
-def test_the_journal_knows_more_than_an_older_store(daemon: Daemon) -> None:
-    """Also where nothing beside the store says how far it had come."""
+def test_older_store_is_refused_by_what_the_journal_knows(daemon: Daemon) -> None:
     assert commit(daemon, "g", 1) == ErrorCode.NONE
     daemon.stop()
     backup = daemon.data_dir / "backup"
@@ -116,8 +116,7 @@ def test_the_journal_knows_more_than_an_older_store(daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize("what", ["group", "offset", "topic"])
-def test_what_was_deleted_is_not_missed(daemon: Daemon, what: str) -> None:
-    """Also where the journal's last lines, which told of it, are gone with the process."""
+def test_deleted_groups_are_not_missed_at_the_start(daemon: Daemon, what: str) -> None:
     assert commit(daemon, "g", 1) == ErrorCode.NONE
     daemon.stop()
     journal = daemon.data_dir / "journal"
@@ -146,8 +145,7 @@ async def _delete(port: int, what: str) -> None:
     assert "error_code=0" in repr(answer)
 
 
-def test_a_loss_that_is_accepted_is_one_for_all_groups(tmp_path: Path) -> None:
-    """No generation comes twice, and the next start needs no word."""
+def test_accepted_loss_holds_for_all_groups_and_later_starts(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, topics={"t": 1})
     with daemon:
         fill(daemon)
@@ -180,8 +178,7 @@ async def _form(port: int) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal"])
-def test_a_store_that_is_deleted_is_noticed(daemon: Daemon, suffix: str) -> None:
-    """At the next write by whoever writes, within seconds by whoever looks."""
+def test_deleted_store_is_noticed_at_the_next_write(daemon: Daemon, suffix: str) -> None:
     assert commit(daemon, "g", 1) == ErrorCode.NONE
     assert readiness(daemon) == ""
     store_of(daemon, suffix).unlink()
@@ -190,14 +187,14 @@ def test_a_store_that_is_deleted_is_noticed(daemon: Daemon, suffix: str) -> None
     assert "is gone" in readiness(daemon)
 
 
-def test_a_store_that_is_deleted_is_noticed_though_nobody_writes(daemon: Daemon) -> None:
+def test_deleted_store_is_noticed_without_writes(daemon: Daemon) -> None:
     """The leases on its shards have to be renewed."""
     store_of(daemon).unlink()
     eventually(lambda: "is gone" in readiness(daemon), "the daemon takes itself for ready", 10)
 
 
-def test_one_store_is_one_process_of_a_name(daemon: Daemon, tmp_path: Path) -> None:
-    """Two data directories keep nobody from naming the same store."""
+def test_store_takes_only_one_process_of_a_name(daemon: Daemon, tmp_path: Path) -> None:
+    """Two data directories alone do not keep two processes from naming the same store."""
     store = f"sqlite:{store_of(daemon)}"
     other = Daemon(tmp_path / "other", arguments=("--store", store))
     with pytest.raises(DaemonError, match=r"in use as node-1 by process \d+"):
@@ -205,7 +202,7 @@ def test_one_store_is_one_process_of_a_name(daemon: Daemon, tmp_path: Path) -> N
     assert commit(daemon, "g", 1) == ErrorCode.NONE
 
 
-def test_a_daemon_that_lost_its_shards_answers_for_none_of_them(
+def test_daemon_that_lost_its_shards_answers_for_none_of_them(
     daemon: Daemon, tmp_path: Path
 ) -> None:
     """It was suspended for longer than its leases last, and another one took them."""

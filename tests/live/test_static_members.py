@@ -1,25 +1,28 @@
-"""Static members of stock clients: a member that comes back is nobody new."""
+"""Static members of stock clients: a member that comes back is the same member."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.live.crew import Crew
+from tests.live.group import LiveGroup
 from tests.live.member import CONFLUENT, CONFLUENT_COOPERATIVE, KAFKA_PYTHON, Client
+
+pytestmark = pytest.mark.slow
 
 STATIC = (CONFLUENT, CONFLUENT_COOPERATIVE, KAFKA_PYTHON)
 
 
 @pytest.mark.parametrize("client", STATIC, ids=str)
-def test_replacement_takes_over_without_a_rebalance(crew: Crew, client: Client) -> None:
-    """The process of a static member is killed and another comes: nobody else notices."""
-    staying = crew.start(client, "staying", instance="instance-1")
-    leaving = crew.start(client, "leaving", instance="instance-2")
-    before = crew.calm(staying, leaving)
+def test_killed_static_member_is_replaced_without_a_rebalance(
+    live_group: LiveGroup, client: Client
+) -> None:
+    staying = live_group.start(client, "staying", instance="instance-1")
+    leaving = live_group.start(client, "leaving", instance="instance-2")
+    before = live_group.calm(staying, leaving)
     had, said = leaving.owned, len(staying.lines)
     leaving.die()
-    coming = crew.start(client, "coming", instance="instance-2")
-    after = crew.settle(staying, coming)
+    coming = live_group.start(client, "coming", instance="instance-2")
+    after = live_group.settle(staying, coming)
     news = len(after["rebalances"]) - len(before["rebalances"])
     causes = {each["cause"] for each in after["rebalances"][:news]}
     if client.looks_again and causes == {"leader_rejoined"}:
@@ -31,10 +34,9 @@ def test_replacement_takes_over_without_a_rebalance(crew: Crew, client: Client) 
     assert after["rebalances"] == before["rebalances"]
 
 
-def test_old_process_is_fenced(crew: Crew) -> None:
-    """Two processes use one instance id: the older one is told so and gives up."""
-    old = crew.start(CONFLUENT, "old", instance="instance-1")
-    crew.settle(old)
-    new = crew.start(CONFLUENT, "new", instance="instance-1")
+def test_older_process_of_an_instance_id_is_fenced(live_group: LiveGroup) -> None:
+    old = live_group.start(CONFLUENT, "old", instance="instance-1")
+    live_group.settle(old)
+    new = live_group.start(CONFLUENT, "new", instance="instance-1")
     old.wait_for(lambda: any("fenced" in line for line in old.fatal()), "that it was fenced")
-    crew.settle(new)
+    live_group.settle(new)

@@ -1,32 +1,32 @@
 """The stock clients of Python against a live daemon, each in processes of its own.
 
-They all live through `tests/live/story.py` at the same time, once; each test looks at one chapter.
+They all go through `tests/live/lifecycle.py` once, at the same time; each test looks at one phase.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.live.chapters import *  # noqa: F403 - the tests
 from tests.live.daemon import Daemon
-from tests.live.growth import *  # noqa: F403 - the test
-from tests.live.growth import Growth, grow_under
+from tests.live.lifecycle import Lifecycle, run_lifecycles
+from tests.live.lifecycle_tests import *  # noqa: F403 - the tests
 from tests.live.member import CLIENTS, Client
-from tests.live.story import Story, live_through
+from tests.live.topic_growth import *  # noqa: F403 - the test
+from tests.live.topic_growth import Growth, grow_under
 
 pytestmark = pytest.mark.parametrize("client", CLIENTS, ids=str)
 
 
 @pytest.fixture(scope="module")
-def stories(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Story]:
-    """Let all clients live through the story."""
-    return live_through(CLIENTS, daemon, tmp_path_factory.mktemp("members"))
+def lifecycles(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Lifecycle]:
+    """Take all clients through the lifecycle."""
+    return run_lifecycles(CLIENTS, daemon, tmp_path_factory.mktemp("members"))
 
 
 @pytest.fixture
-def story(client: Client, stories: dict[str, Story]) -> Story:
-    """Tell what one client lived through."""
-    return stories[client.name]
+def lifecycle(client: Client, lifecycles: dict[str, Lifecycle]) -> Lifecycle:
+    """What one client saw."""
+    return lifecycles[client.name]
 
 
 @pytest.fixture(scope="module")
@@ -37,5 +37,5 @@ def growths(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 @pytest.fixture
 def growth(client: Client, growths: dict[str, Growth]) -> Growth:
-    """Tell what one client made of it."""
+    """What one client did."""
     return growths[client.name]

@@ -76,23 +76,21 @@ def imports_and_ends(folder: Path, number: signal.Signals, prefix: Sequence[str]
 
 
 @SIGNALS
-def test_signal_while_it_imports(tmp_path: Path, number: signal.Signals) -> None:
-    """It ends at once and as well as it would later: it did what it was told."""
+def test_signal_during_imports_ends_it_at_once(tmp_path: Path, number: signal.Signals) -> None:
     imports_and_ends(tmp_path, number)
 
 
 @SIGNALS
-def test_signal_while_a_first_process_imports(
+def test_signal_during_imports_ends_a_first_process_soon(
     tmp_path: Path, number: signal.Signals, first: Sequence[str]
 ) -> None:
-    """Nothing that takes long is done before signals are heard."""
     imports_and_ends(tmp_path, number, first)
 
 
-def test_signal_from_outside_while_a_first_process_starts(
+def test_signal_from_outside_ends_a_starting_first_process(
     tmp_path: Path, first: Sequence[str]
 ) -> None:
-    """`docker stop` need not wait until it can kill."""
+    """Otherwise `docker stop` would have to wait until it may kill."""
     command = [*first, coterie(), *serve(tmp_path), "--config", "/dev/stdin"]
     pipe = subprocess.PIPE
     with subprocess.Popen(

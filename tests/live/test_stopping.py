@@ -17,8 +17,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from tests.live.conftest import SETTINGS, errors_in
 from tests.live.daemon import Daemon, eventually
-from tests.live.raw import Pair, join_request
-from tests.live.wire import Wire, run
+from tests.live.wire import Pair, Wire, join_request, run
 
 #: What every client takes for a reason to look for the coordinator again and go on.
 RETRIABLE: Final = {
@@ -45,7 +44,7 @@ def stoppable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 @dataclass(slots=True)
 class Parked:
-    """A request whose answer has to wait for somebody else's."""
+    """A request whose answer waits for another request."""
 
     request: Any
     wires: tuple[Wire, ...]
@@ -77,8 +76,6 @@ class Parked:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_parked_requests_are_answered(stoppable: Daemon, number: signal.Signals) -> None:
-    """A join and a sync that wait for others get an error that clients retry; exit 0, soon."""
-
     async def play() -> tuple[list[ErrorCode], float]:
         parked = [
             await Parked.join(stoppable.port, f"join-{number.name}"),
@@ -105,8 +102,7 @@ async def until_parked(daemon: Daemon, *apis: str) -> None:
     await asyncio.to_thread(eventually, are_parked, f"{apis} are parked")
 
 
-def test_wait_for_records_is_over(stoppable: Daemon) -> None:
-    """A consumer that waits for records is told at once that there are none."""
+def test_waiting_fetch_is_answered(stoppable: Daemon) -> None:
     partition = m.FetchPartition(
         partition=0, fetch_offset=7, log_start_offset=-1, partition_max_bytes=1000
     )
@@ -132,8 +128,7 @@ def test_wait_for_records_is_over(stoppable: Daemon) -> None:
     assert seconds < SOON_S
 
 
-def test_systemd_is_told(tmp_path: Path) -> None:
-    """READY=1 when it serves and STOPPING=1 when it stops, to whoever listens for it."""
+def test_systemd_is_notified(tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(path))
@@ -143,8 +138,7 @@ def test_systemd_is_told(tmp_path: Path) -> None:
         assert listening.recv(100) == b"STOPPING=1"
 
 
-def test_impatience_does_no_harm(stoppable: Daemon) -> None:
-    """Who asks again and again still gets a clean end."""
+def test_repeated_signals_still_end_cleanly(stoppable: Daemon) -> None:
     stoppable.start()
     for _ in range(3):
         stoppable.process.send_signal(signal.SIGINT)

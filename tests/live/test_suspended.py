@@ -1,4 +1,4 @@
-"""A daemon and workers that are suspended for a while, by SIGSTOP: nobody is blamed for it."""
+"""A daemon and workers that are suspended by SIGSTOP keep their group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from coterie_protocol.journal import Event, Line, MemberGone, NodePaused, Rebala
 from coterie_server.journal import read_journal
 from tests.live.daemon import Daemon, eventually
 from tests.live.member import KAFKA_PYTHON_COOPERATIVE
-from tests.live.team import Snapshot, Team
+from tests.live.portable_group import PortableGroup, Snapshot
+
+pytestmark = pytest.mark.slow
 
 E = TypeVar("E", bound=Event)
 
@@ -25,22 +27,22 @@ TOO_LONG_S: Final = 9.0
 NEARLY_TOO_LONG_S: Final = 5.6
 
 
-class Stay:
-    """A group of our client and a stock one on a daemon, before and after something befell it."""
+class Suspension:
+    """A group of Coterie's client and a stock one, before and after a suspension."""
 
-    def __init__(self, daemon: Daemon, team: Team) -> None:
+    def __init__(self, daemon: Daemon, portable_group: PortableGroup) -> None:
         self.daemon = daemon
-        self.team = team
+        self.portable_group = portable_group
         options = {"session_ms": int(SESSION_S * 1000)}
-        self.ours = team.work("ours", **options)
-        team.settle(self.ours)
-        self.stock = team.start(KAFKA_PYTHON_COOPERATIVE, "stock", **options)
+        self.ours = portable_group.work("ours", **options)
+        portable_group.settle(self.ours)
+        self.stock = portable_group.start(KAFKA_PYTHON_COOPERATIVE, "stock", **options)
         self.before = self.calm()
         self.began_ms = time.time() * 1000
 
     def calm(self) -> Snapshot:
-        """Wait until both are at work, and nobody stirs any more."""
-        return self.team.calm(self.ours, self.stock)
+        """Wait until both are at work, and nothing moves any more."""
+        return self.portable_group.calm(self.ours, self.stock)
 
     def journal(self, kind: type[E]) -> list[E]:
         """What the journal says of a kind, since it began."""
@@ -52,7 +54,7 @@ class Stay:
         ]
 
     def check_nothing_moved(self) -> None:
-        """Everybody has what it had, in the same generation; no line tells anything else."""
+        """Check that generation and ownership are what they were, also by the journal."""
         after = self.calm()
         assert after.holders == self.before.holders
         assert after.generation == self.before.generation
@@ -61,29 +63,30 @@ class Stay:
 
 
 @pytest.fixture
-def stay(tmp_path: Path) -> Iterator[Stay]:
+def suspension(tmp_path: Path) -> Iterator[Suspension]:
     """Give a daemon of its own, and the group on it."""
     with (
         Daemon(tmp_path / "daemon", settings={"group.initial.rebalance.delay.ms": 0}) as daemon,
-        Team(daemon.address, "suspended", tmp_path, partitions=4) as team,
+        PortableGroup(daemon.address, "suspended", tmp_path, partitions=4) as portable_group,
     ):
-        yield Stay(daemon, team)
+        yield Suspension(daemon, portable_group)
 
 
-def test_suspended_daemon_expels_nobody(stay: Stay) -> None:
-    """It reads the heartbeats that waited for it, and its journal and log name the pause."""
-    stay.daemon.suspend(TOO_LONG_S)
+def test_suspended_daemon_drops_no_member_and_reports_the_pause(suspension: Suspension) -> None:
+    suspension.daemon.suspend(TOO_LONG_S)
     time.sleep(SESSION_S + 1.0)  # until after all sessions that nobody would have renewed
-    stay.check_nothing_moved()
-    eventually(lambda: stay.journal(NodePaused), "the journal names the pause")
-    (paused,) = stay.journal(NodePaused)
+    suspension.check_nothing_moved()
+    eventually(lambda: suspension.journal(NodePaused), "the journal names the pause")
+    (paused,) = suspension.journal(NodePaused)
     assert TOO_LONG_S - 1.0 < paused.paused_ms / 1000 < TOO_LONG_S + 3.0
-    assert "node did not run" in stay.daemon.log()
+    assert "node did not run" in suspension.daemon.log()
 
 
-def test_suspended_worker_goes_on(stay: Stay) -> None:
-    """Its lease ran out and its session did not: it stops, asks and goes on, with no rebalance."""
-    before = len(stay.ours.runs)
-    stay.ours.suspend(NEARLY_TOO_LONG_S)
-    stay.team.wait_for(lambda: len(stay.ours.runs) > before, "ours has begun its work anew")
-    stay.check_nothing_moved()
+def test_suspended_worker_resumes_without_a_rebalance(suspension: Suspension) -> None:
+    """Its lease ran out and its session did not."""
+    before = len(suspension.ours.runs)
+    suspension.ours.suspend(NEARLY_TOO_LONG_S)
+    suspension.portable_group.wait_for(
+        lambda: len(suspension.ours.runs) > before, "ours has begun its work anew"
+    )
+    suspension.check_nothing_moved()

@@ -6,11 +6,15 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from coterie_cli.options import Variable
 from coterie_protocol import messages as m
 from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, eventually
 from tests.live.wire import Wire, run
+
+pytestmark = pytest.mark.slow
 
 #: The daemon's.
 OWN: Final = {
@@ -25,7 +29,6 @@ WITHOUT_OPTIONS: Final = ("sh", "-c", 'exec "$0" serve')
 
 
 def test_variables_stand_in_for_options(tmp_path: Path) -> None:
-    """All that says where it is can be said by variables."""
     port, data, store = free_port(), tmp_path / "data", tmp_path / "groups.db"
     environ: dict[str, str] = {
         Variable.LISTEN: f"{HOST}:{port}",
@@ -44,8 +47,7 @@ def test_variables_stand_in_for_options(tmp_path: Path) -> None:
         eventually((data / "journal").exists, "the journal is begun")
 
 
-def test_options_win(tmp_path: Path) -> None:
-    """Of an option and its variable, the option counts."""
+def test_options_override_variables(tmp_path: Path) -> None:
     unused = tmp_path / "unused"
     environ: dict[str, str] = {
         Variable.LISTEN: "no address",
@@ -56,8 +58,8 @@ def test_options_win(tmp_path: Path) -> None:
         assert not unused.exists()
 
 
-def test_variables_of_other_commands_disturb_nothing(tmp_path: Path) -> None:
-    """Who has them in a profile, for clients, can start a daemon all the same."""
+def test_variables_of_other_commands_are_ignored(tmp_path: Path) -> None:
+    """People have them in their profile, for clients, and start a daemon all the same."""
     others = set(Variable) - OWN
     with Daemon(tmp_path, environ=dict.fromkeys(others, "nonsense")) as daemon:
         assert run(_told(daemon.port)) == (HOST, daemon.port)

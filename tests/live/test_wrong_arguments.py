@@ -30,16 +30,18 @@ ARGUMENTS: Final = {
     "missing file": ("--config nowhere.toml", "nowhere.toml: No such file or directory"),
     "no port": ("--listen 9092", "--listen: '9092' is no HOST:PORT"),
     "no such port": ("--http here:99999", "--http: 'here:99999' has no port from 0 to 65535"),
-    "topic without partitions": ("--topic orders", "--topic: 'orders' is no NAME:PARTITIONS"),
+    "topic without partitions": (
+        "--topic orders",
+        "--topic: expected NAME:PARTITIONS, got 'orders'",
+    ),
     "topic given twice": ("--topic a:1 --topic a:2", "--topic: 'a' is given twice"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "named"), ARGUMENTS.values(), ids=ARGUMENTS)
-def test_argument_is_refused_in_a_sentence(
+def test_wrong_argument_is_refused_in_a_sentence(
     arguments: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is the caller's mistake: exit code 2, one line on standard error, nothing begun."""
     monkeypatch.chdir(tmp_path)
     Path("config.toml").write_text("group.max.size = 'many'\n", encoding="utf-8")
     result = CliRunner().invoke(app, ["serve", *arguments.split()])
@@ -59,10 +61,9 @@ ADDRESSES: Final = {
 
 
 @pytest.mark.parametrize(("variable", "value"), ADDRESSES.items())
-def test_variable_is_refused_by_its_name(
+def test_wrong_variable_is_refused_by_its_name(
     variable: Variable, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who gave no option is not told of one."""
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["serve"], env={variable: value})
     assert (result.exit_code, result.stdout) == (2, "")
@@ -148,11 +149,11 @@ def endings(place: Place) -> dict[str, subprocess.CompletedProcess[str]]:
         return dict(zip(CIRCUMSTANCES, pool.map(place.run, CIRCUMSTANCES), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CIRCUMSTANCES)
-def test_circumstance_is_explained_in_a_sentence(
+def test_failed_start_is_explained_in_a_sentence(
     name: str, place: Place, endings: dict[str, subprocess.CompletedProcess[str]]
 ) -> None:
-    """Exit code 1, no ready line, and the last thing it says is what is wrong, in one line."""
     ended = endings[name]
     assert (ended.returncode, ended.stdout) == (1, "")
     *logged, sentence = ended.stderr.splitlines()

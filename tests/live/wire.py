@@ -1,17 +1,20 @@
-"""A connection below any client library: one request at a time, and its answer."""
+"""Connections below any client library, and members that talk over them."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar
 
 from coterie_protocol import FrameReader, decode_response, encode_request, response_class
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.schema import declaration_of
 from tests.live.daemon import HOST
 
-__all__ = ["Wire", "run"]
+__all__ = ["Pair", "Wire", "join_request", "run"]
 
 _READ_BYTES: Final = 65_536
 
@@ -20,7 +23,7 @@ T = TypeVar("T")
 
 
 def run(play: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, without asyncio's debugging: that is for the daemon's own code.
+    """Run a coroutine without asyncio's debug mode, which is for the daemon's own code.
 
     With it, thousands of connections take many times as long.
     """
@@ -28,7 +31,7 @@ def run(play: Coroutine[Any, Any, T]) -> T:
 
 
 class Wire:
-    """A connection; whatever ends it is a `ConnectionError` for whoever asks next."""
+    """A connection; once it has ended, requests raise `ConnectionError`."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str
@@ -90,3 +93,63 @@ class Wire:
     def close(self) -> None:
         """Hang up."""
         self._writer.close()
+
+
+def join_request(
+    group: str, member: str = "", *, session_ms: int = 60_000, rebalance_ms: int = 60_000
+) -> m.JoinGroupRequest:
+    """An ordinary request to join.
+
+    In version 3 or before, its sender is not asked to join again with the id that it is given.
+    """
+    protocol = m.JoinGroupRequestProtocol(name="raw", metadata=b"")
+    return m.JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms,
+        member_id=member,
+        protocol_type="raw",
+        protocols=(protocol,),
+    )
+
+
+@dataclass(slots=True)
+class Pair:
+    """A leader and a follower who have joined one generation; neither has synced yet."""
+
+    group: str
+    leader: Wire
+    follower: Wire
+    follower_id: str
+    generation: int
+
+    @classmethod
+    async def form(cls, port: int, group: str, *, rebalance_ms: int = 60_000) -> Pair:
+        """Let one join, then the other, then the first again, which leads therefore."""
+        leader, follower = [await Wire.open(port) for _ in range(2)]
+        alone = await leader.ask(join_request(group, rebalance_ms=rebalance_ms), 3)
+        request = join_request(group, rebalance_ms=rebalance_ms)
+        sent = follower.send(request, 3)
+        again = join_request(group, alone.member_id, rebalance_ms=rebalance_ms)
+        led = alone
+        while len(led.members) < 2:
+            # The two connections are not read in the order in which they were written to.
+            led = await leader.ask(again, 3)
+        followed = await follower.receive(request, 3, sent)
+        assert followed.error_code == ErrorCode.NONE
+        assert followed.leader == led.member_id
+        return cls(group, leader, follower, followed.member_id, followed.generation_id)
+
+    def follower_sync(self) -> m.SyncGroupRequest:
+        """The follower asks for its assignment."""
+        return m.SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.follower_id,
+            assignments=(),
+        )
+
+    def close(self) -> None:
+        """Hang up."""
+        self.leader.close()
+        self.follower.close()

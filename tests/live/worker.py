@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from tests.live.judge import Run
 from tests.live.member import Client, MemberProcess, Step
+from tests.live.ownership import TaskRun
 from tests.live.programs.lines import Options
 
 __all__ = ["COTERIE", "COTERIE_RANGE", "COTERIE_ROUNDROBIN", "Worker"]
@@ -36,8 +36,8 @@ class Worker(MemberProcess):
     def __init__(self, client: Client, options: Options, folder: Path) -> None:
         """Start it."""
         self._records: list[dict[str, Any]] = []
-        self._runs: list[Run] = []
-        self._latest: dict[int, Run] = {}
+        self._runs: list[TaskRun] = []
+        self._latest: dict[int, TaskRun] = {}
         self._state: dict[str, Any] = {}
         self._ending: tuple[str | None, str] | None = None
         super().__init__(client, options, folder)
@@ -69,12 +69,12 @@ class Worker(MemberProcess):
         return any(record["what"] == "decided" for record in self.records)
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TaskRun]:
         """Its tasks, in the order in which they began."""
         return self._runs if self.records else []
 
     @property
-    def running(self) -> dict[int, Run]:
+    def running(self) -> dict[int, TaskRun]:
         """Its tasks that go on, by partition."""
         return {run.partition: run for run in self.runs if math.isinf(run.ended_s)}
 
@@ -101,7 +101,7 @@ class Worker(MemberProcess):
     def _digest(self, record: dict[str, Any]) -> None:
         match record:
             case {"what": "start", "at": at, "partition": partition, "token": token}:
-                run = Run(partition=partition, member=self.name, token=token, began_s=at)
+                run = TaskRun(partition=partition, member=self.name, token=token, began_s=at)
                 self._latest[partition] = run
                 self._runs.append(run)
             case {"what": "resume", "partition": partition, "offset": offset}:

@@ -7,17 +7,20 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from coterie_pipeline import warehouse
 from coterie_pipeline.batch import (
     NoJournalsError,
     Reading,
-    Report,
+    RunResult,
     read_ends,
     read_new,
     run,
 )
-from coterie_pipeline.steps import make_tables
+from coterie_pipeline.steps import Materialize, make_tables
+from coterie_pipeline.tables import TABLES
 from coterie_pipeline.warehouse import Moment, NoTablesError, Warehouse, WrongLayoutError
 from coterie_protocol.journal import GroupEmptied, Line, OffsetsCommitted, write_line
 from coterie_protocol.journal_text import segment_name
@@ -69,7 +72,7 @@ def place(spark: SparkSession, tmp_path: Path) -> Place:
 
 
 def test_only_what_is_new_is_read_again(place: Place) -> None:
-    """A second time, the files that were not there are read."""
+    # A second time, the files that were not there are read.
     place.write(1, 3)
     assert place.read() == Reading(1, 1)
     assert place.read() == Reading(1, 0)
@@ -80,7 +83,6 @@ def test_only_what_is_new_is_read_again(place: Place) -> None:
 
 
 def test_file_that_has_grown_is_read_as_a_whole(place: Place) -> None:
-    """What was read of it before, a torn line among it, counts no more."""
     path = place.write(1, 2)
     with path.open("a", encoding="utf-8") as file:
         file.write('{"v":1,"ts":3000,"no')
@@ -94,7 +96,7 @@ def test_file_that_has_grown_is_read_as_a_whole(place: Place) -> None:
 
 
 def test_deleted_file_stays(place: Place) -> None:
-    """A node deletes old files; what they said is not forgotten."""
+    # A node deletes old files; what they said is not forgotten.
     old = place.write(1, 3)
     place.write(4, 3)
     place.read()
@@ -105,22 +107,20 @@ def test_deleted_file_stays(place: Place) -> None:
 
 
 def test_single_file_can_be_read(place: Place) -> None:
-    """A path may name a file rather than a folder."""
     path = place.write(1, 2)
     place.write(3, 2)
     assert read_new(place.spark, [str(path)], place.out) == Reading(1, 1)
     assert place.lines() == numbers(1, 2)
 
 
-def test_other_files_are_passed_over(place: Place) -> None:
-    """Only files that are called as a node calls them are read."""
+def test_files_of_other_names_are_ignored(place: Place) -> None:
     place.write(1, 1)
     (place.journal / "notes.txt").write_text("hello\n")
     assert place.read() == Reading(1, 1)
 
 
-def test_place_without_journals_is_told(place: Place) -> None:
-    """An empty folder and a folder that is not there are sentences, not traces."""
+def test_path_without_journals_is_refused(place: Place) -> None:
+    # An empty folder and a folder that is not there are sentences, not traces.
     with pytest.raises(NoJournalsError, match=r"There are no journals in .*my journal\."):
         place.read()
     with pytest.raises(NoJournalsError, match=r"There is no /nowhere\."):
@@ -128,15 +128,14 @@ def test_place_without_journals_is_told(place: Place) -> None:
     assert not Path(place.out).exists()
 
 
-def test_directory_with_something_else_is_refused(place: Place) -> None:
-    """Nobody's files are mixed with tables, let alone replaced."""
+def test_directory_with_other_files_is_refused(place: Place) -> None:
     place.write(1, 1)
     with pytest.raises(WrongLayoutError, match="holds something else already"):
         read_new(place.spark, [str(place.journal)], str(place.journal))
 
 
 def test_directory_of_another_runner_is_refused(place: Place) -> None:
-    """`run` and `follow` note different things about what they have read."""
+    # `run` and `follow` note different things about what they have read.
     Warehouse(place.spark, place.out).claim("follow")
     place.write(1, 1)
     with pytest.raises(WrongLayoutError, match=r"belongs to `coterie pipeline follow`"):
@@ -144,46 +143,59 @@ def test_directory_of_another_runner_is_refused(place: Place) -> None:
 
 
 def test_directory_of_another_layout_is_refused(place: Place) -> None:
-    """What a newer Coterie keeps is not misread."""
     Warehouse(place.spark, place.out).note({"layout": 2, "runner": "run"})
     place.write(1, 1)
     with pytest.raises(WrongLayoutError, match="made by another version of Coterie"):
         place.read()
 
 
-def test_tables_that_are_not_there_are_told(place: Place) -> None:
-    """Who asks for tables before there are any is told how to make them."""
+def test_missing_tables_are_an_error_with_a_hint(place: Place) -> None:
     with pytest.raises(NoTablesError, match="make them with `coterie pipeline run`"):
         Warehouse(place.spark, place.out).tables()
 
 
-def test_tables_are_shown_when_all_of_them_are_made(place: Place) -> None:
-    """What is killed leaves those that were there; two moments are kept for who reads them."""
-    warehouse = Warehouse(place.spark, place.out)
+@pytest.fixture
+def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have only the nodes' lines counted: what is tested is how tables are put in place."""
+
+    def make(bronze: DataFrame, _ends: DataFrame, materialize: Materialize) -> dict[str, DataFrame]:
+        lines = bronze.groupBy("node").count().select("node", F.col("count").alias("lines"))
+        tables = {"nodes": materialize("nodes", lines)}
+        for name in ("_control", *(table.name for table in TABLES if table.name != "nodes")):
+            tables[name] = materialize(name, bronze.select("node").limit(0))
+        return {table.name: tables[table.name] for table in TABLES}
+
+    monkeypatch.setattr(warehouse, "make_tables", make)
+
+
+@pytest.mark.usefixtures("few_tables")
+def test_new_tables_appear_when_all_of_them_are_made(place: Place) -> None:
+    # A run that is killed leaves the former tables in place; two moments are kept for readers.
+    shown = Warehouse(place.spark, place.out)
     place.write(1, 2)
     journals = [str(place.journal)]
     assert run(place.spark, journals, place.out).moment.number == 1
-    assert run(place.spark, journals, place.out) == Report(Reading(1, 0), Moment(1, ANY))
+    assert run(place.spark, journals, place.out) == RunResult(Reading(1, 0), Moment(1, ANY))
 
     def die(stage: str) -> None:
-        if stage == "_horizons":  # some tables are written by then
+        if stage == "_control":  # a table is written by then
             raise KeyboardInterrupt
 
     Path(place.out, "tables", "000000").mkdir()
     with pytest.raises(KeyboardInterrupt):
-        warehouse.refresh(on_stage=die)
+        shown.refresh(on_stage=die)
     assert Path(place.out, "tables", "000002", "nodes").exists()
-    (node,) = warehouse.table("nodes").collect()
+    (node,) = shown.table("nodes").collect()
     assert node.lines == 2
     place.write(3, 1)
     assert run(place.spark, journals, place.out).moment.number == 2
-    (node,) = warehouse.table("nodes").collect()
+    (node,) = shown.table("nodes").collect()
     assert node.lines == 3
     assert sorted(path.name for path in Path(place.out, "tables").iterdir()) == ["000001", "000002"]
 
 
-def test_lag_is_known_where_ends_are(place: Place, tmp_path: Path) -> None:
-    """A file says where partitions end; a partition that it does not name has no lag."""
+def test_partitions_with_a_known_end_have_a_lag(place: Place, tmp_path: Path) -> None:
+    # A file says where partitions end; a partition that it does not name has no lag.
     event = OffsetsCommitted(group="g", member="m", generation=1, offsets={"t": {"0": 70, "1": 5}})
     line = write_line(Line(1_000, "1", 1, event))
     (place.journal / segment_name("1", 1)).write_text(line + "\n")

@@ -77,7 +77,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def test_cluster_makes_the_same_tables(
     cluster: Cluster, journal: Path, expected: dict[str, list[Any]], tmp_path: Path
 ) -> None:
-    """Row by row."""
     out = tmp_path / "out"
     subprocess.run(
         pipeline(journal, out, cluster.master),
@@ -91,7 +90,7 @@ def test_cluster_makes_the_same_tables(
 def test_death_of_a_worker_changes_nothing(
     cluster: Cluster, journal: Path, expected: dict[str, list[Any]], tmp_path: Path
 ) -> None:
-    """It is killed with its executor once tables are being made."""
+    # It is killed with its executor once tables are being made.
     out = tmp_path / "out"
     with subprocess.Popen(
         pipeline(journal, out, cluster.master), env=environment(), stdout=subprocess.DEVNULL

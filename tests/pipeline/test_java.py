@@ -45,7 +45,6 @@ def asked(home: Path, *arguments: str) -> str:
 
 
 def test_java_home_is_taken_first(nothing: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The user's own choice counts."""
     chosen = fake_java(tmp_path / "it's chosen", "21.0.2")
     nothing.setenv("JAVA_HOME", str(chosen))
     nothing.setenv("PATH", str(fake_java(tmp_path / "other", "17") / "bin"))
@@ -55,14 +54,13 @@ def test_java_home_is_taken_first(nothing: pytest.MonkeyPatch, tmp_path: Path) -
 def test_request_for_the_missing_module_is_passed_over(
     nothing: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """All other arguments arrive as they were."""
     nothing.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "17.0.1")))
     home = java_home(tmp_path / "cache")
     assert asked(home, "-Xmx1g", "--add-modules=jdk.incubator.vector", "x") == "-Xmx1g x"
 
 
 def test_answer_can_be_the_next_java_home(nothing: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A second session in the same process does not wrap what is wrapped."""
+    # A second session in the same process does not wrap what is wrapped.
     nothing.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "17.0.1")))
     first = java_home(tmp_path / "cache")
     nothing.setenv("JAVA_HOME", str(first))
@@ -70,7 +68,6 @@ def test_answer_can_be_the_next_java_home(nothing: pytest.MonkeyPatch, tmp_path:
 
 
 def test_java_on_the_path_serves(nothing: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without JAVA_HOME the command that a shell would find is taken."""
     nothing.setenv("PATH", str(fake_java(tmp_path / "java", "17.0.1") / "bin"))
     assert asked(java_home(tmp_path / "cache"), "hello") == "hello"
 
@@ -79,28 +76,26 @@ def test_java_on_the_path_serves(nothing: pytest.MonkeyPatch, tmp_path: Path) ->
 def test_old_java_that_was_chosen_is_an_error(
     nothing: pytest.MonkeyPatch, tmp_path: Path, version: str
 ) -> None:
-    """It was set on purpose, so nothing else is taken in its place."""
+    # It was set on purpose, so nothing else is taken in its place.
     nothing.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", version)))
     with pytest.raises(NoJavaError, match=r"Java 17 or newer, and JAVA_HOME=.* has Java \d+:"):
         java_home(tmp_path / "cache")
 
 
 def test_home_without_java_is_an_error(nothing: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Such as one that was removed."""
     nothing.setenv("JAVA_HOME", str(tmp_path / "removed"))
     with pytest.raises(NoJavaError, match="has none: set JAVA_HOME"):
         java_home(tmp_path / "cache")
 
 
 @pytest.mark.usefixtures("nothing")
-def test_machine_without_java_is_told_what_to_do(tmp_path: Path) -> None:
-    """One sentence."""
+def test_machine_without_java_gets_a_sentence_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(NoJavaError, match=r"none was found: set JAVA_HOME .*coterie\[java\]"):
         java_home(tmp_path / "cache")
 
 
 def test_java_from_pypi_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where there is none, the one that the extra brings is started as Spark needs it."""
+    # Where there is none, the one that the extra brings is started as Spark needs it.
     monkeypatch.delenv("JAVA_HOME", raising=False)
     tools = tmp_path / "tools"
     tools.mkdir()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.pipeline_tables import Told
+from tests.support.pipeline_tables import TableRows
 
 _HOUR_MS = 3_600_000
 
@@ -15,120 +15,115 @@ _HOUR_MS = 3_600_000
 # -- lines ----------------------------------------------------------------------------------------
 
 
-def test_a_torn_line_is_kept_apart_and_its_number_is_used_again(told: Told) -> None:
-    """Nothing is missing, and what it would have said has not happened."""
-    assert told.tables["unread"] != []
+def test_a_torn_line_is_kept_apart_and_its_number_is_used_again(tables: TableRows) -> None:
+    # Nothing is missing, and what it would have said has not happened.
+    assert tables.tables["unread"] != []
     columns = ("lines", "missing", "gaps", "conflicts", "starts", "crashes")
-    assert told.row("nodes", "killed", *columns) == (9, 0, 0, 0, 3, 1)
-    assert told.rows("rebalances", "killed", "outcome") == [("completed",)]
+    assert tables.row("nodes", "killed", *columns) == (9, 0, 0, 0, 3, 1)
+    assert tables.rows("rebalances", "killed", "outcome") == [("completed",)]
 
 
-def test_a_torn_line_is_told(told: Told) -> None:
-    """As far as it goes."""
-    texts = [row["excerpt"] for row in told.tables["unread"] if row["why"] == "torn"]
+def test_torn_line_is_in_unread_as_far_as_it_goes(tables: TableRows) -> None:
+    texts = [row["excerpt"] for row in tables.tables["unread"] if row["why"] == "torn"]
     assert len(texts) == 1
     assert texts[0].startswith('{"v":1,"ts":16999992009')
     assert len(texts[0]) == 60
 
 
-def test_of_two_lines_with_one_number_the_one_in_the_later_file_counts(told: Told) -> None:
-    """The group was not emptied: nobody was ever told."""
-    assert told.row("nodes", "torn-whole", "lines", "conflicts", "missing") == (5, 1, 0)
-    assert told.row("ownership", "torn-whole", "ended") == ("open",)
+def test_of_two_lines_with_one_number_the_one_in_the_later_file_counts(tables: TableRows) -> None:
+    # The group was not emptied: nobody was ever told so.
+    assert tables.row("nodes", "torn-whole", "lines", "conflicts", "missing") == (5, 1, 0)
+    assert tables.row("ownership", "torn-whole", "ended") == ("open",)
 
 
-def test_lines_that_cannot_be_read_say_why(told: Told) -> None:
-    """Each has its reason; a field that all lines of a kind have must not be missing."""
+def test_lines_that_cannot_be_read_say_why(tables: TableRows) -> None:
+    # Each has its reason; a field that all lines of a kind have must not be missing.
     whys = sorted(
         (row["why"], row["seq"])
-        for row in told.tables["unread"]
+        for row in tables.tables["unread"]
         if "/journal-str" in row["segment"]
     )
     assert [why for why, _ in whys] == [
-        *("foreign", "foreign", "misfit", "misfit", "newer", "unknown_kind"),
+        *("foreign", "foreign", "misfit", "misfit", "misfit", "newer", "unknown_kind"),
     ]
     assert [seq for why, seq in whys if why in ("newer", "unknown_kind")] == [5, 6]
 
 
-def test_lines_that_cannot_be_read_are_not_missing(told: Told) -> None:
-    """Those that have a number at all, and none of them tells anything of the group."""
-    assert told.row("nodes", "strange", "first_seq", "last_seq", "missing") == (1, 9, 0)
-    assert told.rows("member_sessions", "strange", "member", "ended") == [
+def test_lines_that_cannot_be_read_are_not_missing(tables: TableRows) -> None:
+    # Those that have a number at all, and none of them tells anything of the group.
+    assert tables.row("nodes", "strange", "first_seq", "last_seq", "missing") == (1, 10, 0)
+    assert tables.rows("member_sessions", "strange", "member", "ended") == [
         ("a", "open"),
         ("b", "open"),
     ]
 
 
-def test_lines_that_are_there_twice_count_once(told: Told) -> None:
-    """The node's row tells how many there were."""
-    assert told.row("nodes", "given-twice", "lines", "duplicates", "conflicts") == (6, 5, 0)
-    assert told.row("commits", "given-twice", "commits", "last_offset") == (2, 2)
-    assert told.rows("rebalances", "given-twice", "rebalance") == [(1,)]
+def test_lines_that_are_there_twice_count_once(tables: TableRows) -> None:
+    assert tables.row("nodes", "given-twice", "lines", "duplicates", "conflicts") == (6, 5, 0)
+    assert tables.row("commits", "given-twice", "commits", "last_offset") == (2, 2)
+    assert tables.rows("rebalances", "given-twice", "rebalance") == [(1,)]
 
 
-def test_numbers_that_are_missing_are_counted(told: Told) -> None:
-    """How many there are, and in how many places."""
+def test_numbers_that_are_missing_are_counted(tables: TableRows) -> None:
     columns = ("lines", "first_seq", "last_seq", "missing", "gaps", "first_ms", "last_ms")
-    assert told.row("nodes", "with-holes", *columns) == (6, 1, 9, 3, 2, 0, 200)
+    assert tables.row("nodes", "with-holes", *columns) == (6, 1, 9, 3, 2, 0, 200)
 
 
-def test_a_rebalance_whose_beginning_is_missing_began_when_it_says(told: Told) -> None:
-    """Its end tells how long it took; what it stopped and whom it awaited nobody knows."""
+def test_a_rebalance_whose_beginning_is_missing_began_when_it_says(tables: TableRows) -> None:
+    # Its end tells how long it took; what it stopped and whom it awaited nobody knows.
     columns = ("started_ms", "joined_ms", "ended_ms", "from_state", "cause", "detail")
-    row = told.row("rebalances", "without-beginning", *columns, rebalance=1)
+    row = tables.row("rebalances", "without-beginning", *columns, rebalance=1)
     assert row == (700, 1000, 1010, None, "admin", None)
     unknown = ("awaited", "late", "stopped_partition_ms", "kept", "came")
-    row = told.row("rebalances", "without-beginning", *unknown, rebalance=1)
+    row = tables.row("rebalances", "without-beginning", *unknown, rebalance=1)
     assert row == (None, [], None, None, [])
 
 
-def test_a_journal_may_begin_with_any_number(told: Told) -> None:
-    """What is before it is not missing."""
-    assert told.row("nodes", "without-beginning", "first_seq", "missing") == (501, 0)
+def test_a_journal_may_begin_with_any_number(tables: TableRows) -> None:
+    assert tables.row("nodes", "without-beginning", "first_seq", "missing") == (501, 0)
 
 
-def test_members_that_were_there_before_are_known(told: Told) -> None:
-    """Since when nobody knows."""
+def test_members_that_were_there_before_are_known(tables: TableRows) -> None:
     columns = ("member", "began", "joined_ms", "ended", "ended_ms", "host")
-    assert told.rows("member_sessions", "without-beginning", *columns) == [
+    assert tables.rows("member_sessions", "without-beginning", *columns) == [
         ("a", "known", None, "left", 3000, "/a"),
         ("b", "known", None, "open", None, "/b"),
     ]
 
 
-def test_generations_order_what_nodes_write_whose_clocks_disagree(told: Told) -> None:
-    """Time stands still until the clock that is behind has caught up."""
+def test_generations_order_what_nodes_write_whose_clocks_disagree(tables: TableRows) -> None:
+    # Time stands still until the clock that is behind has caught up.
     columns = ("partition", "holder", "from_ms", "to_ms", "began", "ended")
-    assert told.rows("ownership", "handed-over", *columns) == [
+    assert tables.rows("ownership", "handed-over", *columns) == [
         (0, "a", 10_000, 15_000, "assigned", "left"),
         (1, "b", 10_000, 10_000, "assigned", "left"),
         (1, "a", 10_000, 15_000, "assigned", "left"),
     ]
-    assert told.rows("rebalances", "handed-over", "node", "started_ms") == [
+    assert tables.rows("rebalances", "handed-over", "node", "started_ms") == [
         ("handed-over-1", 10_000),
         ("handed-over-2", 10_000),
     ]
 
 
-def test_a_clock_that_is_behind_is_noticed(told: Told) -> None:
-    """By at least as much as its first line is behind the last one of the other node."""
-    assert told.row("nodes", "handed-over-1", "clock_behind_ms", "clock_back_ms") == (0, 0)
-    assert told.row("nodes", "handed-over-2", "clock_behind_ms", "clock_back_ms") == (4000, 0)
+def test_a_clock_that_is_behind_is_noticed(tables: TableRows) -> None:
+    # By at least as much as its first line is behind the last one of the other node.
+    assert tables.row("nodes", "handed-over-1", "clock_behind_ms", "clock_back_ms") == (0, 0)
+    assert tables.row("nodes", "handed-over-2", "clock_behind_ms", "clock_back_ms") == (4000, 0)
 
 
-def test_a_clock_that_was_set_back_is_noticed(told: Told) -> None:
-    """The most that a line is behind any line before it; with the earliest and latest times."""
+def test_a_clock_that_was_set_back_is_noticed(tables: TableRows) -> None:
+    # The most that a line is behind any line before it; with the earliest and latest times.
     columns = ("clock_back_ms", "first_ms", "last_ms", "starts", "crashes")
-    assert told.row("nodes", "set-back-twice", *columns) == (6000, 3000, 9000, 5, 4)
+    assert tables.row("nodes", "set-back-twice", *columns) == (6000, 3000, 9000, 5, 4)
 
 
 # -- rebalances -----------------------------------------------------------------------------------
 
 
-def test_rebalances_end_in_every_way(told: Told) -> None:
-    """One that goes on when a group is read back goes on; one that doesn't is interrupted."""
+def test_rebalances_end_in_every_way(tables: TableRows) -> None:
+    # One that goes on when a group is read back goes on; one that doesn't is interrupted.
     columns = ("outcome", "started_ms", "joined_ms", "ended_ms", "generation", "members")
-    assert told.rows("rebalances", "endings", *columns) == [
+    assert tables.rows("rebalances", "endings", *columns) == [
         ("completed", 0, 0, 0, 1, 2),
         ("superseded", 1000, 1100, 1150, 2, 2),
         ("interrupted", 1150, None, 3000, 2, None),
@@ -137,10 +132,10 @@ def test_rebalances_end_in_every_way(told: Told) -> None:
     ]
 
 
-def test_only_what_was_completed_or_given_up_has_a_cost(told: Told) -> None:
-    """The time in which a node was down is no rebalance's fault."""
+def test_only_what_was_completed_or_given_up_has_a_cost(tables: TableRows) -> None:
+    # The time in which a node was down is no rebalance's fault.
     columns = ("stopped_partition_ms", "prepare_ms", "complete_ms", "total_ms")
-    assert told.rows("rebalances", "endings", *columns) == [
+    assert tables.rows("rebalances", "endings", *columns) == [
         (0, 0, 0, 0),
         (50, 100, None, 150),
         (None, None, None, 1850),
@@ -149,9 +144,9 @@ def test_only_what_was_completed_or_given_up_has_a_cost(told: Told) -> None:
     ]
 
 
-def test_who_came_and_went_is_told_with_the_generation(told: Told) -> None:
-    """Of those that led to none, the next one tells; an empty group is a generation, too."""
-    assert told.rows("rebalances", "endings", "came", "went") == [
+def test_who_came_and_went_is_told_with_the_generation(tables: TableRows) -> None:
+    # Of those that led to none, the next one tells; an empty group is a generation, too.
+    assert tables.rows("rebalances", "endings", "came", "went") == [
         (["a", "b"], []),
         ([], []),
         ([], []),
@@ -160,9 +155,9 @@ def test_who_came_and_went_is_told_with_the_generation(told: Told) -> None:
     ]
 
 
-def test_those_who_were_late_are_told_the_slowest_first(told: Told) -> None:
-    """Whoever joined at once is not; a static member is who it is by now."""
-    (late,) = told.row("rebalances", "waiting", "late", rebalance=2)
+def test_those_who_were_late_are_told_the_slowest_first(tables: TableRows) -> None:
+    # Whoever joined at once is not; a static member is who it is by now.
+    (late,) = tables.row("rebalances", "waiting", "late", rebalance=2)
     assert [
         tuple(each[name] for name in ("member", "host", "after_ms", "how")) for each in late
     ] == [
@@ -173,20 +168,19 @@ def test_those_who_were_late_are_told_the_slowest_first(told: Told) -> None:
     ]
 
 
-def test_those_who_were_dropped_are_told(told: Told) -> None:
-    """They had died by themselves or not: only a session that ended is a death."""
+def test_those_who_were_dropped_are_told(tables: TableRows) -> None:
+    # They had died by themselves or not: only a session that ended is a death.
     columns = ("dropped", "went", "came", "detection_ms", "awaited")
-    row = told.row("rebalances", "waiting", *columns, rebalance=2)
+    row = tables.row("rebalances", "waiting", *columns, rebalance=2)
     assert row == (["b"], ["b"], [], None, ["a", "b", "c", "s1"])
 
 
 # -- members --------------------------------------------------------------------------------------
 
 
-def test_a_process_that_keeps_coming_back_flaps(told: Told) -> None:
-    """From its third return within an hour on."""
+def test_a_process_that_keeps_coming_back_flaps(tables: TableRows) -> None:
     columns = ("member", "returns", "is_flapping", "back_after_ms", "identity")
-    assert told.rows("member_sessions", "flapping", *columns) == [
+    assert tables.rows("member_sessions", "flapping", *columns) == [
         ("f0", 0, False, 540_000, "f"),
         ("f1", 1, False, 540_000, "f"),
         ("f2", 2, False, 540_000, "f"),
@@ -195,60 +189,56 @@ def test_a_process_that_keeps_coming_back_flaps(told: Told) -> None:
     ]
 
 
-def test_a_member_that_is_turned_away_has_not_come_back(told: Told) -> None:
-    """It came and went in one moment, once."""
+def test_a_member_that_is_turned_away_has_not_come_back(tables: TableRows) -> None:
     columns = ("joined_ms", "ended_ms", "ended", "back_after_ms", "returns", "kind")
-    assert told.row("member_sessions", "turned-away", *columns) == (
+    assert tables.row("member_sessions", "turned-away", *columns) == (
         *(0, 0, "turned_away", None, 0, "dynamic"),
     )
 
 
-def test_a_member_is_known_by_what_it_said_as_it_came(told: Told) -> None:
-    """What it is called, what it can do and why it came."""
+def test_a_member_is_known_by_what_it_said_as_it_came(tables: TableRows) -> None:
     columns = ("client_id", "session_timeout_ms", "rebalance_timeout_ms", "protocols", "topics")
-    row = told.row("member_sessions", "turned-away", *columns, "join_reason", "leave_reason")
+    row = tables.row("member_sessions", "turned-away", *columns, "join_reason", "leave_reason")
     assert row == ("c", 10_000, 60_000, ["range"], ["turned-away"], "it is new", "")
 
 
 # -- commits --------------------------------------------------------------------------------------
 
 
-def test_commits_are_counted_by_hour(told: Told) -> None:
-    """An hour begins with its first millisecond."""
+def test_commits_are_counted_by_hour(tables: TableRows) -> None:
     columns = ("partition", "hour_ms", "commits", "first_ms", "last_ms")
-    assert told.rows("commits", "commits", *columns) == [
+    assert tables.rows("commits", "commits", *columns) == [
         (0, 0, 3, _HOUR_MS - 120_000, _HOUR_MS - 1),
         (0, _HOUR_MS, 2, _HOUR_MS, _HOUR_MS + 30_000),
         (1, 0, 1, _HOUR_MS - 120_000, _HOUR_MS - 120_000),
     ]
 
 
-def test_offsets_that_go_back_are_noticed(told: Told) -> None:
-    """Over the hour's end, too; steps up and steps down are told apart."""
+def test_offsets_that_go_back_are_noticed(tables: TableRows) -> None:
+    # Over the hour's end, too; steps up and steps down are told apart.
     columns = ("first_offset", "last_offset", "advanced", "regressions", "deepest_regression")
-    assert told.rows("commits", "commits", *columns, partition=0) == [
+    assert tables.rows("commits", "commits", *columns, partition=0) == [
         (10, 20, 20, 1, 10),
         (18, 40, 22, 1, 2),
     ]
 
 
-def test_who_commits_is_counted(told: Told) -> None:
-    """Whoever is no member is outside."""
-    rows = told.rows("commits", "commits", "members", "outside", "end_offset", "lag")
+def test_who_commits_is_counted(tables: TableRows) -> None:
+    rows = tables.rows("commits", "commits", "members", "outside", "end_offset", "lag")
     assert rows == [(2, 0, None, None), (1, 1, None, None), (1, 0, None, None)]
 
 
-def test_a_rate_takes_two_commits(told: Told) -> None:
-    """Two within half a minute are two a minute: one every half."""
-    (before, after, only) = told.rows("commits", "commits", "per_minute")
+def test_a_rate_takes_two_commits(tables: TableRows) -> None:
+    # Two within half a minute are two a minute: one every half.
+    (before, after, only) = tables.rows("commits", "commits", "per_minute")
     assert before[0] == pytest.approx(2 * 60_000 / 119_999)
     assert (after, only) == ((2.0,), (None,))
 
 
-def test_an_hour_of_commits_alone_is_an_hour(told: Told) -> None:
-    """Nothing is known of members, and nothing stood still."""
+def test_an_hour_of_commits_alone_is_an_hour(tables: TableRows) -> None:
+    # Nothing is known of members, and nothing stood still.
     columns = ("hour_ms", "members", "commits", "regressions", "availability", "stickiness")
-    assert told.rows("group_health", "commits", *columns) == [
+    assert tables.rows("group_health", "commits", *columns) == [
         (0, 0, 4, 1, None, None),
         (_HOUR_MS, 0, 2, 1, None, None),
     ]
@@ -257,19 +247,18 @@ def test_an_hour_of_commits_alone_is_an_hour(told: Told) -> None:
 # -- hours ----------------------------------------------------------------------------------------
 
 
-def test_time_is_shared_out_among_hours(told: Told) -> None:
-    """Each has what falls into it; a rebalance counts where it began."""
+def test_time_is_shared_out_among_hours(tables: TableRows) -> None:
+    # Each has what falls into it; a rebalance counts where it began.
     columns = ("hour_ms", "owned_partition_ms", "stopped_partition_ms", "rebalancing_ms")
-    assert told.rows("group_health", "hours", *columns, "rebalances", "members") == [
+    assert tables.rows("group_health", "hours", *columns, "rebalances", "members") == [
         (0, 1000, 0, 0, 1, 1),
         (_HOUR_MS, _HOUR_MS - 400, 400, 500, 1, 1),
         (2 * _HOUR_MS, 0, 600, 600, 0, 1),
     ]
 
 
-def test_availability_is_the_share_of_time_with_an_owner(told: Told) -> None:
-    """Of the time that is known of."""
-    rows = told.rows("group_health", "hours", "availability", "stickiness", "by_cause")
+def test_availability_is_the_share_of_time_with_an_owner(tables: TableRows) -> None:
+    rows = tables.rows("group_health", "hours", "availability", "stickiness", "by_cause")
     assert rows == [
         (1.0, None, {"member_joined": 1}),
         (pytest.approx((_HOUR_MS - 400) / _HOUR_MS), 1.0, {"admin": 1}),

@@ -5,7 +5,7 @@ What happens in these groups, `stories/ownership.py` tells.
 
 from __future__ import annotations
 
-from tests.support.pipeline_tables import Told
+from tests.support.pipeline_tables import TableRows
 
 _INTERVAL = ("partition", "holder", "from_ms", "to_ms", "began", "ended")
 _FAULT = ("fault", "partition", "from_ms", "to_ms", "sure_ms", "most_ms", "cause")
@@ -14,108 +14,104 @@ _FAULT = ("fault", "partition", "from_ms", "to_ms", "sure_ms", "most_ms", "cause
 # -- two owners -----------------------------------------------------------------------------------
 
 
-def test_a_partition_that_is_given_to_two_has_two_owners(told: Told) -> None:
-    """Both own it for certain, until one is gone."""
-    row = told.row("ownership_faults", "assigned-twice", *_FAULT, "holder", "next_holder")
+def test_a_partition_that_is_given_to_two_has_two_owners(tables: TableRows) -> None:
+    row = tables.row("ownership_faults", "assigned-twice", *_FAULT, "holder", "next_holder")
     assert row == ("overlap", 1, 10, 1000, 990, 990, "assigned_twice", "a", "b")
 
 
-def test_time_with_two_owners_counts_once(told: Told) -> None:
-    """The hour has no more time than there is: two partitions, from 10 to 1060."""
-    row = told.row("group_health", "assigned-twice", "owned_partition_ms", "overlaps")
+def test_time_with_two_owners_counts_once(tables: TableRows) -> None:
+    # The hour has no more time than there is: two partitions, from 10 to 1060.
+    row = tables.row("group_health", "assigned-twice", "owned_partition_ms", "overlaps")
     assert row == (2 * 1050, 1)
 
 
-def test_time_with_three_owners_counts_once(told: Told) -> None:
-    """Of three owners each two overlap, which is three overlaps."""
-    row = told.row("group_health", "three-owners", "owned_partition_ms", "overlaps")
+def test_time_with_three_owners_counts_once(tables: TableRows) -> None:
+    # Of three owners each two overlap, which is three overlaps.
+    row = tables.row("group_health", "three-owners", "owned_partition_ms", "overlaps")
     assert row == (1000, 3)
 
 
-def test_a_partition_that_is_taken_while_it_is_held_may_have_two_owners(told: Told) -> None:
-    """Until the former owner joins without it, which it does 40 ms into the next rebalance."""
-    row = told.row("ownership_faults", "taken-while-held", *_FAULT, "began")
+def test_a_partition_that_is_taken_while_it_is_held_may_have_two_owners(tables: TableRows) -> None:
+    # Until the former owner joins without it, which it does 40 ms into the next rebalance.
+    row = tables.row("ownership_faults", "taken-while-held", *_FAULT, "began")
     assert row == ("overlap", 1, 2110, 2240, 0, 130, "taken_while_held", "taken")
 
 
-def test_a_partition_is_released_when_its_former_owner_says_so(told: Told) -> None:
-    """The interval ends with the assignment, and the work some time later."""
+def test_a_partition_is_released_when_its_former_owner_says_so(tables: TableRows) -> None:
+    # The interval ends with the assignment, and the work some time later.
     columns = (*_INTERVAL, "released_ms", "generation", "last_generation")
-    rows = told.rows("ownership", "taken-while-held", *columns, partition=1)
+    rows = tables.rows("ownership", "taken-while-held", *columns, partition=1)
     assert rows == [
         (1, "a", 0, 2110, "assigned", "taken", 2240, 1, 1),
         (1, "b", 2110, 2310, "assigned", "open", 2310, 2, 3),
     ]
 
 
-def test_an_owner_that_holds_on_never_let_go(told: Told) -> None:
-    """Its interval is one, and both own the partition for certain meanwhile."""
-    assert told.rows("ownership", "held-on", *_INTERVAL, "released_ms") == [
+def test_an_owner_that_holds_on_never_let_go(tables: TableRows) -> None:
+    # Its interval is one, and both own the partition for certain meanwhile.
+    assert tables.rows("ownership", "held-on", *_INTERVAL, "released_ms") == [
         (0, "a", 0, 2110, "assigned", "taken", 3050),
         (0, "b", 1110, 3110, "assigned", "open", 3110),
     ]
-    row = told.row("ownership_faults", "held-on", *_FAULT)
+    row = tables.row("ownership_faults", "held-on", *_FAULT)
     assert row == ("overlap", 0, 1110, 3050, 1000, 1940, "taken_while_held")
 
 
-def test_a_member_that_is_removed_alive_may_work_until_its_session_ends(told: Told) -> None:
-    """It was heard of at 800, so it may go on until 10800."""
-    row = told.row("ownership_faults", "removed-alive", *_FAULT, "holder", fault="overlap")
+def test_a_member_that_is_removed_alive_may_work_until_its_session_ends(tables: TableRows) -> None:
+    # It was heard of at 800, so it may go on until 10800.
+    row = tables.row("ownership_faults", "removed-alive", *_FAULT, "holder", fault="overlap")
     assert row == ("overlap", 0, 1110, 10_800, 0, 9690, "removed", "i")
 
 
-def test_nobody_owns_what_a_member_had_that_was_removed(told: Told) -> None:
-    """From its end until the next assignment."""
-    row = told.row("ownership_faults", "removed-alive", *_FAULT, "rebalance", fault="gap")
+def test_nobody_owns_what_a_member_had_that_was_removed(tables: TableRows) -> None:
+    row = tables.row("ownership_faults", "removed-alive", *_FAULT, "rebalance", fault="gap")
     assert row == ("gap", 0, 1000, 1110, 110, 110, "member_removed", 2)
 
 
-def test_what_a_member_claims_it_owns(told: Told) -> None:
-    """From its join on; and what it claims of another one's both own for certain."""
-    assert told.rows("ownership", "claimed", *_INTERVAL, holder="b") == [
+def test_what_a_member_claims_it_owns(tables: TableRows) -> None:
+    # From its join on; and what it claims of another one's both own for certain.
+    assert tables.rows("ownership", "claimed", *_INTERVAL, holder="b") == [
         (0, "b", 1030, 1110, "claimed", "taken"),
         (1, "b", 1030, 1110, "claimed", "open"),
     ]
-    row = told.row("ownership_faults", "claimed", *_FAULT)
+    row = tables.row("ownership_faults", "claimed", *_FAULT)
     assert row == ("overlap", 0, 1030, 1110, 80, 80, "claimed_twice")
 
 
 # -- static members -------------------------------------------------------------------------------
 
 
-def test_a_static_member_that_comes_back_takes_over(told: Told) -> None:
-    """Its holder stays, the member id changes, and nobody else owns anything meanwhile."""
+def test_a_static_member_that_comes_back_takes_over(tables: TableRows) -> None:
+    # Its holder stays, the member id changes, and nobody else owns anything meanwhile.
     columns = ("holder", "member", "host", "from_ms", "to_ms", "began", "ended", "last_generation")
-    assert told.rows("ownership", "replaced", *columns) == [
+    assert tables.rows("ownership", "replaced", *columns) == [
         ("i", "a1", "/a1", 0, 1000, "assigned", "replaced", 1),
         ("i", "a2", "/a2", 1000, 2000, "replaced", "replaced", 1),
         ("i", "a3", "/a3", 2000, 3110, "replaced", "open", 2),
     ]
-    assert told.rows("ownership_faults", "replaced", *_FAULT) == []
+    assert tables.rows("ownership_faults", "replaced", *_FAULT) == []
 
 
-def test_a_former_self_may_work_until_it_is_refused(told: Told) -> None:
-    """The last refusal counts; who is never refused is taken to be gone."""
-    rows = told.rows("ownership", "replaced", "member", "released_ms")
+def test_a_former_self_may_work_until_it_is_refused(tables: TableRows) -> None:
+    # The last refusal counts; who is never refused is taken to be gone.
+    rows = tables.rows("ownership", "replaced", "member", "released_ms")
     assert rows == [("a1", 1400), ("a2", 2000), ("a3", 3110)]
 
 
-def test_sessions_of_a_static_member_follow_upon_each_other(told: Told) -> None:
-    """What it said of itself once goes with its name."""
+def test_sessions_of_a_static_member_follow_upon_each_other(tables: TableRows) -> None:
     columns = ("member", "instance", "kind", "joined_ms", "ended_ms", "began", "ended")
-    assert told.rows("member_sessions", "replaced", *columns, "client_id") == [
+    assert tables.rows("member_sessions", "replaced", *columns, "client_id") == [
         ("a1", "i", "static", 0, 1000, "joined", "replaced", "c"),
         ("a2", "i", "static", 1000, 2000, "replaced", "replaced", "c"),
         ("a3", "i", "static", 2000, None, "replaced", "open", "c"),
     ]
 
 
-def test_a_static_member_that_is_away_lets_go_of_nothing(told: Told) -> None:
-    """It goes on owning, and all others wait for it."""
-    assert told.rows("ownership", "away", *_INTERVAL, holder="i") == [
+def test_a_static_member_that_is_away_lets_go_of_nothing(tables: TableRows) -> None:
+    assert tables.rows("ownership", "away", *_INTERVAL, holder="i") == [
         (0, "i", 0, 1510, "assigned", "open")
     ]
-    (late,) = told.row("rebalances", "away", "late", rebalance=2)
+    (late,) = tables.row("rebalances", "away", "late", rebalance=2)
     assert [(each["member"], each["after_ms"], each["how"]) for each in late] == [
         ("a", 500, "away"),
         ("b", 20, "joined"),
@@ -125,86 +121,82 @@ def test_a_static_member_that_is_away_lets_go_of_nothing(told: Told) -> None:
 # -- none -----------------------------------------------------------------------------------------
 
 
-def test_eager_members_stand_still_from_their_joins_on(told: Told) -> None:
-    """Each until the assignment is in place: 20 ms and 100 ms."""
-    assert told.rows("ownership_faults", "eager", *_FAULT, "began", "next_holder") == [
+def test_eager_members_stand_still_from_their_joins_on(tables: TableRows) -> None:
+    # Each until the assignment is in place: 20 ms and 100 ms.
+    assert tables.rows("ownership_faults", "eager", *_FAULT, "began", "next_holder") == [
         ("gap", 0, 1100, 1120, 20, 20, "admin", "let_go", "a"),
         ("gap", 1, 1020, 1120, 100, 100, "admin", "let_go", "b"),
     ]
-    assert told.rows("rebalances", "eager", "stopped_partition_ms") == [(0,), (120,)]
+    assert tables.rows("rebalances", "eager", "stopped_partition_ms") == [(0,), (120,)]
 
 
-def test_what_a_dead_member_had_stands_still_from_when_it_is_given_up(told: Told) -> None:
-    """It stopped before that, but nobody can tell when."""
-    row = told.row("ownership_faults", "dead", *_FAULT, "began", "rebalance", "is_open")
+def test_what_a_dead_member_had_stands_still_from_when_it_is_given_up(tables: TableRows) -> None:
+    # It stopped before that, but nobody can tell when.
+    row = tables.row("ownership_faults", "dead", *_FAULT, "began", "rebalance", "is_open")
     assert row == (
         *("gap", 0, 12_000, 12_500, 500, 500),
         *("session_expired", "session_expired", 2, False),
     )
-    assert told.row("ownership", "dead", "released_ms", holder="a") == (12_000,)
+    assert tables.row("ownership", "dead", "released_ms", holder="a") == (12_000,)
     columns = ("went", "detection_ms", "kept", "keepable", "partitions", "stopped_partition_ms")
-    assert told.row("rebalances", "dead", *columns, rebalance=2) == (["a"], 10_100, 1, 1, 2, 500)
+    assert tables.row("rebalances", "dead", *columns, rebalance=2) == (["a"], 10_100, 1, 1, 2, 500)
 
 
-def test_a_gap_that_goes_on_ends_with_the_journal(told: Told) -> None:
-    """And so does the rebalance, for what can be told."""
-    row = told.row("ownership_faults", "unended", *_FAULT, "is_open", "rebalance", "next_holder")
+def test_a_gap_that_goes_on_ends_with_the_journal(tables: TableRows) -> None:
+    row = tables.row("ownership_faults", "unended", *_FAULT, "is_open", "rebalance", "next_holder")
     assert row == ("gap", 0, 1000, 3000, 2000, 2000, "member_left", True, 2, None)
     columns = ("outcome", "ended_ms", "total_ms", "stopped_partition_ms", "generation")
-    assert told.row("rebalances", "unended", *columns, rebalance=2) == (
+    assert tables.row("rebalances", "unended", *columns, rebalance=2) == (
         *("running", None, None, None, 1),
     )
 
 
-def test_the_time_of_a_rebalance_that_goes_on_counts(told: Told) -> None:
-    """Whoever looks at a group that is stuck wants to see it."""
-    assert told.row("group_health", "unended", "rebalancing_ms") == (2000,)
+def test_the_time_of_a_rebalance_that_goes_on_counts(tables: TableRows) -> None:
+    # Whoever looks at a group that is stuck wants to see it.
+    assert tables.row("group_health", "unended", "rebalancing_ms") == (2000,)
 
 
-def test_what_nobody_is_to_have_does_not_stand_still(told: Told) -> None:
-    """Its gap ends with the assignment that leaves it out for good."""
-    assert told.rows("ownership_faults", "nobodys", *_FAULT, "next_holder", partition=1) == [
+def test_what_nobody_is_to_have_does_not_stand_still(tables: TableRows) -> None:
+    # Its gap ends with the assignment that leaves it out for good.
+    assert tables.rows("ownership_faults", "nobodys", *_FAULT, "next_holder", partition=1) == [
         ("gap", 1, 1060, 1110, 50, 50, "subscription_changed", None)
     ]
 
 
-def test_a_partition_stands_still_between_the_two_steps(told: Told) -> None:
-    """From when it is taken until it is given; the second rebalance pays."""
-    row = told.row("ownership_faults", "two-steps", *_FAULT, "rebalance", "began")
+def test_a_partition_stands_still_between_the_two_steps(tables: TableRows) -> None:
+    # From when it is taken until it is given; the second rebalance pays.
+    row = tables.row("ownership_faults", "two-steps", *_FAULT, "rebalance", "began")
     assert row == ("gap", 1, 1110, 1310, 200, 200, "revocation_follow_up", 3, "taken")
-    rows = told.rows("rebalances", "two-steps", "stopped_partition_ms", "kept", "keepable")
+    rows = tables.rows("rebalances", "two-steps", "stopped_partition_ms", "kept", "keepable")
     assert rows == [(0, None, None), (0, 1, 1), (200, 1, 1)]
 
 
-def test_a_follow_up_belongs_to_what_called_for_it(told: Told) -> None:
-    """Its chain begins with the rebalance that somebody's coming caused."""
+def test_a_follow_up_belongs_to_what_called_for_it(tables: TableRows) -> None:
+    # Its chain begins with the rebalance that somebody's coming caused.
     columns = ("follows", "root", "root_cause", "cause_chain")
-    assert told.rows("rebalances", "two-steps", *columns) == [
+    assert tables.rows("rebalances", "two-steps", *columns) == [
         (None, 1, "member_joined", ["member_joined"]),
         (None, 2, "member_joined", ["member_joined"]),
         (2, 2, "member_joined", ["member_joined", "revocation_follow_up"]),
     ]
 
 
-def test_what_is_deleted_does_not_stand_still(told: Told) -> None:
-    """Gaps end with the topic."""
-    rows = told.rows("ownership_faults", "topic-deleted", *_FAULT, "next_holder", "is_open")
+def test_what_is_deleted_does_not_stand_still(tables: TableRows) -> None:
+    rows = tables.rows("ownership_faults", "topic-deleted", *_FAULT, "next_holder", "is_open")
     assert rows == [("gap", number, 1060, 1080, 20, 20, "admin", None, False) for number in (0, 1)]
 
 
-def test_what_was_deleted_before_does_not_stand_still(told: Told) -> None:
-    """There is nothing to work on."""
-    assert told.rows("ownership_faults", "topic-deleted-first", *_FAULT) == []
+def test_what_was_deleted_before_does_not_stand_still(tables: TableRows) -> None:
+    assert tables.rows("ownership_faults", "topic-deleted-first", *_FAULT) == []
 
 
-def test_what_was_made_anew_is_missed_once_somebody_had_it(told: Told) -> None:
-    """As is any new partition."""
-    assert told.rows("ownership_faults", "topic-made-anew", *_FAULT) == []
+def test_what_was_made_anew_is_missed_once_somebody_had_it(tables: TableRows) -> None:
+    assert tables.rows("ownership_faults", "topic-made-anew", *_FAULT) == []
 
 
-def test_what_was_deleted_before_it_was_given_stands_still(told: Told) -> None:
-    """The owner has the new partition by then, whatever it had before."""
-    assert told.rows("ownership_faults", "topic-made-anew-and-kept", *_FAULT) == [
+def test_what_was_deleted_before_it_was_given_stands_still(tables: TableRows) -> None:
+    # The owner has the new partition by then, whatever it had before.
+    assert tables.rows("ownership_faults", "topic-made-anew-and-kept", *_FAULT) == [
         ("gap", 0, 5050, 5110, 60, 60, "admin")
     ]
 
@@ -212,86 +204,84 @@ def test_what_was_deleted_before_it_was_given_stands_still(told: Told) -> None:
 # -- nodes and time -------------------------------------------------------------------------------
 
 
-def test_owners_go_on_over_a_restart(told: Told) -> None:
-    """What was not read back is lost, and whose fault that is nobody can tell."""
-    assert told.rows("ownership", "restarted", *_INTERVAL) == [
+def test_owners_go_on_over_a_restart(tables: TableRows) -> None:
+    # What was not read back is lost, and whose fault that is nobody can tell.
+    assert tables.rows("ownership", "restarted", *_INTERVAL) == [
         (0, "a", 0, 6000, "assigned", "open"),
         (1, "b", 0, 5000, "assigned", "lost"),
     ]
-    assert told.rows("ownership_faults", "restarted", *_FAULT) == []
+    assert tables.rows("ownership_faults", "restarted", *_FAULT) == []
 
 
-def test_what_happened_in_lost_generations_shows_as_a_node_comes_back(told: Told) -> None:
-    """From then on others have it; who is not there any more is lost."""
-    assert told.rows("ownership", "lost-generations", *_INTERVAL, "generation") == [
+def test_what_happened_in_lost_generations_shows_as_a_node_comes_back(tables: TableRows) -> None:
+    # From then on others have it; who is not there any more is lost.
+    assert tables.rows("ownership", "lost-generations", *_INTERVAL, "generation") == [
         (0, "a", 0, 5000, "assigned", "lost", 1),
         (0, "b", 5000, 6000, "recovered", "open", 7),
         (1, "b", 0, 5000, "assigned", "lost", 1),
         (1, "c", 5000, 6000, "recovered", "left", 7),
     ]
     columns = ("member", "joined_ms", "ended_ms", "began", "ended")
-    assert told.rows("member_sessions", "lost-generations", *columns) == [
+    assert tables.rows("member_sessions", "lost-generations", *columns) == [
         ("a", 0, 5000, "joined", "lost"),
         ("b", 0, None, "joined", "open"),
         ("c", None, 6000, "known", "left"),
     ]
 
 
-def test_joins_count_from_when_the_node_came_back(told: Told) -> None:
-    """Nobody let go before: the members had gone on, and joined after the restart."""
-    assert told.rows("ownership_faults", "restarted-in-a-phase", *_FAULT) == [
+def test_joins_count_from_when_the_node_came_back(tables: TableRows) -> None:
+    # Nobody let go before: the members had gone on, and joined after the restart.
+    assert tables.rows("ownership_faults", "restarted-in-a-phase", *_FAULT) == [
         ("gap", 0, 5300, 5310, 10, 10, "admin"),
         ("gap", 1, 5100, 5310, 210, 210, "admin"),
     ]
     columns = ("started_ms", "joined_ms", "ended_ms", "outcome", "stopped_partition_ms")
-    row = told.row("rebalances", "restarted-in-a-phase", *columns, rebalance=2)
+    row = tables.row("rebalances", "restarted-in-a-phase", *columns, rebalance=2)
     assert row == (1000, 5300, 5310, "completed", 220)
 
 
-def test_time_stands_still_until_a_clock_that_was_set_back_has_caught_up(told: Told) -> None:
-    """Nothing ends before it begins, and nobody overlaps with anybody."""
-    assert told.rows("ownership", "set-back", *_INTERVAL, partition=0) == [
+def test_time_stands_still_until_a_clock_that_was_set_back_has_caught_up(tables: TableRows) -> None:
+    # Nothing ends before it begins, and nobody overlaps with anybody.
+    assert tables.rows("ownership", "set-back", *_INTERVAL, partition=0) == [
         (0, "a", 60_000, 70_110, "assigned", "open")
     ]
-    assert told.rows("ownership_faults", "set-back", *_FAULT) == [
+    assert tables.rows("ownership_faults", "set-back", *_FAULT) == [
         ("gap", 1, 70_000, 70_110, 110, 110, "member_left")
     ]
 
 
-def test_lines_of_one_moment_have_an_order(told: Told) -> None:
-    """The numbers of the lines decide, and there is no time for anything to go wrong."""
-    assert told.rows("ownership", "ties", *_INTERVAL) == [
+def test_lines_of_one_moment_have_an_order(tables: TableRows) -> None:
+    # The numbers of the lines decide, and there is no time for anything to go wrong.
+    assert tables.rows("ownership", "ties", *_INTERVAL) == [
         (0, "a", 0, 0, "assigned", "open"),
         (0, "b", 0, 0, "assigned", "left"),
         (1, "a", 0, 0, "assigned", "open"),
     ]
-    assert told.rows("ownership_faults", "ties", *_FAULT) == []
+    assert tables.rows("ownership_faults", "ties", *_FAULT) == []
 
 
-def test_time_before_a_restart_is_nobodys_fault(told: Told) -> None:
-    """It is a gap all the same."""
-    rows = told.rows("rebalances", "restarted-and-superseded", "outcome", "stopped_partition_ms")
+def test_time_before_a_restart_is_nobodys_fault(tables: TableRows) -> None:
+    rows = tables.rows("rebalances", "restarted-and-superseded", "outcome", "stopped_partition_ms")
     assert rows == [("completed", 0), ("superseded", 0), ("completed", 0)]
-    row = told.row("ownership_faults", "restarted-and-superseded", *_FAULT)
+    row = tables.row("ownership_faults", "restarted-and-superseded", *_FAULT)
     assert row == ("gap", 0, 1000, 2000, 1000, 1000, "member_left")
 
 
 # -- what can't be known --------------------------------------------------------------------------
 
 
-def test_an_assignment_that_cannot_be_read_ends_all_knowledge(told: Told) -> None:
-    """Until one can be read again."""
-    assert told.rows("ownership", "unreadable", *_INTERVAL) == [
+def test_an_assignment_that_cannot_be_read_ends_all_knowledge(tables: TableRows) -> None:
+    assert tables.rows("ownership", "unreadable", *_INTERVAL) == [
         (0, "a", 0, 1110, "assigned", "lost"),
         (0, "a", 2110, 3060, "assigned", "let_go"),
         (0, "a", 3110, 3110, "assigned", "open"),
     ]
 
 
-def test_what_cannot_be_known_costs_nobody_knows_how_much(told: Told) -> None:
-    """The cost of the rebalance that follows upon it is unknown, not zero."""
+def test_what_cannot_be_known_costs_nobody_knows_how_much(tables: TableRows) -> None:
+    # The cost of the rebalance that follows upon it is unknown, not zero.
     columns = ("partitions", "kept", "keepable", "stopped_partition_ms")
-    assert told.rows("rebalances", "unreadable", *columns) == [
+    assert tables.rows("rebalances", "unreadable", *columns) == [
         (1, None, None, 0),
         (None, None, None, 0),
         (1, None, None, None),
@@ -299,15 +289,15 @@ def test_what_cannot_be_known_costs_nobody_knows_how_much(told: Told) -> None:
     ]
 
 
-def test_a_group_that_is_deleted_has_no_gap(told: Told) -> None:
-    """Nobody is there who could own anything; its rebalances are numbered on."""
-    assert told.rows("ownership_faults", "deleted", *_FAULT) == []
-    assert told.rows("ownership", "deleted", *_INTERVAL) == [
+def test_a_group_that_is_deleted_has_no_gap(tables: TableRows) -> None:
+    # Nobody is there who could own anything; its rebalances are numbered on.
+    assert tables.rows("ownership_faults", "deleted", *_FAULT) == []
+    assert tables.rows("ownership", "deleted", *_INTERVAL) == [
         (0, "a", 0, 1000, "assigned", "left"),
         (0, "b", 9000, 9000, "assigned", "open"),
     ]
     columns = ("rebalance", "outcome", "generation", "came", "went", "kept")
-    assert told.rows("rebalances", "deleted", *columns) == [
+    assert tables.rows("rebalances", "deleted", *columns) == [
         (1, "completed", 1, ["a"], [], None),
         (2, "emptied", 2, [], ["a"], None),
         (3, "completed", 3, ["b"], [], None),

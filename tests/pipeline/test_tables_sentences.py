@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.pipeline_tables import Told
+from tests.support.pipeline_tables import TableRows
 
 _OF_GROUPS: Final = {
     "owned-twice-over": (
@@ -104,19 +104,19 @@ _OF_GROUPS: Final = {
 
 _OF_NODES: Final = {
     "with-holes": (
-        "The journal of node with-holes lacks 3 lines in 2 places: what is told of that time may "
+        "The journal of node with-holes lacks 3 lines in 2 places: figures for that time may "
         "be wrong."
     ),
     "with-one-hole": (
-        "The journal of node with-one-hole lacks 1 line in 1 place: what is told of that time may "
+        "The journal of node with-one-hole lacks 1 line in 1 place: figures for that time may "
         "be wrong."
     ),
     "torn-whole": (
-        "The journal of node torn-whole has 1 number twice: what is told of that time may be wrong."
+        "The journal of node torn-whole has 1 number twice: figures for that time may be wrong."
     ),
     "torn-with-a-hole": (
         "The journal of node torn-with-a-hole lacks 1 line in 1 place and has 1 number twice: "
-        "what is told of that time may be wrong."
+        "figures for that time may be wrong."
     ),
     "set-back-twice": (
         "The clock of node set-back-twice was set back by up to 6.0 s: times that span that are "
@@ -134,25 +134,24 @@ _OF_NODES: Final = {
 
 
 @pytest.mark.parametrize("group", _OF_GROUPS)
-def test_a_sentence_says_what_to_do(makers: dict[str, Told], group: str) -> None:
-    """With the numbers behind it, of one thing or of several."""
+def test_a_sentence_says_what_to_do(makers: dict[str, TableRows], group: str) -> None:
+    # With the numbers behind it, of one thing or of several.
     rows = makers["spark"].rows("advice", group, "sentence")
     assert (_OF_GROUPS[group],) in rows
 
 
 @pytest.mark.parametrize("node", _OF_NODES)
-def test_a_sentence_about_a_node_names_it(makers: dict[str, Told], node: str) -> None:
-    """And says what is wrong with it, and nothing that is not."""
+def test_a_sentence_about_a_node_names_it(makers: dict[str, TableRows], node: str) -> None:
+    # And says what is wrong with it, and nothing that is not.
     row = makers["spark"].row("advice", "", "sentence", about=node)
     assert row == (_OF_NODES[node],)
 
 
-def test_a_sentence_about_lines_says_where_to_look(makers: dict[str, Told]) -> None:
-    """One line in one file, or several in several."""
+def test_a_sentence_about_lines_says_where_to_look(makers: dict[str, TableRows]) -> None:
     sentences = makers["spark"].rows("advice", "", "sentence", rule="unread_lines")
     assert {text.partition(", the first of them in ")[0] for (text,) in sentences} == {
         "3 lines in 2 files could not be taken into account (foreign)",
-        "2 lines in 1 file could not be taken into account (misfit)",
+        "3 lines in 1 file could not be taken into account (misfit)",
         "1 line in 1 file could not be taken into account (newer)",
         "1 line in 1 file could not be taken into account (unknown kind)",
     }

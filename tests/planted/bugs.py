@@ -240,7 +240,7 @@ def sync_work_tried_for_ever(*_: Any) -> None:
     """Work that can't be awaited is begun, and fails, again and again."""
 
 
-@_bug(commits.Commits, "_again", "tests/client/membership/test_commits.py")
+@_bug(commits.Commits, "_requeue", "tests/client/membership/test_commits.py")
 def unsettled_commits_forgotten(_: Any, self: Any, _unfinished: Any) -> None:
     """A commit that was not answered is not sent again."""
     self._sent = {}

@@ -35,21 +35,32 @@ from coterie_protocol.messages import (
     JoinGroupRequestProtocol,
 )
 from coterie_protocol.schema import Array, Kind, Primitive, WireType, declaration_of
+from tests.support.every_message import by_class
 from tests.support.samples import filled, places
 from tests.support.strategies import MESSAGES
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=5, member_id="m")
 
-REQUESTS = [(c, v) for c, v in MESSAGES if declaration_of(c).kind is Kind.REQUEST]
-RESPONSES = [(c, v) for c, v in MESSAGES if declaration_of(c).kind is Kind.RESPONSE]
-FLEXIBLE = [(c, v) for c, v in MESSAGES if v in declaration_of(c).flexible]
-WITH_TAGS = [(c, v) for c, v in FLEXIBLE if any(p.spec.tag is not None for p in places(c, v))]
+
+def is_request(cls: type[Any], _version: int) -> bool:
+    """Whether a class is a request."""
+    return declaration_of(cls).kind is Kind.REQUEST
 
 
-def over(messages: list[tuple[type[Any], int]]) -> pytest.MarkDecorator:
-    """Run a test with each of these classes and versions."""
-    ids = [f"{cls.__name__}-v{version}" for cls, version in messages]
-    return pytest.mark.parametrize(("cls", "version"), messages, ids=ids)
+def is_response(cls: type[Any], _version: int) -> bool:
+    """Whether a class is a response."""
+    return declaration_of(cls).kind is Kind.RESPONSE
+
+
+def is_flexible(cls: type[Any], version: int) -> bool:
+    """Whether a version has tagged fields."""
+    return version in declaration_of(cls).flexible
+
+
+def has_tags(cls: type[Any], version: int) -> bool:
+    """Whether a version may have tagged fields that are declared."""
+    is_tagged = any(place.spec.tag is not None for place in places(cls, version))
+    return is_flexible(cls, version) and is_tagged
 
 
 def payload_of(frame: bytes) -> bytes:
@@ -126,14 +137,15 @@ def test_flexible_request_frame_byte_by_byte() -> None:
     )
 
 
-@over(REQUESTS)
-def test_request_comes_back(cls: type[Any], version: int) -> None:
+@by_class(is_request)
+def test_request_comes_back(cls: type[Any], versions: list[int]) -> None:
     """Header and message of every request in every version are read as they were written."""
-    message = filled(cls, version)
-    request = decode_request(payload_of(encode_request(message, version, -(2**31), "client")))
-    assert request.api_key is declaration_of(cls).api
-    assert (request.api_version, request.correlation_id) == (version, -(2**31))
-    assert (request.client_id, request.message) == ("client", message)
+    for version in versions:
+        message = filled(cls, version)
+        request = decode_request(payload_of(encode_request(message, version, -(2**31), "client")))
+        assert request.api_key is declaration_of(cls).api
+        assert (request.api_version, request.correlation_id) == (version, -(2**31))
+        assert (request.client_id, request.message) == ("client", message)
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -210,13 +222,14 @@ def test_bad_client_id_is_refused(size: int, rest: bytes, reason: str) -> None:
 # Responses as frames
 
 
-@over(RESPONSES)
-def test_response_comes_back(cls: type[Any], version: int) -> None:
+@by_class(is_response)
+def test_response_comes_back(cls: type[Any], versions: list[int]) -> None:
     """Every response in every version is read as it was written, with its correlation id."""
-    message = filled(cls, version)
-    payload = payload_of(encode_response(message, version, 2**31 - 1))
-    assert decode_response(cls, version, payload) == (2**31 - 1, message)
-    assert correlation_id_of(payload) == 2**31 - 1
+    for version in versions:
+        message = filled(cls, version)
+        payload = payload_of(encode_response(message, version, 2**31 - 1))
+        assert decode_response(cls, version, payload) == (2**31 - 1, message)
+        assert correlation_id_of(payload) == 2**31 - 1
 
 
 def test_response_header_has_tagged_fields_in_flexible_versions_only() -> None:
@@ -261,15 +274,16 @@ def test_response_that_ends_with_its_header_is_refused() -> None:
 # Bytes behind the end
 
 
-@over(MESSAGES)
-def test_left_over_bytes_are_refused(cls: type[Any], version: int) -> None:
+@by_class()
+def test_left_over_bytes_are_refused(cls: type[Any], versions: list[int]) -> None:
     """A message that ends before its bytes do is not the message that was meant."""
-    written = encode(filled(cls, version), version)
-    with pytest.raises(ProtocolError, match="2 bytes left over") as caught:
-        decode(cls, version, written + b"\0\0")
-    error = caught.value
-    assert (error.subject, error.version) == (declaration_of(cls).subject, version)
-    assert (error.field, error.offset) == (None, len(written))
+    for version in versions:
+        written = encode(filled(cls, version), version)
+        with pytest.raises(ProtocolError, match="2 bytes left over") as caught:
+            decode(cls, version, written + b"\0\0")
+        error = caught.value
+        assert (error.subject, error.version) == (declaration_of(cls).subject, version)
+        assert (error.field, error.offset) == (None, len(written))
 
 
 def test_left_over_bytes_of_a_request_are_refused() -> None:
@@ -464,34 +478,41 @@ def sections_of(cls: type[Any], version: int) -> int:
     return writer.sections
 
 
-@over(FLEXIBLE)
-def test_plain_writer_writes_what_encode_writes(cls: type[Any], version: int) -> None:
+@by_class(is_flexible)
+def test_plain_writer_writes_what_encode_writes(cls: type[Any], versions: list[int]) -> None:
     """Flexible messages look as they do to somebody who follows the declaration by the book."""
-    message = filled(cls, version)
-    assert encode(message, version) == PlainWriter(version).record(message)
+    for version in versions:
+        message = filled(cls, version)
+        assert encode(message, version) == PlainWriter(version).record(message)
 
 
-@over(FLEXIBLE)
-def test_unknown_tagged_fields_are_skipped_at_every_level(cls: type[Any], version: int) -> None:
+@by_class(is_flexible)
+def test_unknown_tagged_fields_are_skipped_at_every_level(
+    cls: type[Any], versions: list[int]
+) -> None:
     """In one part after another, and in all at once, they change nothing."""
-    message = filled(cls, version)
-    for section in (None, *range(sections_of(cls, version))):
-        written = PlainWriter(version, UNKNOWN_TAGS, section).record(message)
-        assert len(written) > len(encode(message, version)) + 300
-        assert decode(cls, version, written) == message
+    for version in versions:
+        message = filled(cls, version)
+        for section in (None, *range(sections_of(cls, version))):
+            written = PlainWriter(version, UNKNOWN_TAGS, section).record(message)
+            assert len(written) > len(encode(message, version)) + 300
+            assert decode(cls, version, written) == message
 
 
-@over(FLEXIBLE)
-def test_unknown_tagged_field_that_is_cut_off_is_refused(cls: type[Any], version: int) -> None:
+@by_class(is_flexible)
+def test_unknown_tagged_field_that_is_cut_off_is_refused(
+    cls: type[Any], versions: list[int]
+) -> None:
     """Its size is checked before it is skipped."""
-    written = PlainWriter(version, {40_000: b"z" * 300}, sections_of(cls, version) - 1).record(
-        filled(cls, version)
-    )
-    with pytest.raises(ProtocolError) as caught:
-        decode(cls, version, written[:-1])
-    error = caught.value
-    assert (error.field, error.offset) == ("tagged fields", len(written) - 300)
-    assert error.reason == "a tagged field of 300 bytes, 299 left"
+    for version in versions:
+        written = PlainWriter(version, {40_000: b"z" * 300}, sections_of(cls, version) - 1).record(
+            filled(cls, version)
+        )
+        with pytest.raises(ProtocolError) as caught:
+            decode(cls, version, written[:-1])
+        error = caught.value
+        assert (error.field, error.offset) == ("tagged fields", len(written) - 300)
+        assert error.reason == "a tagged field of 300 bytes, 299 left"
 
 
 def known_tags(cls: type[Any], version: int) -> Iterator[tuple[str, str]]:
@@ -513,27 +534,38 @@ def changed_tags(
         yield path, PlainWriter(version, twist=twist).record(filled(cls, version))
 
 
-@over(WITH_TAGS)
-def test_known_tagged_field_that_is_too_long_is_refused(cls: type[Any], version: int) -> None:
+@by_class(has_tags)
+def test_known_tagged_field_that_is_too_long_is_refused(
+    cls: type[Any], versions: list[int]
+) -> None:
     """A size that says more than the content is refused, naming the field."""
-    for path, written in changed_tags(cls, version, lambda content: content + b"\0"):
-        with pytest.raises(ProtocolError, match="does not fill its") as caught:
-            decode(cls, version, written)
-        assert caught.value.field == path
+    for version in versions:
+        for path, written in changed_tags(cls, version, lambda content: content + b"\0"):
+            with pytest.raises(ProtocolError, match="does not fill its") as caught:
+                decode(cls, version, written)
+            assert caught.value.field == path
 
 
-@over(WITH_TAGS)
-def test_known_tagged_field_that_is_too_short_is_refused(cls: type[Any], version: int) -> None:
+@by_class(has_tags)
+def test_known_tagged_field_that_is_too_short_is_refused(
+    cls: type[Any], versions: list[int]
+) -> None:
     """A content that reaches beyond its size is refused, naming the field or a part of it."""
-    for path, written in changed_tags(cls, version, lambda content: content[:-1]):
-        with pytest.raises(ProtocolError) as caught:
-            decode(cls, version, written)
-        assert (caught.value.field or "").startswith(path)
+    for version in versions:
+        for path, written in changed_tags(cls, version, lambda content: content[:-1]):
+            with pytest.raises(ProtocolError) as caught:
+                decode(cls, version, written)
+            assert (caught.value.field or "").startswith(path)
 
 
 def test_known_tags_exist() -> None:
     """The tests above look at these."""
-    found = {path for cls, version in WITH_TAGS for _, path in known_tags(cls, version)}
+    found = {
+        path
+        for cls, version in MESSAGES
+        if has_tags(cls, version)
+        for _, path in known_tags(cls, version)
+    }
     assert found == {
         "supported_features",
         "finalized_features_epoch",

@@ -86,18 +86,15 @@ def known_to(version: int) -> Subscription:
 
 @each_subscription
 def test_subscription_byte_by_byte(version: int, body: bytes) -> None:
-    """Each version adds a field behind the others; what it lacks is left out."""
     assert encode_subscription(SUBSCRIPTION, version) == versioned(version, body)
     assert decode_subscription(versioned(version, body)) == known_to(version)
 
 
 def test_subscription_is_written_in_the_newest_version() -> None:
-    """Unless another is asked for."""
     assert encode_subscription(SUBSCRIPTION) == encode_subscription(SUBSCRIPTION, 3)
 
 
 def test_subscription_without_anything() -> None:
-    """No topics, no user data, nothing owned."""
     empty = Subscription(topics=())
     written = bytes.fromhex("0003 00000000 ffffffff 00000000 ffffffff ffff")
     assert encode_subscription(empty) == written
@@ -106,31 +103,29 @@ def test_subscription_without_anything() -> None:
 
 @pytest.mark.parametrize("version", [4, 5, 32767])
 def test_subscription_of_a_newer_version_is_read_as_the_newest_known(version: int) -> None:
-    """What a newer version adds comes behind, and is passed over."""
+    """Newer versions add fields at the end."""
     _, body = SUBSCRIPTION_BYTES[3]
     assert decode_subscription(versioned(version, body + b"more")) == SUBSCRIPTION
 
 
 @each_subscription
 def test_bytes_behind_a_subscription_are_passed_over(version: int, body: bytes) -> None:
-    """Somebody may have put something of his own there."""
     assert decode_subscription(versioned(version, body + b"\0\1more")) == known_to(version)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_subscription_that_is_older_than_it_says_is_read_as_what_it_is(version: int) -> None:
-    """Sarama wrote version 1 in front of what is version 0."""
+    """Sarama wrote version 1 before what is version 0."""
     assert decode_subscription(versioned(version, SUBSCRIPTION_V0)) == known_to(0)
 
 
 def test_subscription_is_read_as_the_newest_older_version_that_fits() -> None:
-    """Version 2 in front of what is version 1 keeps what is owned."""
+    """Version 2 before what is version 1 keeps the owned partitions."""
     assert decode_subscription(versioned(2, SUBSCRIPTION_V0 + OWNED)) == known_to(1)
 
 
 @each_subscription
 def test_subscription_that_fits_no_version_is_refused(version: int, body: bytes) -> None:
-    """The error is about the version that was announced."""
     with pytest.raises(ProtocolError, match="Subscription") as caught:
         decode_subscription(versioned(version, body[:-1]))
     assert caught.value.version == version
@@ -141,33 +136,31 @@ def test_subscription_that_fits_no_version_is_refused(version: int, body: bytes)
 
 @pytest.mark.parametrize("version", range(4))
 def test_assignment_byte_by_byte(version: int) -> None:
-    """All versions that shipped look alike."""
     written = versioned(version, ASSIGNMENT_BODY)
     assert encode_assignment(ASSIGNMENT, version) == written
     assert decode_assignment(written) == ASSIGNMENT
 
 
 def test_assignment_is_written_in_the_newest_version() -> None:
-    """Unless another is asked for."""
     assert encode_assignment(ASSIGNMENT) == encode_assignment(ASSIGNMENT, 3)
 
 
 @pytest.mark.parametrize("version", [4, 5, 32767])
 def test_assignment_of_a_newer_version_is_read_as_the_newest_known(version: int) -> None:
-    """What a newer version adds comes behind, and is passed over."""
+    """Newer versions add fields at the end."""
     assert decode_assignment(versioned(version, ASSIGNMENT_BODY + b"more")) == ASSIGNMENT
 
 
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("behind", [b"\1", b"\0\0\1", b"\0\1more"])
 def test_bytes_behind_an_assignment_are_passed_over(version: int, behind: bytes) -> None:
-    """Unless there are exactly two of them, which are the draft's error code."""
+    """Except for exactly two, which are the draft's error code."""
     assert decode_assignment(versioned(version, ASSIGNMENT_BODY + behind)) == ASSIGNMENT
 
 
 @pytest.mark.parametrize("size", range(2, len(ASSIGNMENT_BODY) + 2))
 def test_assignment_that_is_cut_off_is_refused(size: int) -> None:
-    """Nobody is to work on partitions that were meant for somebody else."""
+    """A member must not work on other members' partitions."""
     with pytest.raises(ProtocolError, match="Assignment v1, field"):
         decode_assignment(versioned(1, ASSIGNMENT_BODY)[:size])
 
@@ -179,31 +172,29 @@ REJOIN = Assignment(assigned_partitions=(ORDERS,), user_data=None, error_code=NE
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_needs_rejoin_is_written_behind_the_user_data(version: int) -> None:
-    """Two bytes, as the draft of KIP-429 has it, and read back."""
     written = versioned(version, ASSIGNMENT_BODY + b"\0\1")
     assert encode_assignment(REJOIN, version) == written
     assert decode_assignment(written) == REJOIN
 
 
 def test_needs_rejoin_is_refused_in_version_0() -> None:
-    """The draft gave the error code to version 1; before, it would be dropped silently."""
+    """The draft gave the error code to version 1."""
     with pytest.raises(EncodeError, match="Assignment v0, field error_code"):
         encode_assignment(REJOIN, 0)
 
 
 def test_needs_rejoin_is_not_read_from_version_0() -> None:
-    """Two bytes behind a version 0 are somebody else's."""
+    """Coterie does not write it there, so the bytes are another client's."""
     assert decode_assignment(versioned(0, ASSIGNMENT_BODY + b"\0\1")) == ASSIGNMENT
 
 
 def test_needs_rejoin_is_not_read_from_a_version_to_come() -> None:
-    """A version 4 may begin its own new field there."""
+    """Version 4 may have a new field there."""
     assert decode_assignment(versioned(4, ASSIGNMENT_BODY + b"\0\1")) == ASSIGNMENT
 
 
 @pytest.mark.parametrize("error_code", [2**15, -(2**15) - 1, "1"])
 def test_error_code_out_of_range_is_refused(error_code: Any) -> None:
-    """By name, as every field is."""
     bad = Assignment(assigned_partitions=(), error_code=error_code)
     with pytest.raises(EncodeError, match="Assignment v3, field error_code"):
         encode_assignment(bad)
@@ -211,7 +202,6 @@ def test_error_code_out_of_range_is_refused(error_code: Any) -> None:
 
 @given(messages(Assignment, 3), st.integers(-(2**15), 2**15 - 1), st.integers(1, 3))
 def test_error_code_comes_back(assignment: Assignment, error_code: int, version: int) -> None:
-    """Whatever is assigned, in each version that has room for it."""
     sent = Assignment(
         assigned_partitions=assignment.assigned_partitions,
         user_data=assignment.user_data,
@@ -226,7 +216,7 @@ REFUSING = Subscription(topics=("orders",), refused_partitions=(ORDERS,))
 
 
 def test_refusals_are_written_behind_the_subscription() -> None:
-    """Where stock members do not look, and read back."""
+    """Stock members do not look there."""
     plain = encode_subscription(Subscription(topics=("orders",)))
     written = encode_subscription(REFUSING)
     assert written.startswith(plain)
@@ -236,20 +226,20 @@ def test_refusals_are_written_behind_the_subscription() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_refusals_are_not_said_in_older_versions(version: int) -> None:
-    """They would be dropped silently."""
+    """They would be lost."""
     with pytest.raises(EncodeError, match=f"Subscription v{version}, field refused_partitions"):
         encode_subscription(REFUSING, version)
 
 
 @pytest.mark.parametrize("foreign", [b"\0", b"\0\0\0\1", b"\0\0\0\0\0", b"whatever"])
 def test_what_else_is_behind_a_subscription_is_passed_over(foreign: bytes) -> None:
-    """Somebody else may have put something of its own there."""
+    """Other clients may put something of their own there."""
     plain = Subscription(topics=("orders",))
     assert decode_subscription(encode_subscription(plain) + foreign) == plain
 
 
 def test_refusals_are_not_read_from_a_version_to_come() -> None:
-    """A version 4 may begin its own new field there."""
+    """Version 4 may have a new field there."""
     written = b"\0\4" + encode_subscription(REFUSING)[2:]
     assert decode_subscription(written).refused_partitions == ()
 
@@ -262,7 +252,7 @@ READERS: list[Callable[[bytes], object]] = [decode_subscription, decode_assignme
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("data", [b"", b"\0"])
 def test_bytes_without_version_are_refused(read: Callable[[bytes], object], data: bytes) -> None:
-    """Empty bytes stand for "nothing assigned" in places; whoever asks must look for them first."""
+    """Empty bytes mean "nothing assigned" in places; callers must check for them first."""
     with pytest.raises(ProtocolError, match="field version, offset 0: cut off"):
         read(data)
 
@@ -270,14 +260,13 @@ def test_bytes_without_version_are_refused(read: Callable[[bytes], object], data
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("version", [b"\xff\xff", b"\x80\x00"])
 def test_negative_version_is_refused(read: Callable[[bytes], object], version: bytes) -> None:
-    """There never was one."""
     with pytest.raises(ProtocolError, match="field version, offset 0: version -"):
         read(version + ASSIGNMENT_BODY)
 
 
 @pytest.mark.parametrize("version", [-1, 4, 40000])
 def test_unknown_version_cannot_be_written(version: int) -> None:
-    """Reading is forgiving where writing is not."""
+    """Writing is stricter than reading."""
     with pytest.raises(EncodeError, match="no such version"):
         encode_subscription(SUBSCRIPTION, version)
     with pytest.raises(EncodeError, match="no such version"):
@@ -290,31 +279,27 @@ STICKY = StickyData(previous_assignment=(ORDERS,), generation=5)
 
 
 def test_sticky_data_byte_by_byte() -> None:
-    """No version in front: what was owned, and since version 1 the generation."""
+    """It does not begin with a version."""
     assert encode_sticky_data(STICKY, 0) == OWNED
     assert encode_sticky_data(STICKY, 1) == encode_sticky_data(STICKY) == OWNED + GENERATION
 
 
 def test_sticky_data_is_read_as_the_version_that_fits() -> None:
-    """Without a generation it is version 0, and the generation unknown."""
     assert decode_sticky_data(OWNED + GENERATION) == STICKY
     assert decode_sticky_data(OWNED) == StickyData(previous_assignment=(ORDERS,), generation=-1)
 
 
 def test_bytes_behind_sticky_data_are_passed_over() -> None:
-    """A later version may add something."""
     assert decode_sticky_data(OWNED + GENERATION + b"more") == STICKY
 
 
 @pytest.mark.parametrize("size", range(len(OWNED)))
 def test_sticky_data_that_is_cut_off_is_refused(size: int) -> None:
-    """It then fits neither version."""
     with pytest.raises(ProtocolError, match="StickyData"):
         decode_sticky_data(OWNED[:size])
 
 
 def test_cooperative_sticky_data_byte_by_byte() -> None:
-    """The generation alone; what is owned stands in the subscription itself."""
     data = CooperativeStickyData(generation=5)
     assert encode(data, 0) == GENERATION
     assert decode_cooperative_sticky_data(GENERATION) == data
@@ -323,7 +308,6 @@ def test_cooperative_sticky_data_byte_by_byte() -> None:
 
 @pytest.mark.parametrize("size", range(4))
 def test_cooperative_sticky_data_that_is_cut_off_is_refused(size: int) -> None:
-    """There is no older version to try."""
     with pytest.raises(ProtocolError, match="CooperativeStickyData v0, field generation"):
         decode_cooperative_sticky_data(bytes(size))
 
@@ -332,7 +316,7 @@ def test_cooperative_sticky_data_that_is_cut_off_is_refused(size: int) -> None:
 
 
 def test_pairs_are_grouped_by_topic_in_order() -> None:
-    """Topics and partitions are sorted, so equal sets of pairs give equal bytes."""
+    """So equal sets of pairs give equal bytes."""
     assert group_by_topic([("b", 1), ("a", 3), ("b", 0), ("a", 10)]) == (
         TopicPartitions(topic="a", partitions=(3, 10)),
         TopicPartitions(topic="b", partitions=(0, 1)),
@@ -340,12 +324,10 @@ def test_pairs_are_grouped_by_topic_in_order() -> None:
 
 
 def test_no_pairs_give_no_topics() -> None:
-    """Nothing assigned is an empty tuple."""
     assert group_by_topic([]) == ()
 
 
 def test_flatten_gives_the_pairs() -> None:
-    """A topic that is listed twice counts as one, and one without partitions not at all."""
     listed = [
         ORDERS,
         TopicPartitions(topic="empty", partitions=()),
@@ -356,5 +338,4 @@ def test_flatten_gives_the_pairs() -> None:
 
 @given(st.frozensets(st.tuples(st.text(max_size=5), st.integers(0, 20))))
 def test_flatten_undoes_grouping(pairs: frozenset[tuple[str, int]]) -> None:
-    """No pair is lost or made up."""
     assert flatten(group_by_topic(pairs)) == pairs

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from coterie_protocol import CoterieError, EncodeError, ProtocolError, UnsupportedRequest
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import format_of
 from coterie_protocol.messages import HeartbeatRequest
 
 ERRORS = [
@@ -20,7 +20,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_errors_can_be_pickled_and_copied(error: CoterieError) -> None:
-    """A worker process can hand one to its parent, with all that it knows."""
+    """A worker process can hand one to its parent."""
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301  # our own
         assert type(twin) is type(error)
         assert str(twin) == str(error)
@@ -28,12 +28,10 @@ def test_errors_can_be_pickled_and_copied(error: CoterieError) -> None:
 
 
 def test_an_error_says_what_where_and_why() -> None:
-    """The sentence names the message, its version, the field and the offset."""
     assert str(ERRORS[0]) == "JoinGroup request v5, field group_id, offset 7: cut off"
 
 
 def test_a_compiled_format_works_by_itself() -> None:
-    """`compile()` gives what construct promises: the same format, quicker."""
     form = format_of(HeartbeatRequest, 4)
     message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     compiled = form.compile()

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_protocol import EncodeError, ProtocolError, decode, encode
-from coterie_protocol._compile import codec_of
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import codec_of, format_of
 from coterie_protocol._format import Malformed
 from coterie_protocol.messages import HeartbeatRequest
 from coterie_protocol.schema import Array, Primitive, WireType, declaration_of
+from tests.support.every_message import by_class, by_class_and_version, versioned
 from tests.support.hostile import mutated
+from tests.support.oracle_examples import examples_of
 from tests.support.samples import (
     Place,
     filled,
@@ -29,15 +30,8 @@ from tests.support.samples import (
     unlike_default,
     with_value,
 )
-from tests.support.strategies import MESSAGES, messages, versions_of
+from tests.support.strategies import MESSAGES, versions_of
 
-# Over all messages and versions, a few examples each are some thousand.
-few = settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
-some = settings(max_examples=8)
-
-every_version = pytest.mark.parametrize(
-    ("cls", "version"), MESSAGES, ids=[f"{cls.__name__}-v{version}" for cls, version in MESSAGES]
-)
 every_class = pytest.mark.parametrize(
     "cls", list(dict.fromkeys(cls for cls, _ in MESSAGES)), ids=lambda cls: cls.__name__
 )
@@ -51,14 +45,14 @@ TEXT_BYTES_MAX = 32767
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What both say of bytes that they cannot read; the words may differ."""
+    """Where both refuse the bytes; the words may differ."""
 
     field: str | None
     offset: int | None
 
 
 def interpreted(cls: type[Any], version: int, data: bytes) -> tuple[Any, int] | Refusal:
-    """What construct makes of the bytes: the message and where it ends, or why not."""
+    """Read by the interpreted format: the message and where it ends, or the refusal."""
     stream = io.BytesIO(data)
     try:
         message = format_of(cls, version).parse_stream(stream)
@@ -70,20 +64,19 @@ def interpreted(cls: type[Any], version: int, data: bytes) -> tuple[Any, int] | 
 
 
 def compiled(cls: type[Any], version: int, data: bytes) -> tuple[Any, int] | Refusal:
-    """What the generated parser makes of them."""
+    """Read by the generated parser."""
     try:
         return codec_of(cls, version).decode(data)
     except ProtocolError as error:
         return Refusal(error.field, error.offset)
 
 
-@every_version
-def test_compiled_code_does_what_the_format_does(cls: type[Any], version: int) -> None:
-    """Both write a message as the same bytes, and read these as the message and stop at its end."""
-
-    @few
-    @given(messages(cls, version, own=True), st.binary(max_size=3))
-    def check(message: Any, behind: bytes) -> None:
+@by_class_and_version()
+def test_compiled_code_does_what_the_format_does(cls: type[Any], versions: list[int]) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions, own=True), st.binary(max_size=3))
+    def check(case: tuple[int, Any], behind: bytes) -> None:
+        version, message = case
         written = encode(message, version)
         assert written == format_of(cls, version).build(message)
         assert compiled(cls, version, written + behind) == (message, len(written))
@@ -92,27 +85,29 @@ def test_compiled_code_does_what_the_format_does(cls: type[Any], version: int) -
     check()
 
 
-@every_version
-def test_verdict_on_bad_bytes_is_the_formats_own(cls: type[Any], version: int) -> None:
-    """Whatever the bytes: the same message and end, or the same field and offset refused."""
-    valid = st.just(encode(filled(cls, version), version))
+@by_class_and_version()
+def test_verdict_on_bad_bytes_is_the_formats_own(cls: type[Any], versions: list[int]) -> None:
+    def bad_bytes(version: int) -> st.SearchStrategy[tuple[int, bytes]]:
+        valid = st.just(encode(filled(cls, version), version))
+        return st.tuples(st.just(version), mutated(valid) | st.binary(max_size=40))
 
-    @some
-    @given(mutated(valid) | st.binary(max_size=40))
-    def check(data: bytes) -> None:
+    @examples_of(versions)
+    @given(st.one_of([bad_bytes(version) for version in versions]))
+    def check(case: tuple[int, bytes]) -> None:
+        version, data = case
         assert compiled(cls, version, data) == interpreted(cls, version, data)
 
     check()
 
 
-@every_version
-def test_verdict_on_cut_off_bytes_is_the_formats_own(cls: type[Any], version: int) -> None:
-    """A message that ends too early, wherever, is refused at the same field and offset."""
-    written = encode(filled(cls, version), version)
-    for size in range(len(written)):
-        refusal = compiled(cls, version, written[:size])
-        assert isinstance(refusal, Refusal)
-        assert refusal == interpreted(cls, version, written[:size])
+@by_class()
+def test_verdict_on_cut_off_bytes_is_the_formats_own(cls: type[Any], versions: list[int]) -> None:
+    for version in versions:
+        written = encode(filled(cls, version), version)
+        for size in range(len(written)):
+            refusal = compiled(cls, version, written[:size])
+            assert isinstance(refusal, Refusal)
+            assert refusal == interpreted(cls, version, written[:size])
 
 
 @pytest.mark.parametrize(
@@ -127,7 +122,7 @@ def test_verdict_on_cut_off_bytes_is_the_formats_own(cls: type[Any], version: in
     ],
 )
 def test_bad_compact_length_is_blamed_where_it_starts(data: bytes, reason: str) -> None:
-    """However long it is: the offset is that of its first byte, behind a field of four bytes."""
+    """The offset is that of its first byte, after a field of four bytes."""
     before = encode(HeartbeatRequest(group_id="g", generation_id=1, member_id=""), 4)[:6]
     with pytest.raises(ProtocolError, match=reason) as caught:
         decode(HeartbeatRequest, 4, before + data)
@@ -140,7 +135,7 @@ def test_bad_compact_length_is_blamed_where_it_starts(data: bytes, reason: str) 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A message for a version, with a value in one place that `encode` may not like."""
+    """A message for a version, with a value in one place that `encode` may refuse."""
 
     version: int
     place: Place
@@ -163,12 +158,12 @@ def cases(cls: type[Any], value: Any, wanted: Wanted) -> Iterator[Case]:
 
 
 def of_type(*types: WireType) -> Wanted:
-    """Places of these types are wanted."""
+    """Whether a place has one of these types."""
     return lambda place, _: place.type in types
 
 
 def refusal_of(case: Case) -> str:
-    """What `encode` blames when it refuses the message."""
+    """The field that `encode` names when it refuses the message."""
     try:
         encode(case.message, case.version)
     except EncodeError as error:
@@ -182,21 +177,21 @@ def blame_for(case: Case, path: str) -> str:
 
 
 def assert_refused_by_name(found: Iterable[Case]) -> None:
-    """Each message is refused, and the error names message, version and the place of the value."""
+    """Check that each message is refused by an error that names message, version and field."""
     listed = list(found)
     refused = {str(case): refusal_of(case) for case in listed}
     assert refused == {str(case): blame_for(case, case.place.path) for case in listed}
 
 
 def assert_carried(found: Iterable[Case]) -> None:
-    """Each message comes back as it was sent."""
+    """Check that each message comes back as it was sent."""
     for case in found:
         written = encode(case.message, case.version)
         assert decode(type(case.message), case.version, written) == case.message, str(case)
 
 
 def absent(cls: type[Any], *, ignorable: bool) -> Iterator[Case]:
-    """Every field in every version that lacks it, with each kind of value that is no default."""
+    """Every field in every version that lacks it, with all kinds of values but the default."""
     for version in versions_of(cls):
         message = filled(cls, version)
         for place in places(cls, version):
@@ -207,7 +202,7 @@ def absent(cls: type[Any], *, ignorable: bool) -> Iterator[Case]:
 
 @every_class
 def test_sample_of_every_field_is_carried(cls: type[Any]) -> None:
-    """What the cases below start from is itself accepted, so it is the value that is refused."""
+    """So in the cases below, it is the value that is refused."""
     for version in versions_of(cls):
         message = filled(cls, version)
         assert decode(cls, version, encode(message, version)) == message
@@ -215,21 +210,20 @@ def test_sample_of_every_field_is_carried(cls: type[Any]) -> None:
 
 @every_class
 def test_field_that_the_version_lacks_is_refused(cls: type[Any]) -> None:
-    """A value that would be lost is refused, unless its field is declared ignorable."""
+    """Its value would be lost; ignorable fields may be."""
     for case in absent(cls, ignorable=False):
         assert_refused_by_name([case])
 
 
 @every_class
 def test_ignorable_field_that_the_version_lacks_is_dropped(cls: type[Any]) -> None:
-    """The bytes are those of the message without the value."""
     for case in absent(cls, ignorable=True):
         expected = encode(filled(cls, case.version), case.version)
         assert encode(case.message, case.version) == expected, str(case)
 
 
 def test_some_fields_of_each_kind_are_lacking_somewhere() -> None:
-    """The two tests above have something to look at."""
+    """So the two tests above look at something."""
     classes = dict.fromkeys(cls for cls, _ in MESSAGES)
     assert sum(1 for cls in classes for _ in absent(cls, ignorable=False)) > 100
     assert sum(1 for cls in classes for _ in absent(cls, ignorable=True)) > 100
@@ -237,39 +231,34 @@ def test_some_fields_of_each_kind_are_lacking_somewhere() -> None:
 
 @every_class
 def test_null_is_refused_where_it_may_not_stand(cls: type[Any]) -> None:
-    """None in a field or element that may not be null in the version is refused by name."""
     assert_refused_by_name(cases(cls, None, lambda place, version: not place.is_nullable(version)))
 
 
 @every_class
 def test_null_is_carried_where_it_may_stand(cls: type[Any]) -> None:
-    """Every nullable field comes back as None."""
     assert_carried(cases(cls, None, lambda place, version: place.is_nullable(version)))
 
 
 @every_class
 @pytest.mark.parametrize("text", ["x" * (TEXT_BYTES_MAX + 1), "é" * (TEXT_BYTES_MAX // 2 + 1)])
 def test_text_that_is_too_long_is_refused(cls: type[Any], text: str) -> None:
-    """Strings have at most 32,767 bytes of UTF-8, also where a compact length could say more."""
+    """Strings have at most 32,767 bytes of UTF-8, even if a compact length could say more."""
     assert_refused_by_name(cases(cls, text, of_type(Primitive.STRING)))
 
 
 @every_class
 def test_longest_text_is_carried(cls: type[Any]) -> None:
-    """The limit itself is allowed."""
     text = "é" * (TEXT_BYTES_MAX // 2) + "x"
     assert_carried(cases(cls, text, of_type(Primitive.STRING)))
 
 
 @every_class
 def test_lone_surrogate_is_refused(cls: type[Any]) -> None:
-    """A string that has no UTF-8 cannot be sent."""
     assert_refused_by_name(cases(cls, "a\ud800", of_type(Primitive.STRING)))
 
 
 @every_class
 def test_number_at_the_limits_is_carried(cls: type[Any]) -> None:
-    """The least and the greatest number of each type come back."""
     for primitive, bits in INTEGER_BITS.items():
         assert_carried(cases(cls, 2 ** (bits - 1) - 1, of_type(primitive)))
         assert_carried(cases(cls, -(2 ** (bits - 1)), of_type(primitive)))
@@ -277,13 +266,12 @@ def test_number_at_the_limits_is_carried(cls: type[Any]) -> None:
 
 @every_class
 def test_number_out_of_range_is_refused(cls: type[Any]) -> None:
-    """A number that its type does not hold is refused instead of cut to size."""
     for primitive, bits in INTEGER_BITS.items():
         assert_refused_by_name(cases(cls, 2 ** (bits - 1), of_type(primitive)))
         assert_refused_by_name(cases(cls, -(2 ** (bits - 1)) - 1, of_type(primitive)))
 
 
-# What somebody might hand over by mistake, and what Python could make do with.
+# Values that a caller might pass by mistake, and that Python could make do with.
 WRONG_VALUES: dict[Primitive, list[Any]] = {
     Primitive.BOOL: ["true", 2, 1.5, [], b"\1"],
     **{integer: ["1", 1.5, b"1", []] for integer in INTEGER_BITS},
@@ -297,13 +285,12 @@ WRONG_PARTS: list[Any] = [1, "ab", ("a", 1), {"name": "a"}]
 
 
 def is_array(place: Place, _version: int) -> bool:
-    """Whether an array stands here."""
+    """Whether a place is an array."""
     return isinstance(place.type, Array)
 
 
 @every_class
 def test_value_of_another_type_is_refused(cls: type[Any]) -> None:
-    """A field takes values of its own type only."""
     for primitive, values in WRONG_VALUES.items():
         for value in values:
             assert_refused_by_name(cases(cls, value, of_type(primitive)))
@@ -311,14 +298,13 @@ def test_value_of_another_type_is_refused(cls: type[Any]) -> None:
 
 @every_class
 def test_array_that_is_no_sequence_is_refused(cls: type[Any]) -> None:
-    """A string is no array of strings, bytes are no array of numbers, and a set has no order."""
+    """A string is not an array of strings, and a set has no order."""
     for value in WRONG_ARRAYS:
         assert_refused_by_name(cases(cls, value, is_array))
 
 
 @every_class
 def test_element_that_is_something_else_is_refused(cls: type[Any]) -> None:
-    """A part of a message is an object, not the tuple or dict that might describe it."""
     for value in WRONG_PARTS:
         for case in cases(cls, (value,), is_array):
             if isinstance(case.place.type, Array) and isinstance(case.place.type.element, type):
@@ -327,14 +313,12 @@ def test_element_that_is_something_else_is_refused(cls: type[Any]) -> None:
 
 @every_class
 def test_part_that_is_something_else_is_refused(cls: type[Any]) -> None:
-    """Likewise where the part is not in an array."""
     for value in WRONG_PARTS:
         assert_refused_by_name(cases(cls, value, lambda place, _: isinstance(place.type, type)))
 
 
 @every_class
 def test_list_does_for_a_tuple(cls: type[Any]) -> None:
-    """Whoever collects elements in a list need not convert it."""
     for case in cases(cls, [], is_array):
         as_tuple = with_value(case.message, case.place, ())
         assert encode(case.message, case.version) == encode(as_tuple, case.version), str(case)

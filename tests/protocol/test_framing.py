@@ -1,4 +1,4 @@
-"""Frames come out whole, whatever pieces they came in; bad sizes end the stream."""
+"""Frames come out whole, whatever pieces they arrive in; bad sizes end the stream."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_protocol import FRAME_SIZE_LIMIT, FrameReader, ProtocolError
+from tests.support.alone import run_alone
 
 
 def frame(payload: bytes) -> bytes:
-    """A payload behind its size."""
+    """A payload, preceded by its size."""
     return struct.pack(">i", len(payload)) + payload
 
 
@@ -28,7 +29,7 @@ def size_of(number: int) -> bytes:
 
 @st.composite
 def streams(draw: Any) -> tuple[list[bytes], list[bytes]]:
-    """Some payloads, and the stream of their frames cut anywhere."""
+    """Some payloads, and the stream of their frames, cut anywhere."""
     payloads: list[bytes] = draw(st.lists(st.binary(max_size=30), max_size=8))
     stream = b"".join(frame(payload) for payload in payloads)
     cuts = sorted(draw(st.lists(st.integers(0, len(stream)), max_size=20)))
@@ -41,7 +42,6 @@ def streams(draw: Any) -> tuple[list[bytes], list[bytes]]:
 
 @given(streams())
 def test_frames_come_out_however_they_came_in(stream: tuple[list[bytes], list[bytes]]) -> None:
-    """The same payloads in the same order, and nothing remains."""
     payloads, pieces = stream
     reader = FrameReader()
     assert [payload for piece in pieces for payload in reader.feed(piece)] == payloads
@@ -50,7 +50,6 @@ def test_frames_come_out_however_they_came_in(stream: tuple[list[bytes], list[by
 
 @given(streams())
 def test_frame_comes_out_with_its_last_byte(stream: tuple[list[bytes], list[bytes]]) -> None:
-    """What is buffered at any moment is the beginning of one frame."""
     reader = FrameReader()
     fed = delivered = 0
     for piece in stream[1]:
@@ -61,7 +60,7 @@ def test_frame_comes_out_with_its_last_byte(stream: tuple[list[bytes], list[byte
 
 
 def test_payloads_are_bytes() -> None:
-    """Also those that waited in the buffer: whoever gets them may keep them, and hash them."""
+    """So they can be kept and hashed, also those that waited in the buffer."""
     reader = FrameReader()
     (direct,) = reader.feed(frame(b"direct"))
     reader.feed(frame(b"in two")[:5])
@@ -70,12 +69,10 @@ def test_payloads_are_bytes() -> None:
 
 
 def test_empty_frame_is_a_frame() -> None:
-    """A size of zero is complete at once."""
     assert FrameReader().feed(frame(b"") * 2) == [b"", b""]
 
 
 def test_nothing_fed_gives_nothing() -> None:
-    """An empty read changes nothing, at the start or in the middle of a frame."""
     reader = FrameReader()
     assert reader.feed(b"") == []
     assert reader.feed(frame(b"abc")[:5]) == []
@@ -85,7 +82,6 @@ def test_nothing_fed_gives_nothing() -> None:
 
 @pytest.mark.parametrize("rest", [0, 1])
 def test_frame_may_have_the_limits_size(rest: int) -> None:
-    """The limit is on the payload, and it is allowed itself."""
     payload = bytes(100)
     reader = FrameReader(limit=100)
     pieces = [frame(payload)[: 104 - rest], frame(payload)[104 - rest :]]
@@ -108,7 +104,7 @@ bad_size = pytest.mark.parametrize("size", BAD_SIZES)
 
 @bad_size
 def test_bad_size_is_refused_as_soon_as_it_is_there(size: int) -> None:
-    """With the fourth byte, before any byte of its payload; the error tells size and limit."""
+    """With its fourth byte, before any byte of the payload."""
     reader = FrameReader(limit=100)
     assert reader.feed(size_of(size)[:3]) == []
     with pytest.raises(ProtocolError) as caught:
@@ -120,7 +116,6 @@ def test_bad_size_is_refused_as_soon_as_it_is_there(size: int) -> None:
 
 @bad_size
 def test_nothing_is_buffered_for_a_bad_size(size: int) -> None:
-    """Neither what came along with the size nor what comes after it."""
     reader = FrameReader(limit=100)
     for _ in range(3):
         with pytest.raises(ProtocolError):
@@ -130,7 +125,7 @@ def test_nothing_is_buffered_for_a_bad_size(size: int) -> None:
 
 @bad_size
 def test_stream_stays_refused(size: int) -> None:
-    """Nobody knows where the next frame would start, so even a good one is refused."""
+    """Nothing tells where the next frame would begin."""
     reader = FrameReader(limit=100)
     errors = []
     for data in (size_of(size), frame(b"good"), b""):
@@ -143,7 +138,6 @@ def test_stream_stays_refused(size: int) -> None:
 @bad_size
 @pytest.mark.parametrize("cut", [0, 1, 7, 9, 12])
 def test_good_frames_before_a_bad_size_are_delivered(size: int, cut: int) -> None:
-    """They were sent in good faith; the next call raises."""
     stream = frame(b"abc") + frame(b"de") + size_of(size) + b"rest"
     reader = FrameReader(limit=100)
     delivered = reader.feed(stream[:cut]) + reader.feed(stream[cut:])
@@ -157,7 +151,7 @@ def test_good_frames_before_a_bad_size_are_delivered(size: int, cut: int) -> Non
 
 
 def lines_of(reader: FrameReader, pieces: list[bytes]) -> int:
-    """How many lines of Python were executed for feeding these pieces."""
+    """The number of lines of Python that are executed for feeding these pieces."""
     count = 0
 
     def trace(_frame: FrameType, _event: str, _argument: object) -> Any:
@@ -176,7 +170,6 @@ def lines_of(reader: FrameReader, pieces: list[bytes]) -> int:
 
 
 def test_byte_at_a_time_is_linear() -> None:
-    """Each byte costs the same, however much of its frame is there already."""
     stream = frame(bytes(4000))
     pieces = [stream[at : at + 1] for at in range(len(stream))]
     reader = FrameReader()
@@ -188,8 +181,8 @@ def test_byte_at_a_time_is_linear() -> None:
     assert reader.buffered == 4000
 
 
-def test_waiting_bytes_are_not_copied() -> None:
-    """A byte more does not move the million that are there, but when the buffer has to grow."""
+def copies_while_waiting() -> int:
+    """How often a byte more makes room for all that waits, of two hundred behind a million."""
     reader = FrameReader()
     reader.feed(size_of(2_000_000) + bytes(1_000_000))
     copies = 0
@@ -199,31 +192,35 @@ def test_waiting_bytes_are_not_copied() -> None:
         before, _ = tracemalloc.get_traced_memory()
         reader.feed(b"x")
         copies += tracemalloc.get_traced_memory()[1] - before > 10_000
-    tracemalloc.stop()
-    assert copies <= 1
     assert reader.buffered == 1_000_204
+    return copies
+
+
+def test_waiting_bytes_are_not_copied() -> None:
+    assert run_alone(copies_while_waiting) <= 1
 
 
 def test_many_small_frames_at_once_are_linear() -> None:
-    """Each frame costs the same, however many came with it."""
     few = lines_of(FrameReader(), [frame(b"x") * 100])
     many = lines_of(FrameReader(), [frame(b"x") * 1000])
     assert many <= 10 * few
 
 
-def test_a_large_frame_in_pieces_is_copied_once() -> None:
-    """When its last piece comes, there are the buffer and the payload, and no third copy.
-
-    The buffer has an eighth to spare, and its last piece may have moved it.
-    """
-    payload = bytes(4_000_000)
+def peak_of_the_last_piece(size: int) -> int:
+    """What is allocated at most when a frame's last byte comes."""
+    payload = bytes(size)
     reader = FrameReader()
     reader.feed(frame(payload)[:-1])
     tracemalloc.start()
-    try:
-        (found,) = reader.feed(payload[-1:])
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    (found,) = reader.feed(payload[-1:])
+    _, peak_bytes = tracemalloc.get_traced_memory()
     assert found == payload
-    assert peak_bytes < 2.5 * len(payload)
+    return peak_bytes
+
+
+def test_a_large_frame_in_pieces_is_copied_once() -> None:
+    """There are the buffer and the payload, and no third copy.
+
+    The buffer has an eighth to spare, and its last piece may have moved it.
+    """
+    assert run_alone(peak_of_the_last_piece, 4_000_000) < 2.5 * 4_000_000

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_protocol import (
@@ -26,7 +26,9 @@ from coterie_protocol import (
     decode_request_header,
 )
 from coterie_protocol.schema import declaration_of
+from tests.support.alone import run_alone
 from tests.support.hostile import TARGETS, Target, crowds, liars, mutated, tag_floods
+from tests.support.profiles import examples
 
 # Memory for each byte of input, at most.  The worst that is legitimate takes 35: a topic in a
 # Metadata request whose name is one character of two bytes.  Its 4 bytes become an object of 48, a
@@ -54,20 +56,7 @@ for each in TARGETS:
     by_class.setdefault(f"{each.kind}-{each.cls.__name__}", []).append(each)
 every_class = pytest.mark.parametrize("targets", list(by_class.values()), ids=list(by_class))
 
-# What is costly about a class shows in its first, its last, and its first flexible version.
-every_corner = pytest.mark.parametrize(
-    "target",
-    [
-        target
-        for target in TARGETS
-        for declaration in [declaration_of(target.cls)]
-        if target.version
-        in (declaration.versions.first, declaration.versions.last, declaration.flexible.first)
-    ],
-    ids=str,
-)
-
-some = settings(max_examples=50)
+some = examples(25)
 
 
 # Nothing but ProtocolError
@@ -127,7 +116,7 @@ def test_random_bytes_are_read_or_refused(targets: list[Target]) -> None:
     check()
 
 
-@settings(max_examples=300)
+@examples(150)
 @given(st.binary(max_size=100))
 def test_random_payloads_are_read_or_refused(data: bytes) -> None:
     """The header itself may be anything."""
@@ -135,7 +124,7 @@ def test_random_payloads_are_read_or_refused(data: bytes) -> None:
         assert_harmless(read, data)
 
 
-@settings(max_examples=300)
+@examples(150)
 @given(st.lists(st.binary(max_size=20)), st.integers(0, 100))
 def test_random_streams_are_cut_or_refused(pieces: list[bytes], limit: int) -> None:
     """Whatever arrives, in whatever pieces."""
@@ -182,23 +171,51 @@ def lines_of(read: Read, data: bytes) -> int:
     return count
 
 
-def assert_memory_in_line(target: Target, inputs: Iterable[bytes]) -> None:
-    """Reading each of these needs a bounded multiple of its size."""
-    attempt(target.read, target.sample)  # compiles the format
-    tries = TRIES_IN_MEMORY if target.kind == "embedded" else 1
-    for data in inputs:
-        attempt(target.read, data)  # and any that only this input leads to
-        used = memory_of(target.read, data)
-        assert used <= tries * MEMORY_PER_BYTE * len(data) + MEMORY_AT_LEAST, data[:200]
+def corners(targets: Iterable[Target]) -> Iterator[Target]:
+    """The versions in which it shows what is costly: first, last, and the first flexible one."""
+    for target in targets:
+        declared = declaration_of(target.cls)
+        if target.version in (
+            declared.versions.first,
+            declared.versions.last,
+            declared.flexible.first,
+        ):
+            yield target
 
 
-def assert_time_in_line(target: Target, inputs: Iterable[bytes]) -> None:
-    """Reading each of these executes a bounded number of lines for each of its bytes."""
-    attempt(target.read, target.sample)
-    tries = TRIES_IN_TIME if target.kind == "embedded" else 1
-    for data in inputs:
-        lines = lines_of(target.read, data)
-        assert lines <= tries * (LINES_PER_BYTE * len(data) + LINES_AT_LEAST), data[:200]
+def newest(targets: Iterable[Target]) -> Iterator[Target]:
+    """The versions that most clients speak."""
+    return (each for each in targets if each.version == declaration_of(each.cls).versions.last)
+
+
+Choice = Callable[[Iterable[Target]], Iterator[Target]]
+
+
+def memory_out_of_line(choice: Choice, inputs: Callable[[Target], Iterable[bytes]]) -> list[str]:
+    """The inputs whose reading needs more than a bounded multiple of their size."""
+    found = []
+    for target in choice(TARGETS):
+        attempt(target.read, target.sample)  # compiles the format
+        tries = TRIES_IN_MEMORY if target.kind == "embedded" else 1
+        for data in inputs(target):
+            attempt(target.read, data)  # and any that only this input leads to
+            used = memory_of(target.read, data)
+            if used > tries * MEMORY_PER_BYTE * len(data) + MEMORY_AT_LEAST:
+                found.append(f"{target}: {used} bytes for {len(data)}: {data[:200]!r}")
+    return found
+
+
+def assert_time_in_line(
+    targets: Iterable[Target], inputs: Callable[[Target], Iterable[bytes]]
+) -> None:
+    """Reading each of the inputs executes a bounded number of lines for each of its bytes."""
+    for target in corners(targets):
+        attempt(target.read, target.sample)
+        tries = TRIES_IN_TIME if target.kind == "embedded" else 1
+        for data in inputs(target):
+            lines = lines_of(target.read, data)
+            allowed = tries * (LINES_PER_BYTE * len(data) + LINES_AT_LEAST)
+            assert lines <= allowed, f"{target}: {data[:200]!r}"
 
 
 def crowds_of_all_sorts(target: Target) -> Iterator[bytes]:
@@ -211,31 +228,36 @@ def crowds_of_all_sorts(target: Target) -> Iterator[bytes]:
         yield data[:-1]
 
 
-@every_corner
-def test_crowds_take_memory_in_line(target: Target) -> None:
+newest_and_corners = pytest.mark.parametrize(
+    "choice", [newest, pytest.param(corners, marks=pytest.mark.slow)]
+)
+
+
+@newest_and_corners
+def test_crowds_take_memory_in_line(choice: Choice) -> None:
     """No array makes more of its bytes than it may."""
-    assert_memory_in_line(target, crowds_of_all_sorts(target))
+    assert run_alone(memory_out_of_line, choice, crowds_of_all_sorts) == []
 
 
-@every_corner
-def test_lies_take_memory_in_line(target: Target) -> None:
+@newest_and_corners
+def test_lies_take_memory_in_line(choice: Choice) -> None:
     """A number that announces more than there is reserves nothing."""
-    assert_memory_in_line(target, liars(target))
+    assert run_alone(memory_out_of_line, choice, liars) == []
 
 
-@every_corner
-def test_crowds_take_time_in_line(target: Target) -> None:
+@every_class
+def test_crowds_take_time_in_line(targets: list[Target]) -> None:
     """No array takes longer for its bytes than it may."""
-    assert_time_in_line(target, crowds_of_all_sorts(target))
+    assert_time_in_line(targets, crowds_of_all_sorts)
 
 
-@every_corner
-def test_lies_take_time_in_line(target: Target) -> None:
+@every_class
+def test_lies_take_time_in_line(targets: list[Target]) -> None:
     """A number that announces more than there is starts no loop that runs that often."""
-    assert_time_in_line(target, liars(target))
+    assert_time_in_line(targets, liars)
 
 
-@every_corner
-def test_floods_of_tags_take_time_in_line(target: Target) -> None:
+@every_class
+def test_floods_of_tags_take_time_in_line(targets: list[Target]) -> None:
     """Hundreds of tagged fields, known or unknown."""
-    assert_time_in_line(target, tag_floods(target))
+    assert_time_in_line(targets, tag_floods)

@@ -1,4 +1,4 @@
-"""Journal lines: what is written can be read, by this version and by others."""
+"""Journal lines: written and read, one by one and as files."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ def instances_of(cls: type[Any]) -> st.SearchStrategy[Any]:
 
 
 def line(seq: int, event: Event | None = None, node: str = "n", ts: int = 5) -> Line:
-    """A line whose event does not matter, unless it is given."""
+    """A line, with any event unless one is given."""
     return Line(ts, node, seq, event or GroupEmptied(group="g", generation=1))
 
 
 def text(entry: Line) -> str:
-    """A line as it stands in a file."""
+    """A line as in a file."""
     return f"{write_line(entry)}\n"
 
 
 def changed(entry: Line, *without: str, **values: object) -> str:
-    """A line as somebody else would have written it: without some values, with others."""
+    """A line without some of its values, and with others."""
     merged = json.loads(write_line(entry)) | values
     return json.dumps({name: value for name, value in merged.items() if name not in without})
 
@@ -81,30 +81,26 @@ def changed(entry: Line, *without: str, **values: object) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_line_reads_back_as_it_was(kind: str, data: st.DataObject) -> None:
-    """Whatever an event of any kind holds, its line gives it back."""
     written = Line(1, "node", 2, data.draw(instances_of(KINDS[kind])))
     assert read_line(write_line(written)) == written
 
 
 @given(group=st.text())
 def test_line_has_no_line_break(group: str) -> None:
-    """A group's name, which clients choose, can't break a line in two."""
+    """Clients choose groups' names."""
     assert len(write_line(line(1, GroupEmptied(group=group, generation=1))).splitlines()) == 1
 
 
 def test_envelope_comes_first() -> None:
-    """A reader that looks only at a line's beginning finds version, time, node and number."""
     names = list(json.loads(write_line(line(7))))
     assert names[:6] == ["v", "ts", "node", "seq", "group", "kind"]
 
 
 def test_field_of_a_newer_writer_is_passed_over() -> None:
-    """A field that this version does not know does no harm."""
     assert read_line(changed(line(7), mood="fine")) == line(7)
 
 
 def test_field_of_a_newer_writer_in_a_member_is_passed_over() -> None:
-    """So it is with what stands within a field."""
     phase = MemberPhase(member="m", instance=None, host="h", joined_after_ms=3)
     joined = line(7, phase_joined(phase))
     row = {f.name: getattr(phase, f.name) for f in dataclasses.fields(phase)} | {"mood": "fine"}
@@ -112,7 +108,7 @@ def test_field_of_a_newer_writer_in_a_member_is_passed_over() -> None:
 
 
 def test_field_missing_in_an_older_line_has_its_default() -> None:
-    """A line from before a field was added can be read."""
+    """Within a version, fields may be added."""
     recovered = GroupRecovered(
         group="g", state="Stable", generation=1, members=("m",), assigned={"m": {"t": (0,)}}
     )
@@ -120,15 +116,14 @@ def test_field_missing_in_an_older_line_has_its_default() -> None:
     assert event == dataclasses.replace(recovered, assigned=None)
 
 
-def test_number_of_a_newer_line_is_known() -> None:
-    """A line of a newer version is refused, but says which one it is."""
-    with pytest.raises(JournalError, match="version 2 is newer than 1") as caught:
-        read_line(changed(line(7), v=SCHEMA_VERSION + 1))
+@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1, -1, None, "1"])
+def test_line_of_another_version_is_refused_and_told_by_its_number(version: object) -> None:
+    with pytest.raises(JournalError, match=f"version is {version!r}; .* reads version 1") as caught:
+        read_line(changed(line(7), v=version))
     assert (caught.value.node, caught.value.seq) == ("n", 7)
 
 
 def test_number_of_an_unknown_kind_is_known() -> None:
-    """A line of a kind that this version does not know is refused, but says which one it is."""
     with pytest.raises(JournalError, match="unknown kind 'eclipse'") as caught:
         read_line(changed(line(7), kind="eclipse"))
     assert (caught.value.node, caught.value.seq) == ("n", 7)
@@ -142,41 +137,38 @@ def test_number_of_an_unknown_kind_is_known() -> None:
         ("[" * 100_000, "not JSON"),
         ("[1]", "not a JSON object"),
         ('"v"', "not a JSON object"),
-        ("{}", "no ts, node and seq"),
-        (changed(line(7), ts="noon"), "no ts, node and seq"),
-        (changed(line(7), node=3), "no ts, node and seq"),
-        (changed(line(7), "v"), "version None"),
+        ("{}", "lacks ts, node or seq"),
+        (changed(line(7), ts="noon"), "lacks ts, node or seq"),
+        (changed(line(7), node=3), "lacks ts, node or seq"),
+        (changed(line(7), "v"), "version is None"),
         (changed(line(7), kind=["node_started"]), "unknown kind"),
         (changed(line(7), "generation"), "not a group_emptied: .*generation"),
     ],
 )
 def test_other_text_is_refused(written: str, reason: str) -> None:
-    """What is no line raises the one error that readers expect, and says what is wrong."""
     with pytest.raises(JournalError, match=reason):
         read_line(written)
 
 
 @pytest.mark.parametrize("members", [None, 3, [3], ["m"], [{}], [[]], {"m": 1}])
 def test_members_that_are_none_are_refused(members: object) -> None:
-    """A phase whose members are not such is refused like any other line."""
     with pytest.raises(JournalError, match="not a phase_joined"):
         read_line(changed(line(7, phase_joined()), members=members))
 
 
 def test_value_without_a_place_in_json_is_refused() -> None:
-    """An event that holds something else than the schema says is a bug, and found at once."""
+    """An event that does not fit the schema is a bug."""
     with pytest.raises(TypeError, match="set has no place"):
         write_line(line(1, NodeStopped(reason={1})))  # type: ignore[arg-type]
 
 
 def test_every_event_has_a_kind_of_its_own() -> None:
-    """Each class of events can be read back by its kind."""
     names = {cls.__name__ for cls in Event.__subclasses__()}
     assert {cls.__name__ for cls in KINDS.values()} == names
 
 
 def test_kinds_and_causes_are_words_for_queries() -> None:
-    """Kinds and causes are lower-case words, so that nobody has to quote them."""
+    """So queries need not quote them."""
     assert [name for name in (*KINDS, *CAUSES) if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name)] == []
 
 
@@ -202,7 +194,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "journal.md").read_text(encoding="u
 
 
 def section(title: str) -> str:
-    """What the page says under a heading of the third level."""
+    """The text under a heading of the third level."""
     (text,) = re.findall(rf"^### {title}\n(.*?)(?=^##|\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)
     assert isinstance(text, str)
     return text
@@ -216,7 +208,6 @@ def rows_of(text: str, header: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_is_documented(kind: str) -> None:
-    """Under each kind the page has a table with all its fields, in order, and no others."""
     fields = [f.name for f in dataclasses.fields(KINDS[kind]) if f.name != "group"]
     if kind == "phase_joined":
         fields += [f.name for f in dataclasses.fields(MemberPhase)]
@@ -224,7 +215,6 @@ def test_every_field_is_documented(kind: str) -> None:
 
 
 def test_every_cause_is_documented() -> None:
-    """The page has each cause with the words that the code has for it."""
     assert rows_of(section("rebalance_started"), "`cause`") == list(CAUSES)
     for cause, words in CAUSES.items():
         plain = words.replace("group.max.size", "`group.max.size`")
@@ -232,13 +222,11 @@ def test_every_cause_is_documented() -> None:
 
 
 def test_envelope_is_documented() -> None:
-    """The page has the fields that every line has, in their order."""
     envelope = list(json.loads(write_line(line(1))))[:6]
     assert rows_of(PAGE, "Field")[:6] == envelope
 
 
 def test_example_is_a_journal() -> None:
-    """The page's example is lines that can be read, exactly as they would be written."""
     (example,) = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
     texts = example.splitlines(keepends=True)
     entries = [entry for entry in read_lines(texts) if isinstance(entry, Line)]
@@ -255,7 +243,7 @@ def test_example_is_a_journal() -> None:
 
 
 def audit(*texts: str) -> Audit:
-    """What an audit thinks of a file with these lines."""
+    """The audit of a file with these lines."""
     result = Audit()
     for entry in read_lines(texts, "file"):
         result.note(entry)
@@ -263,7 +251,6 @@ def audit(*texts: str) -> Audit:
 
 
 def test_reader_goes_on_behind_a_foreign_line() -> None:
-    """A line that can't be read is told, with its place; those around it are read."""
     first, bad, second = read_lines([text(line(1)), "hello\n", text(line(2))], "file")
     assert (first, second) == (line(1), line(2))
     assert isinstance(bad, BadLine)
@@ -271,21 +258,19 @@ def test_reader_goes_on_behind_a_foreign_line() -> None:
 
 
 def test_line_without_a_break_is_torn() -> None:
-    """The last line counts only with its line break, even if nothing else is missing."""
+    """Even if it could be read."""
     (torn,) = read_lines([write_line(line(1))])
     assert isinstance(torn, BadLine)
     assert torn.torn
 
 
 def test_excerpt_is_short() -> None:
-    """However long a line that can't be read is, only its beginning is shown."""
     (bad,) = read_lines(["x" * 100_000 + "\n"])
     assert isinstance(bad, BadLine)
     assert len(bad.excerpt) < 200
 
 
 def test_whole_journal_is_whole() -> None:
-    """Numbers that follow each other leave nothing to report."""
     report = audit(text(line(4, ts=10)), text(line(5, ts=20)), text(line(6, ts=30))).report()
     assert report.is_whole
     node = report.nodes["n"]
@@ -294,7 +279,6 @@ def test_whole_journal_is_whole() -> None:
 
 
 def test_missing_numbers_are_a_gap() -> None:
-    """A jump in the numbers is reported with its ends and its size."""
     report = audit(text(line(1)), text(line(5)), text(line(6))).report()
     (gap,) = report.nodes["n"].gaps
     assert (gap.after, gap.before, gap.missing) == (1, 5, 3)
@@ -303,35 +287,30 @@ def test_missing_numbers_are_a_gap() -> None:
 
 
 def test_numbers_count_for_each_node() -> None:
-    """The lines of another node in between are no gap."""
     report = audit(text(line(1)), text(line(8, node="m")), text(line(2))).report()
     assert report.is_whole
     assert set(report.nodes) == {"n", "m"}
 
 
 def test_unreadable_line_with_a_number_is_not_missing() -> None:
-    """A kind that this version does not know is bad, but leaves no gap."""
     unknown = changed(line(2), kind="eclipse") + "\n"
     report = audit(text(line(1)), unknown, text(line(3))).report()
     assert (report.missing, report.bad) == (0, 1)
 
 
 def test_repeated_lines_are_counted() -> None:
-    """A file that is read twice is noticed."""
     report = audit(text(line(1)), text(line(2)), text(line(1)), text(line(2))).report()
     assert report.nodes["n"].repeated == 2
     assert not report.is_whole
 
 
 def test_torn_line_is_no_fault() -> None:
-    """What a killed node left behind is counted, but the journal is whole without it."""
     report = audit(text(line(1)), text(line(2))[:-9]).report()
     assert (report.torn, report.bad) == (1, 0)
     assert report.is_whole
 
 
 def test_start_without_a_stop_is_a_crash() -> None:
-    """A node that starts again without having stopped was killed."""
     events = (started(), NodeStopped(reason="sigterm"), started(), started())
     report = audit(*(text(line(seq, event)) for seq, event in enumerate(events))).report()
     node = report.nodes["n"]
@@ -339,7 +318,7 @@ def test_start_without_a_stop_is_a_crash() -> None:
 
 
 def test_groups_read_back_before_a_start_are_no_crash() -> None:
-    """What a starting node reads back, it writes down before it says that it is ready."""
+    """A starting node writes what it has loaded before it says that it is ready."""
     back = GroupRecovered(group="g", state="Stable", generation=1, members=())
     events = (started(), NodeStopped(reason="sigterm"), back, started())
     report = audit(*(text(line(seq, event)) for seq, event in enumerate(events))).report()
@@ -347,7 +326,6 @@ def test_groups_read_back_before_a_start_are_no_crash() -> None:
 
 
 def test_report_does_not_grow_with_the_faults() -> None:
-    """A file that is no journal at all makes a report of bounded size, with the right count."""
     report = audit(*["rubbish\n"] * 1000).report()
     assert report.bad == 1000
     assert len(report.examples) == 100

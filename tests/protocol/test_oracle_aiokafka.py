@@ -23,7 +23,8 @@ from coterie_protocol.consumer import (
 from coterie_protocol.messages import ListGroupsRequest, ListOffsetsRequest
 from coterie_protocol.schema import Kind, declaration_of
 from tests.support import aiokafka_oracle as oracle
-from tests.support.oracle_examples import CLIENT_IDS, INT32S, examples, parametrize_messages
+from tests.support.every_message import by_class_and_version, versioned
+from tests.support.oracle_examples import CLIENT_IDS, INT32S, examples, examples_of
 from tests.support.strategies import messages
 
 _LEADER_EPOCH: Final = "writes current_leader_epoch as an int64; Kafka says int32"
@@ -40,8 +41,8 @@ _EXAMPLES: Final = examples(10)
 
 
 def _messages_of(kind: Kind) -> pytest.MarkDecorator:
-    """Every message of a kind and every version of it that aiokafka has right, as parameters."""
-    return parametrize_messages(
+    """Every message of a kind in the versions that aiokafka has right, as parameters."""
+    return by_class_and_version(
         lambda cls, version: (
             declaration_of(cls).kind is kind
             and (cls, version) in oracle.CLASSES
@@ -51,12 +52,13 @@ def _messages_of(kind: Kind) -> pytest.MarkDecorator:
 
 
 @_messages_of(Kind.REQUEST)
-def test_request_frames_are_the_same_bytes(cls: type[Any], version: int) -> None:
+def test_request_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
     """A request makes the same frame in both, and each reads in it what went in."""
 
-    @_EXAMPLES
-    @given(messages(cls, version), INT32S, CLIENT_IDS)
-    def check(message: Any, correlation_id: int, client_id: str | None) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions), INT32S, CLIENT_IDS)
+    def check(case: tuple[int, Any], correlation_id: int, client_id: str | None) -> None:
+        version, message = case
         ours = encode_request(message, version, correlation_id, client_id)
         assert ours == oracle.request_frame(message, version, correlation_id, client_id)
         header, theirs_read = oracle.read_request_frame(cls, version, ours)
@@ -71,12 +73,13 @@ def test_request_frames_are_the_same_bytes(cls: type[Any], version: int) -> None
 
 
 @_messages_of(Kind.RESPONSE)
-def test_response_frames_are_the_same_bytes(cls: type[Any], version: int) -> None:
+def test_response_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
     """A response makes the same frame in both, and each reads in it what went in."""
 
-    @_EXAMPLES
-    @given(messages(cls, version), INT32S)
-    def check(message: Any, correlation_id: int) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions), INT32S)
+    def check(case: tuple[int, Any], correlation_id: int) -> None:
+        version, message = case
         ours = encode_response(message, version, correlation_id)
         assert ours == oracle.response_frame(message, version, correlation_id)
         header, theirs_read = oracle.read_response_frame(cls, version, ours)

@@ -23,20 +23,19 @@ from coterie_protocol.schema import (
     declaration_of,
 )
 from tests.support import kafka_python_oracle as oracle
+from tests.support.every_message import by_class
 from tests.support.strategies import MESSAGES, versions_of
 
-_PAIRS = [(cls, v) for cls, v in MESSAGES if v <= oracle.newest_version(cls)]
-_CLASSES = list(dict.fromkeys(cls for cls, _ in _PAIRS))
+_CLASSES = list(dict.fromkeys(cls for cls, v in MESSAGES if v <= oracle.newest_version(cls)))
 _MESSAGES = [cls for cls in _CLASSES if declaration_of(cls).kind is not Kind.STRUCT]
 
 
-@pytest.mark.parametrize(
-    ("cls", "version"), _PAIRS, ids=[f"{cls.__name__}-v{version}" for cls, version in _PAIRS]
-)
-def test_fields_are_those_of_kafkas_definition(cls: type[Any], version: int) -> None:
+@by_class(lambda cls, version: version <= oracle.newest_version(cls))
+def test_fields_are_those_of_kafkas_definition(cls: type[Any], versions: list[int]) -> None:
     """A version has the same fields in the same order, of the same types, tags, nullability."""
     theirs = oracle.their_class(cls)._struct  # noqa: SLF001  # no other way
-    assert list(_our_fields(cls, version)) == list(_their_fields(theirs, version))
+    for version in versions:
+        assert list(_our_fields(cls, version)) == list(_their_fields(theirs, version))
 
 
 @pytest.mark.parametrize("cls", _CLASSES, ids=[cls.__name__ for cls in _CLASSES])

@@ -44,16 +44,16 @@ from coterie_protocol.messages import (
 )
 from coterie_protocol.schema import NIL_UUID, Kind, declaration_of
 from tests.support import kafka_python_oracle as oracle
+from tests.support.every_message import by_class_and_version, versioned
 from tests.support.oracle_examples import (
     CLIENT_IDS,
     INT32S,
     UNKNOWN_TAGS,
-    examples,
-    having_own_fields,
-    parametrize_messages,
+    examples_of,
+    has_own_fields,
     without_own_fields,
 )
-from tests.support.strategies import MESSAGES, messages
+from tests.support.strategies import MESSAGES
 
 #: What Coterie has and kafka-python lacks.
 NOT_COVERED: Final = {
@@ -67,24 +67,26 @@ _CODECS: Final[dict[type[Any], tuple[Callable[..., bytes], Callable[[bytes], Any
 }
 
 
-def _messages_of(kind: Kind, *, flexible: bool = False) -> pytest.MarkDecorator:
-    """Every message of a kind and every version of it that kafka-python has, as parameters."""
-    return parametrize_messages(
+def _messages_of(kind: Kind, *, flexible: bool = False, own: bool = False) -> pytest.MarkDecorator:
+    """Every message of a kind in the versions that kafka-python has, as parameters."""
+    return by_class_and_version(
         lambda cls, version: (
             declaration_of(cls).kind is kind
             and version <= oracle.newest_version(cls)
             and (version in declaration_of(cls).flexible or not flexible)
+            and (has_own_fields(cls, version) or not own)
         )
     )
 
 
 @_messages_of(Kind.REQUEST)
-def test_request_frames_are_the_same_bytes(cls: type[Any], version: int) -> None:
+def test_request_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
     """A request makes the same frame in both, and each reads in it what went in."""
 
-    @examples(12)
-    @given(messages(cls, version), INT32S, CLIENT_IDS)
-    def check(message: Any, correlation_id: int, client_id: str | None) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions), INT32S, CLIENT_IDS)
+    def check(case: tuple[int, Any], correlation_id: int, client_id: str | None) -> None:
+        version, message = case
         ours = encode_request(message, version, correlation_id, client_id)
         assert ours == oracle.frame(message, version, correlation_id, client_id)
         header, theirs_read = oracle.read_frame(cls, version, ours)
@@ -102,12 +104,13 @@ def test_request_frames_are_the_same_bytes(cls: type[Any], version: int) -> None
 
 
 @_messages_of(Kind.RESPONSE)
-def test_response_frames_are_the_same_bytes(cls: type[Any], version: int) -> None:
+def test_response_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
     """A response makes the same frame in both, and each reads in it what went in."""
 
-    @examples(12)
-    @given(messages(cls, version), INT32S)
-    def check(message: Any, correlation_id: int) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions), INT32S)
+    def check(case: tuple[int, Any], correlation_id: int) -> None:
+        version, message = case
         ours = encode_response(message, version, correlation_id)
         assert ours == oracle.frame(message, version, correlation_id)
         header, theirs_read = oracle.read_frame(cls, version, ours)
@@ -118,13 +121,14 @@ def test_response_frames_are_the_same_bytes(cls: type[Any], version: int) -> Non
 
 
 @_messages_of(Kind.STRUCT)
-def test_embedded_structures_are_the_same_bytes(cls: type[Any], version: int) -> None:
+def test_embedded_structures_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
     """What members put into opaque fields is the same bytes in both and reads back in both."""
     encode, decode = _CODECS[cls]
 
-    @examples(12)
-    @given(messages(cls, version))
-    def check(structure: Any) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions))
+    def check(case: tuple[int, Any]) -> None:
+        version, structure = case
         ours = encode(structure, version)
         assert ours == oracle.embedded(structure, version)
         assert oracle.read_embedded(cls, version, ours) == structure
@@ -134,12 +138,13 @@ def test_embedded_structures_are_the_same_bytes(cls: type[Any], version: int) ->
 
 
 @_messages_of(Kind.REQUEST, flexible=True)
-def test_unknown_tags_in_requests_are_passed_over(cls: type[Any], version: int) -> None:
+def test_unknown_tags_in_requests_are_passed_over(cls: type[Any], versions: list[int]) -> None:
     """A request with unknown tagged fields in header, body and parts reads as without them."""
 
-    @examples(4)
-    @given(messages(cls, version), UNKNOWN_TAGS)
-    def check(message: Any, tags: dict[int, bytes]) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions), UNKNOWN_TAGS)
+    def check(case: tuple[int, Any], tags: dict[int, bytes]) -> None:
+        version, message = case
         with oracle.unknown_tags_everywhere(tags):
             theirs = oracle.frame(message, version, 7, "client")
         assert len(theirs) > len(encode_request(message, version, 7, "client"))
@@ -151,12 +156,13 @@ def test_unknown_tags_in_requests_are_passed_over(cls: type[Any], version: int) 
 
 
 @_messages_of(Kind.RESPONSE, flexible=True)
-def test_unknown_tags_in_responses_are_passed_over(cls: type[Any], version: int) -> None:
+def test_unknown_tags_in_responses_are_passed_over(cls: type[Any], versions: list[int]) -> None:
     """A response with unknown tagged fields in header, body and parts reads as without them."""
 
-    @examples(4)
-    @given(messages(cls, version), UNKNOWN_TAGS)
-    def check(message: Any, tags: dict[int, bytes]) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions), UNKNOWN_TAGS)
+    def check(case: tuple[int, Any], tags: dict[int, bytes]) -> None:
+        version, message = case
         with oracle.unknown_tags_everywhere(tags):
             theirs = oracle.frame(message, version, 7)
         assert len(theirs) > len(encode_response(message, version, 7))
@@ -165,26 +171,28 @@ def test_unknown_tags_in_responses_are_passed_over(cls: type[Any], version: int)
     check()
 
 
-@having_own_fields(Kind.REQUEST, oracle.newest_version)
-def test_own_fields_of_requests_are_passed_over(cls: type[Any], version: int) -> None:
+@_messages_of(Kind.REQUEST, own=True)
+def test_own_fields_of_requests_are_passed_over(cls: type[Any], versions: list[int]) -> None:
     """Whoever knows Kafka's fields only reads a request with Coterie's as if it had none."""
 
-    @examples(12)
-    @given(messages(cls, version, own=True))
-    def check(message: Any) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions, own=True))
+    def check(case: tuple[int, Any]) -> None:
+        version, message = case
         _, theirs_read = oracle.read_frame(cls, version, encode_request(message, version, 7, "c"))
         assert theirs_read == without_own_fields(message)
 
     check()
 
 
-@having_own_fields(Kind.RESPONSE, oracle.newest_version)
-def test_own_fields_of_responses_are_passed_over(cls: type[Any], version: int) -> None:
+@_messages_of(Kind.RESPONSE, own=True)
+def test_own_fields_of_responses_are_passed_over(cls: type[Any], versions: list[int]) -> None:
     """And a response."""
 
-    @examples(12)
-    @given(messages(cls, version, own=True))
-    def check(message: Any) -> None:
+    @examples_of(versions)
+    @given(versioned(cls, versions, own=True))
+    def check(case: tuple[int, Any]) -> None:
+        version, message = case
         _, theirs_read = oracle.read_frame(cls, version, encode_response(message, version, 7))
         assert theirs_read == without_own_fields(message)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie_protocol._derive import format_of
+from coterie_protocol._compile import format_of
 from coterie_protocol.api_keys import ApiKey
 from coterie_protocol.schema import (
     INT16,
@@ -50,19 +50,16 @@ class Sample:
 def test_range_contains_what_its_text_says(
     text: str, inside: list[int], outside: list[int]
 ) -> None:
-    """Both ends belong to a range, "+" leaves the upper one open, and "none" is empty."""
     versions = VersionRange.parse(text)
     assert [version for version in inside + outside if version in versions] == inside
 
 
 @pytest.mark.parametrize("text", ["0-4", "3+", "none"])
 def test_range_prints_as_it_is_written(text: str) -> None:
-    """A range's text reads back as the same range."""
     assert str(VersionRange.parse(text)) == text
 
 
 def test_range_iterates_over_its_versions() -> None:
-    """A range yields each version once, in order; an empty one yields nothing."""
     assert list(VersionRange.parse("2-5")) == [2, 3, 4, 5]
     assert list(NONE) == []
 
@@ -80,13 +77,11 @@ def test_range_iterates_over_its_versions() -> None:
     ],
 )
 def test_range_covers_ranges_inside_it(outer: str, inner: str, *, covered: bool) -> None:
-    """A range covers another when every version of the other is its own."""
     assert VersionRange.parse(outer).covers(VersionRange.parse(inner)) is covered
 
 
 @pytest.mark.parametrize("text", ["", "+", "a-b", "1-", "-", "1-2-3", "all"])
 def test_range_refuses_what_is_no_range(text: str) -> None:
-    """A mistyped range fails where it is declared."""
     with pytest.raises(ValueError, match="invalid literal"):
         VersionRange.parse(text)
 
@@ -95,33 +90,29 @@ def test_range_refuses_what_is_no_range(text: str) -> None:
 
 
 def test_declared_class_is_frozen() -> None:
-    """A message cannot change once it is made."""
     sample = Sample(name="n")
     with pytest.raises(dataclasses.FrozenInstanceError):
         sample.name = "m"  # type: ignore[misc]
 
 
 def test_declared_class_has_slots() -> None:
-    """A message has no room for what was not declared."""
     assert not hasattr(Sample(name="n"), "__dict__")
 
 
 def test_declared_class_takes_keywords_only() -> None:
-    """Fields are given by name, so that a new one in the middle breaks nobody."""
+    """So a new field in the middle breaks no caller."""
     make: Callable[..., Sample] = Sample
     with pytest.raises(TypeError, match="positional"):
         make("n")
 
 
 def test_field_without_default_must_be_given() -> None:
-    """There is no message without the value that only its maker knows."""
     make: Callable[..., Sample] = Sample
     with pytest.raises(TypeError, match="name"):
         make(size=1)
 
 
 def test_declaration_tells_what_was_written() -> None:
-    """Everything given to `struct` and `field` can be asked for."""
     declaration = declaration_of(Sample)
     _, size, label = declaration.fields
     assert (declaration.kind, declaration.api, declaration.subject) == (Kind.STRUCT, None, "Sample")
@@ -131,20 +122,16 @@ def test_declaration_tells_what_was_written() -> None:
 
 
 def test_declarations_lists_every_declared_class() -> None:
-    """The registry has the messages, and what this module declared."""
     declared = {declaration.cls for declaration in declarations()}
     assert declared > {Sample, *(cls for cls, _ in MESSAGES)}
 
 
 def test_declaration_of_an_ordinary_class_is_refused() -> None:
-    """Only declared classes have a declaration."""
     with pytest.raises(KeyError):
         declaration_of(int)
 
 
 def test_subject_of_a_message_is_its_api_and_direction() -> None:
-    """Errors name a message as Kafka's documents do."""
-
     @request(ApiKey.OFFSET_FETCH, versions="0", flexible="none")
     class Anything:
         """Not registered for its API: that registry is made when `codec` is imported."""
@@ -156,7 +143,7 @@ def test_subject_of_a_message_is_its_api_and_direction() -> None:
 
 
 def test_field_that_comes_later_needs_a_default() -> None:
-    """Version 0 could not make a message whose field has neither bytes nor default."""
+    """In version 0 it has neither bytes nor a value."""
     with pytest.raises(TypeError, match=r"Late\.size is not in every version"):
 
         @struct(versions="0-3")
@@ -165,7 +152,6 @@ def test_field_that_comes_later_needs_a_default() -> None:
 
 
 def test_field_that_ends_early_needs_a_default() -> None:
-    """Likewise for the versions after the last that has it."""
     with pytest.raises(TypeError, match=r"Early\.size is not in every version"):
 
         @struct(versions="0-3")
@@ -174,7 +160,7 @@ def test_field_that_ends_early_needs_a_default() -> None:
 
 
 def test_part_of_messages_is_in_all_versions_to_come() -> None:
-    """A part does not know its message's versions, so only "0+" counts as every version."""
+    """A part does not know the versions of its message, so only "0+" covers all of them."""
     with pytest.raises(TypeError, match=r"Part\.size is not in every version"):
 
         @struct()
@@ -183,7 +169,6 @@ def test_part_of_messages_is_in_all_versions_to_come() -> None:
 
 
 def test_one_tag_for_two_fields_is_refused() -> None:
-    """Nobody could tell the two apart."""
     with pytest.raises(TypeError, match=r"Twice\.second needs a tag of its own"):
 
         @struct(versions="0", flexible="0+")
@@ -193,7 +178,7 @@ def test_one_tag_for_two_fields_is_refused() -> None:
 
 
 def test_tagged_field_needs_a_default() -> None:
-    """A tagged field may always be left out."""
+    """A tagged field may always be missing."""
     with pytest.raises(TypeError, match=r"Tagged\.size needs a tag of its own and a default"):
 
         @struct(versions="0", flexible="0+")
@@ -202,8 +187,6 @@ def test_tagged_field_needs_a_default() -> None:
 
 
 def test_tagged_field_in_an_inflexible_version_is_refused() -> None:
-    """Only flexible versions have room for tagged fields."""
-
     @struct(versions="0-1", flexible="1+")
     class TooEarly:
         size: int = field(INT32, tag=0, default=0)
@@ -214,7 +197,7 @@ def test_tagged_field_in_an_inflexible_version_is_refused() -> None:
 
 
 def test_null_as_default_of_a_field_that_is_never_null_is_refused() -> None:
-    """The default could not be written."""
+    """It could not be written."""
     with pytest.raises(TypeError, match=r"Never\.name has None as default but is nullable in no"):
 
         @struct(versions="0")
@@ -223,6 +206,5 @@ def test_null_as_default_of_a_field_that_is_never_null_is_refused() -> None:
 
 
 def test_format_of_a_version_that_is_not_declared_is_refused() -> None:
-    """The error names the message and the version."""
     with pytest.raises(KeyError, match="Sample has no version 4"):
         format_of(Sample, 4)

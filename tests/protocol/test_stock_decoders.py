@@ -44,7 +44,7 @@ assignments = pytest.mark.parametrize(
 
 @assignments
 def test_assignment_really_ends_in_needs_rejoin(version: int, assignment: Assignment) -> None:
-    """The tests below are about what they say: Coterie reads the code from these bytes."""
+    """So the tests below are about what they say."""
     written = encode_assignment(assignment, version)
     assert written.endswith(b"\0\1")
     assert decode_assignment(written).error_code == NEEDS_REJOIN
@@ -60,7 +60,7 @@ def test_kafka_python_reads_the_partitions(version: int, assignment: Assignment)
 
 @assignments
 def test_older_kafka_python_reads_the_partitions(version: int, assignment: Assignment) -> None:
-    """By the struct that its consumer used before, and that many still run."""
+    """By the struct that its consumer used before, which is still in use."""
     stream = io.BytesIO(encode_assignment(assignment, version))
     read = ConsumerProtocolMemberAssignment_v0.decode(stream)
     assert {tuple(partition) for partition in read.partitions()} == ASSIGNED
@@ -110,7 +110,7 @@ def assignment_of_consumer(address: str, strategy: str) -> set[tuple[str, int]]:
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("user_data", [None, b"user data"])
 async def test_librdkafka_owns_the_partitions(strategy: str, user_data: bytes | None) -> None:
-    """An eager and a cooperative consumer own what was sent, fetch, and do not join again."""
+    """An eager and a cooperative consumer own the partitions, fetch, and do not rejoin."""
     written = encode_assignment(replace(REJOIN, user_data=user_data))
     async with ScriptedCoordinator(TOPIC, PARTITIONS, written) as coordinator:
         owned = await asyncio.to_thread(assignment_of_consumer, coordinator.address, strategy)

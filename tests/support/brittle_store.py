@@ -1,8 +1,10 @@
-"""A store that fails when a test says so."""
+"""A store that fails, or takes its time, when a test says so."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from coterie_server.storage import MemoryStore
 from coterie_server.storage.abc import Record
@@ -11,12 +13,25 @@ __all__ = ["BrittleStore"]
 
 
 class BrittleStore(MemoryStore):
-    """A store that can be told to fail."""
+    """A store in memory that raises `error` when it is to append, if there is one."""
 
     error: Exception | None = None
+    _held: asyncio.Event | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no append end before the block does, as on a slow disk."""
+        self._held = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._held.set()
+            self._held = None
 
     async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
-        """Fail if told to."""
+        """Append, unless the test has something else in mind."""
+        if self._held is not None:
+            await self._held.wait()
         if self.error is not None:
             raise self.error
         await super().append(shard, epoch, records)

@@ -39,10 +39,9 @@ from coterie_server.group import (
     GroupState,
     Record,
     StoredRow,
-    from_stored,
-    to_stored,
 )
 from coterie_server.step import LimitHit, Outcome
+from coterie_server.storage.offset_bundles import OffsetBundles
 from tests.support.group_client import Client
 from tests.support.group_invariants import Ownership, check_all, check_owned, check_survived
 from tests.support.requests import Asked
@@ -149,7 +148,8 @@ class World:
     # -- the coordinator -----------------------------------------------------------------------
 
     def _start(self) -> None:
-        rows = [from_stored(key, self.store[key]) for key in sorted(self.store)]
+        self._bundles = OffsetBundles()
+        rows = list(self._bundles.unpack(sorted(self.store.items())))
         self.coordinator = GroupCoordinator(
             self.config,
             self.ids,
@@ -168,7 +168,7 @@ class World:
     @property
     def rows(self) -> list[StoredRow]:
         """What is stored."""
-        return [from_stored(key, self.store[key]) for key in sorted(self.store)]
+        return list(OffsetBundles().unpack(sorted(self.store.items())))
 
     def crash(self, **settings: Any) -> None:
         """Lose all that is not stored, and start again, perhaps with other settings."""
@@ -189,8 +189,7 @@ class World:
 
     def _take(self, outcome: Outcome[Record]) -> None:
         """Do with an outcome what the node does: store, answer, write down."""
-        for record in outcome.records:
-            key, value = to_stored(record)
+        for key, value in self._bundles.pack(outcome.records):
             if value is None:
                 self.store.pop(key, None)
             else:

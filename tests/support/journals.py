@@ -17,8 +17,8 @@ from coterie_protocol.journal import (
     write_line,
 )
 from coterie_protocol.journal_text import segment_name
-from coterie_testing.sim.runs import run_of
-from coterie_testing.sim.scene import Scene
+from coterie_testing.sim.runs import run_from_seed
+from coterie_testing.sim.simulation import Simulation
 
 __all__ = ["handed_over", "simulated", "write_journal"]
 
@@ -56,14 +56,14 @@ def simulated(seed: int, profile: str = "swarm") -> tuple[Line, ...]:
     Its node, group and topics bear the seed in their names, so that the lines of many runs make
     one journal.
     """
-    run = run_of(seed, profile)
+    run = run_from_seed(seed, profile)
     topics = {f"{name}{seed}": count for name, count in run.options.topics.items()}
-    scene = Scene(seed, replace(run.options, topics=topics), run.faults)
+    simulation = Simulation(seed, replace(run.options, topics=topics), run.faults)
     try:
-        scene.run()
+        simulation.run()
     finally:
-        scene.close()
-    events = ((line.ts, _named(line.event, seed)) for line in scene.coordinator.journal)
+        simulation.close()
+    events = ((line.ts, _named(line.event, seed)) for line in simulation.system.coordinator.journal)
     return tuple(_numbered(f"n{seed}", events))
 
 

@@ -55,30 +55,30 @@ def _check_hope(script: Script) -> None:
     """Something will come that gets the member out of where it is."""
     machine = script.machine
     if machine.coordinator is None:
-        parts: list[Any] = [machine._finder]  # noqa: SLF001
+        parts: list[Any] = [machine._lookup]  # noqa: SLF001
         kinds: list[type[Any]] = [FindCoordinatorRequest]
     else:
         parts, kinds = _hopes(script)
     is_due = any(part.deadline_ms is not None for part in parts)
     is_answered = any(script.awaits(kind) for kind in kinds)
-    is_releasing = machine._standing.releasing  # noqa: SLF001
+    is_releasing = machine._state.releasing  # noqa: SLF001
     assert is_due or is_answered or is_releasing, script.describe()
 
 
 def _hopes(script: Script) -> tuple[list[Any], list[type[Any]]]:
     """The parts that may take the next step, and the requests whose answers lead to it."""
     machine = script.machine
-    conversation, heart = machine._conversation, machine._heart  # noqa: SLF001
+    joining, heartbeats = machine._joining, machine._heartbeats  # noqa: SLF001
     match machine.phase:
         case Phase.JOINING:
-            return [conversation], [JoinGroupRequest]
+            return [joining], [JoinGroupRequest]
         case Phase.SYNCING:
-            return [conversation], [SyncGroupRequest]
+            return [joining], [SyncGroupRequest]
         case Phase.LEADING:
-            return [conversation, machine._topics], [MetadataRequest]  # noqa: SLF001
+            return [joining, machine._topics], [MetadataRequest]  # noqa: SLF001
         case Phase.PROVING | Phase.STABLE:
-            return [heart], [HeartbeatRequest]
+            return [heartbeats], [HeartbeatRequest]
         case Phase.LEAVING:
             return [], [LeaveGroupRequest, DescribeGroupsRequest]
         case _:
-            return [conversation], []
+            return [joining], []

@@ -25,20 +25,18 @@ from coterie_client.membership import (
     FailureKind,
     Fetched,
     Hangup,
-    Lane,
     Lose,
     Membership,
     MembershipConfig,
-    NodeAddress,
     Position,
     Report,
     Revoke,
     Send,
     Sources,
     Stop,
-    TopicPartition,
 )
 from coterie_client.membership.events import Event
+from coterie_client.wire.addresses import Lane, NodeAddress, TopicPartition
 from coterie_protocol import encode
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import EncodeError
@@ -78,7 +76,7 @@ class Line:
     #: What the node is about to answer.
     busy: Send | None = None
     is_open: bool = True
-    #: Nothing that is sent arrives any more, and nobody has noticed yet.
+    #: Nothing that is sent arrives any more, and neither side has noticed yet.
     is_black: bool = False
 
 
@@ -189,7 +187,7 @@ class Worker:
     @property
     def is_closing(self) -> bool:
         """Whether it was told to end."""
-        return self.machine._standing.is_closing  # noqa: SLF001
+        return self.machine._state.is_closing  # noqa: SLF001
 
     # -- what the membership wants -------------------------------------------------------------
 
@@ -311,7 +309,7 @@ class Meeting(World):
         self.now_ms = until_ms
 
     def settle(self, within_ms: int = 120_000) -> None:
-        """Let time pass until everybody is at work and nobody wants anything."""
+        """Let time pass until all members are at work and none wants to join."""
         until_ms = self.now_ms + within_ms
         while not self.is_settled:
             assert self.step(until_ms), f"not settled: {self.describe_workers()}"
@@ -323,7 +321,7 @@ class Meeting(World):
 
     @property
     def is_settled(self) -> bool:
-        """Whether every partition has a worker and everybody is content."""
+        """Whether every partition has a worker and no member wants to join."""
         workers = self.alive
         if not workers or not all(w.machine.is_settled for w in workers):
             return False
@@ -334,7 +332,7 @@ class Meeting(World):
         return {tp for w in workers for tp in w.working} == every
 
     def describe_workers(self) -> str:
-        """What everybody is about, for a failed test."""
+        """What the members are doing, for a failed test."""
         return "; ".join(
             f"{w.name} {w.machine.phase.name} {w.machine.identity} {sorted(w.working)}"
             for w in self.workers
@@ -390,7 +388,7 @@ class Meeting(World):
         self.crash()
 
     def _break(self, line: Line) -> None:
-        """Break a connection; whoever waits for an answer over it learns of that in a moment."""
+        """Break a connection; requests under way on it fail in a moment."""
         line.is_open = False
         for send in line.unanswered.values():
             self.after(1, partial(self._fail, line, send, FailureKind.LOST))

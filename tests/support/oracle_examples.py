@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from coterie_protocol.schema import OWN_TAGS_FROM, Kind, declaration_of
-from tests.support.strategies import MESSAGES
+from coterie_protocol.schema import OWN_TAGS_FROM, declaration_of
+from tests.support import profiles
 
 __all__ = [
     "CLIENT_IDS",
     "INT32S",
     "UNKNOWN_TAGS",
     "examples",
-    "having_own_fields",
-    "parametrize_messages",
+    "examples_of",
+    "has_own_fields",
     "without_own_fields",
 ]
 
@@ -39,8 +38,8 @@ UNKNOWN_TAGS: Final = st.dictionaries(
 
 def examples(count: int) -> settings:
     """Settings for tests of many large messages."""
-    return settings(
-        max_examples=count,
+    return profiles.examples(
+        count,
         # Large messages are the point here, and a busy machine is no finding.
         suppress_health_check=[HealthCheck.too_slow],
         # Explaining why an example fails takes a minute with such messages; the smallest does.
@@ -48,25 +47,17 @@ def examples(count: int) -> settings:
     )
 
 
-def having_own_fields(kind: Kind, newest: Callable[[type[Any]], int]) -> pytest.MarkDecorator:
-    """Every message of a kind, and version up to the newest, that has fields of Coterie's own."""
-    return parametrize_messages(
-        lambda cls, version: (
-            declaration_of(cls).kind is kind
-            and version <= newest(cls)
-            and any(spec.is_own and version in spec.versions for spec in declaration_of(cls).fields)
-        )
-    )
+def examples_of(versions: Sequence[int]) -> settings:
+    """Settings for tests that draw one of these versions each time: a few examples of each."""
+    return examples(max(8, 2 * len(versions)))
+
+
+def has_own_fields(cls: type[Any], version: int) -> bool:
+    """Whether a version of a message has fields of Coterie's own."""
+    return any(spec.is_own and version in spec.versions for spec in declaration_of(cls).fields)
 
 
 def without_own_fields(message: Any) -> Any:
     """What is left of a message for whoever knows only Kafka's fields."""
     fields = declaration_of(type(message)).fields
     return replace(message, **{spec.name: spec.default for spec in fields if spec.is_own})
-
-
-def parametrize_messages(wanted: Callable[[type[Any], int], bool]) -> pytest.MarkDecorator:
-    """Run a test for each message and version of which `wanted(cls, version)` is true."""
-    pairs = [(cls, version) for cls, version in MESSAGES if wanted(cls, version)]
-    ids = [f"{cls.__name__}-v{version}" for cls, version in pairs]
-    return pytest.mark.parametrize(("cls", "version"), pairs, ids=ids)

@@ -1,4 +1,4 @@
-"""The pipeline's tables as plain rows, of Spark and of whoever else makes them."""
+"""The pipeline's tables as plain rows, of Spark and of the oracle."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any, Final
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import input_file_name
+from pyspark.sql.types import StructType
 
 from coterie_pipeline.steps import make_tables, parse
 from coterie_pipeline.steps.commits import ENDS
+from coterie_pipeline.tables import TABLES
 from tests.support.scribe import BEGINNING_MS
 
-__all__ = ["KEYS", "Tables", "Told", "differences", "plain", "spark_tables"]
+__all__ = ["KEYS", "TableRows", "Tables", "differences", "plain", "spark_tables"]
 
 #: Tables by name, as rows.
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -43,14 +45,22 @@ _EXAMPLES: Final = 3
 def spark_tables(
     spark: SparkSession, paths: Iterable[Path], names: Iterable[str] = KEYS
 ) -> dict[str, list[dict[str, Any]]]:
-    """What the pipeline's steps make of journal files."""
+    """What the pipeline's steps make of journal files, with the columns that are declared."""
     wanted = list(names)
     raw = spark.read.text([str(path) for path in paths]).select(
         input_file_name().alias("segment"), "value"
     )
     bronze = parse(raw).localCheckpoint()
     made = make_tables(bronze, spark.createDataFrame([], ENDS), names=wanted)
+    for table in TABLES:
+        if table.name in made:
+            declared = spark.createDataFrame([], table.ddl).schema
+            assert _types(made[table.name].schema) == _types(declared), table.name
     return {name: [plain(row) for row in made[name].collect()] for name in wanted}
+
+
+def _types(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
 def plain(value: Any) -> Any:
@@ -67,8 +77,8 @@ def plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Tables of stories, with their times counted from the stories' beginning."""
+class TableRows:
+    """Tables of the scenarios, with their times counted from the beginning of the scenarios."""
 
     tables: Tables
 
@@ -108,21 +118,23 @@ def differences(name: str, wanted: Iterable[Any], found: Iterable[Any]) -> list[
     """In what two makers of a table differ, row by row, a few examples of each kind."""
     key = KEYS[name]
     left, right = _by_key(wanted, key), _by_key(found, key)
-    told: dict[str, list[str]] = {}
+    by_column: dict[str, list[str]] = {}
     for each in sorted(left.keys() | right.keys()):
         ours, theirs = left.get(each, []), right.get(each, [])
         if len(ours) != len(theirs):
             row = (ours or theirs)[0]
-            told.setdefault("rows", []).append(f"{len(ours)} and not {len(theirs)} times {row}")
+            by_column.setdefault("rows", []).append(
+                f"{len(ours)} and not {len(theirs)} times {row}"
+            )
             continue
         for one, other in zip(ours, theirs, strict=True):
             for column, value in other.items():
                 if one[column] != value:
                     text = f"{_named(one, key)}: {one[column]!r}, not {value!r}"
-                    told.setdefault(column, []).append(text)
+                    by_column.setdefault(column, []).append(text)
     return [
         f"{name}.{column}, {len(texts)} times: {text}"
-        for column, texts in told.items()
+        for column, texts in by_column.items()
         for text in texts[:_EXAMPLES]
     ]
 

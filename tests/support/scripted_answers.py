@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from coterie_client.membership import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     DescribeGroupsRequest,

@@ -23,7 +23,6 @@ from coterie_client.membership import (
     Lose,
     Membership,
     MembershipConfig,
-    NodeAddress,
     Phase,
     Position,
     Report,
@@ -31,9 +30,9 @@ from coterie_client.membership import (
     Send,
     Sources,
     Stop,
-    TopicPartition,
 )
 from coterie_client.membership.events import Event
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
     Assignment,
@@ -89,7 +88,7 @@ def subscription_of(join: JoinGroupRequest, protocol: int = 0) -> Subscription:
 
 
 class Script:
-    """A member with nobody around it: every answer is a test's."""
+    """A member on its own: the test gives every answer."""
 
     def __init__(
         self, *topics: str, assignors: Sequence[Assignor] | None = None, **options: Any
@@ -180,7 +179,7 @@ class Script:
 
     def awaited(self, kind: type[Any] | None = None) -> list[Send]:
         """The requests whose answers still matter to the member."""
-        handlers = self.machine._post._handlers  # noqa: SLF001  # what liveness is about
+        handlers = self.machine._outbox._handlers  # noqa: SLF001  # what liveness is about
         return [
             send
             for ticket, send in self.outbox.items()
@@ -326,11 +325,11 @@ class Script:
 
     def _is_calm(self) -> bool:
         machine = self.machine
-        is_content = machine._standing.rejoin is None  # noqa: SLF001
+        is_content = machine._state.rejoin_reason is None  # noqa: SLF001
         return machine.phase is Phase.STABLE and is_content and not self._is_closing()
 
     def _is_closing(self) -> bool:
-        return self.machine._standing.is_closing  # noqa: SLF001
+        return self.machine._state.is_closing  # noqa: SLF001
 
     def help_out(self, *partitions: TopicPartition) -> None:
         """Answer the oldest request kindly, or else end work, or else let time pass."""
@@ -345,7 +344,7 @@ class Script:
             self.sleep(max(due_in_ms, 0))
 
     def answer_kindly(self, send: Send, partitions: Collection[TopicPartition]) -> None:
-        """Answer a request as a coordinator would that is content with everybody."""
+        """Answer a request as a coordinator would that has no complaint."""
         generation = max(self.machine.identity.generation, 10) + 1
         answers: dict[type[Any], Callable[[], None]] = {
             FindCoordinatorRequest: self.find,

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from coterie_protocol._memo import remember
+from coterie_protocol._twin import remember
 from coterie_protocol.schema import (
     Array,
     Declaration,
@@ -30,7 +30,13 @@ def versions_of(cls: type[Any]) -> range:
     return range(versions.first, versions.last + 1)
 
 
-def _stands_alone(declaration: Declaration) -> bool:
+def _travels_alone(declaration: Declaration) -> bool:
+    """Whether it is a message, or is embedded in one: neither a part of one nor the server's own.
+
+    What is declared elsewhere depends on what has been imported.
+    """
+    if not declaration.cls.__module__.startswith("coterie_protocol."):
+        return False
     return declaration.kind is not Kind.STRUCT or declaration.versions.last < 100  # not "0+"
 
 
@@ -38,7 +44,7 @@ def _fill() -> None:
     import coterie_protocol.consumer  # noqa: F401, PLC0415  # declares the embedded structures
 
     for declaration in declarations():
-        if _stands_alone(declaration):
+        if _travels_alone(declaration):
             MESSAGES.extend((declaration.cls, v) for v in versions_of(declaration.cls))
 
 

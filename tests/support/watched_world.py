@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie_protocol.journal import Event
-from tests.support.group_harness import World
+from tests.support.group_harness import Client, World
 
 __all__ = ["Observe", "WatchedWorld"]
 
@@ -19,6 +19,15 @@ class WatchedWorld(World):
     def __init__(self, *observers: Observe, **settings: Any) -> None:
         self._observers = observers
         super().__init__(**settings)
+
+    def pair(self, **attributes: Any) -> tuple[Client, Client]:
+        """Form a group of two; the first leads and has 0 and 2, the second has 1 and 3."""
+        first, second = self.member("a", **attributes), self.member("b", **attributes)
+        self.form(first)
+        second.join()
+        first.join()
+        self.share(first, second)
+        return first, second
 
     def _note(self, event: Event) -> None:
         super()._note(event)

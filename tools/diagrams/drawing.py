@@ -1,4 +1,4 @@
-"""From Mermaid's text to a drawing."""
+"""Draws Mermaid's text as SVG."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["draw", "fence"]
 
 
 def draw(text: str) -> str:
-    """A diagram, as SVG."""
+    """Return the diagram as SVG."""
     diagram = parse(text)
     return draw_graph(diagram) if isinstance(diagram, Graph) else draw_sequence(diagram)
 
 
 def fence(source: str, _language: str, css_class: str, *_: object, **__: object) -> str:
-    """A block in a page, as the extension that finds them calls for it."""
+    """Draw a fenced block of a page; the signature is that of pymdownx.superfences."""
     return f'<div class="{css_class}">{draw(source)}</div>'

@@ -1,4 +1,4 @@
-"""Draws nodes from top to bottom, and the ways between them at their sides."""
+"""Draws graphs: nodes from top to bottom, edges between neighbours or at the sides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOT: Final = 12.0
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a node is, and how large."""
+    """The position and size of a node."""
 
     x: float
     y: float
@@ -31,7 +31,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """A way at the side, with how far out it goes."""
+    """An edge at the side, and its distance from the nodes."""
 
     edge: Edge
     lane: int
@@ -39,13 +39,13 @@ class _Lane:
 
 
 def draw_graph(graph: Graph) -> str:
-    """The drawing, as SVG."""
+    """Return the drawing as SVG."""
     places = _places(graph)
     straight = [edge for edge in graph.edges if _is_straight(places, edge)]
     aside = list(_lanes(places, [edge for edge in graph.edges if edge not in straight]))
     half = max(abs(place.x) + place.width / 2 for place in places.values())
     labels = [width_of(wrapped(edge.label, _LABEL_CHARS)) for edge in straight]
-    # How far the lanes at each side begin from the middle; labels stand on the right.
+    # The distance of the first lane from the middle, by side; labels are on the right.
     inner = {True: half, False: max(half, *labels)}
     pieces = [piece for edge in straight for piece in _straight(places, edge)]
     pieces += [piece for lane in aside for piece in _aside(places, aside, lane, inner)]
@@ -74,7 +74,7 @@ def _places(graph: Graph) -> dict[str, _Place]:
 
 
 def _rows(graph: Graph) -> dict[str, int]:
-    """In which row each node is: its own, or, ranked, one below all that lead there."""
+    """The row of each node: its own or, if ranked, the one below all its predecessors."""
     if not graph.ranked:
         return {name: row for row, name in enumerate(_in_order(graph))}
     rows = dict.fromkeys(graph.nodes, 0)
@@ -85,7 +85,7 @@ def _rows(graph: Graph) -> dict[str, int]:
 
 
 def _in_order(graph: Graph) -> list[str]:
-    """The nodes as they are met by following the first way on from each for as long as it goes."""
+    """The nodes in the order of a depth-first walk along the first edge of each."""
     order: list[str] = []
     waiting = list(reversed(graph.nodes))
     while waiting:
@@ -111,7 +111,7 @@ def _straight(places: dict[str, _Place], edge: Edge) -> Iterator[str]:
 
 
 def _lanes(places: dict[str, _Place], edges: Iterable[Edge]) -> Iterator[_Lane]:
-    """The ways at the sides, the shorter ones further in; no two meet in one lane."""
+    """The edges at the sides, shorter ones further in; edges in one lane do not overlap."""
     taken: dict[tuple[bool, int], list[tuple[int, int]]] = {}
     for edge in sorted(edges, key=lambda each: _span(places, each)):
         backwards = places[edge.target].row < places[edge.source].row
@@ -148,13 +148,13 @@ def _aside(
 
 
 def _port(places: dict[str, _Place], lanes: list[_Lane], lane: _Lane, name: str) -> float:
-    """How far from a node's middle a way leaves or enters it, where several do at one side."""
+    """The offset from a node's middle at which an edge at its side leaves or enters it."""
 
     def order(each: _Lane) -> tuple[bool, int]:
         other = each.edge.target if each.edge.source == name else each.edge.source
         down = places[other].row > places[name].row
-        # What goes up is above what goes down; and so that none crosses another, of those that go
-        # up the outer ones are lower, and of those that go down they are higher.
+        # Edges upwards are above edges downwards.  To avoid crossings, outer lanes are lower among
+        # edges upwards and higher among edges downwards.
         return down, -each.lane if down else each.lane
 
     here = [

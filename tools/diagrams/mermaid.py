@@ -1,4 +1,4 @@
-"""Reads as much of Mermaid's language as the documentation uses."""
+"""Parses the part of Mermaid's language that the documentation uses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["END", "START", "Edge", "Graph", "MermaidError", "Message", "Note", "Sequence", "parse"]
 
-#: The dot where a state diagram begins, and the one where it ends.
+#: The dots at which a state diagram begins and ends.
 START: Final = "[*]"
 END: Final = "[*] "
 
@@ -22,12 +22,12 @@ _TAG: Final = re.compile(r"<[^>]+>")
 
 
 class MermaidError(ValueError):
-    """It is no diagram, or one of a kind that is not drawn here."""
+    """Text that is not a diagram, or a kind of diagram that is not supported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A way from one node to another."""
+    """An arrow from one node to another."""
 
     source: str
     target: str
@@ -36,17 +36,17 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes with the lines of their labels, in the order in which they are to be drawn."""
+    """Nodes, with the lines of their labels, and edges, in the order of the text."""
 
     nodes: dict[str, tuple[str, ...]]
     edges: tuple[Edge, ...]
-    #: Whether nodes that are equally far from the first one stand side by side.
+    #: Whether nodes at the same distance from the first one are drawn side by side.
     ranked: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one says to another."""
+    """A message from one participant to another."""
 
     sender: str
     receiver: str
@@ -56,7 +56,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is said about one of them."""
+    """A note over a participant."""
 
     over: str
     lines: tuple[str, ...]
@@ -64,14 +64,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """What some say to each other, one after the other."""
+    """Participants, and their messages and notes in order."""
 
     participants: dict[str, str]
     steps: tuple[Message | Note, ...]
 
 
 def parse(text: str) -> Graph | Sequence:
-    """What a diagram says."""
+    """Parse a diagram."""
     kind, *rest = (line.strip() for line in text.strip().splitlines())
     lines = [line for line in rest if line]
     if kind == "flowchart TD":
@@ -80,7 +80,7 @@ def parse(text: str) -> Graph | Sequence:
         return _graph(lines, ranked=False)
     if kind == "sequenceDiagram":
         return _sequence(lines)
-    raise MermaidError(f"diagrams of the kind {kind!r} are not drawn here")
+    raise MermaidError(f"diagrams of the kind {kind!r} are not supported")
 
 
 def _graph(lines: list[str], *, ranked: bool) -> Graph:
@@ -95,7 +95,7 @@ def _graph(lines: list[str], *, ranked: bool) -> Graph:
             for name in (edge[1], target):
                 nodes.setdefault(name, (name,))
         else:
-            raise MermaidError(f"neither a node nor a way between two: {line!r}")
+            raise MermaidError(f"neither a node nor an edge: {line!r}")
     return Graph(nodes, tuple(edges), ranked)
 
 

@@ -1,4 +1,4 @@
-"""Draws who says what to whom: a column for each, and time downwards."""
+"""Draws sequences of messages: a column for each participant, time downwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTE_CHARS: Final = 28
 
 
 def draw_sequence(sequence: Sequence) -> str:
-    """The drawing, as SVG."""
+    """Return the drawing as SVG."""
     columns = _columns(sequence)
     pieces: list[str] = []
     edges = [*columns.values()]
@@ -67,7 +67,7 @@ def _heads(sequence: Sequence, columns: dict[str, float]) -> list[str]:
 
 
 def _columns(sequence: Sequence) -> dict[str, float]:
-    """Where each column is: far enough apart for what is said between neighbours."""
+    """The position of each column, with room for the messages between neighbours."""
     names = list(sequence.participants)
     gaps = dict.fromkeys(pairwise(names), _COLUMN_MIN)
     for step in sequence.steps:

@@ -1,4 +1,4 @@
-"""Pieces of SVG that follow the colours of the page around them."""
+"""Pieces of SVG in the colours of the surrounding page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 __all__ = ["CHAR", "LINE", "arrow_path", "box", "dot", "drawing", "text", "width_of", "wrapped"]
 
-#: About how wide a character is, and how far lines are apart, in pixels.
+#: The approximate width of a character, and the distance of lines, in pixels.
 CHAR: Final = 6.5
 LINE: Final = 15.0
 _PAD: Final = 8.0
@@ -26,23 +26,23 @@ Anchor = Literal["start", "middle", "end"]
 
 
 def width_of(lines: Iterable[str]) -> float:
-    """About how wide the widest of some lines is."""
+    """The approximate width of the widest line."""
     return max((len(line) * CHAR for line in lines), default=0.0)
 
 
 def wrapped(label: str, width: int) -> list[str]:
-    """A label in lines of so many characters at most."""
+    """Wrap a label into lines of at most `width` characters."""
     return textwrap.wrap(label, width, break_long_words=False)
 
 
 def text(x: float, y: float, lines: Sequence[str], anchor: Anchor = "middle") -> str:
-    """Lines of text, the middle of which is at a height."""
+    """Lines of text whose middle is at the given height."""
     top = y - (len(lines) - 1) * LINE / 2 + 4
     spans = "".join(
         f'<tspan x="{x:.0f}" y="{top + i * LINE:.0f}">{escape(each)}</tspan>'
         for i, each in enumerate(lines)
     )
-    # The paper around letters keeps lines that cross them readable.
+    # A margin in the page's colour keeps letters readable where lines cross them.
     return (
         f'<text text-anchor="{anchor}" paint-order="stroke" stroke="{_PAPER}" stroke-width="4"'
         f' fill="currentColor">{spans}</text>'
@@ -50,7 +50,7 @@ def text(x: float, y: float, lines: Sequence[str], anchor: Anchor = "middle") ->
 
 
 def box(x: float, y: float, width: float, height: float, *, dashed: bool = False) -> str:
-    """A box around a middle."""
+    """A box around the given middle."""
     dashes = ' stroke-dasharray="3 3"' if dashed else ""
     return (
         f'<rect x="{x - width / 2:.0f}" y="{y - height / 2:.0f}" width="{width:.0f}"'
@@ -59,14 +59,14 @@ def box(x: float, y: float, width: float, height: float, *, dashed: bool = False
 
 
 def dot(x: float, y: float) -> str:
-    """Where something begins or ends."""
+    """The start or end of a state diagram."""
     return f'<circle cx="{x:.0f}" cy="{y:.0f}" r="6" fill="currentColor"/>'
 
 
 def arrow_path(
     points: Sequence[tuple[float, float]], *, dashed: bool = False, head: bool = True
 ) -> str:
-    """A line through points, with a head at its end."""
+    """A line through points, with an arrowhead at its end."""
     way = "L".join(f"{x:.0f} {y:.0f}" for x, y in points)
     dashes = ' stroke-dasharray="5 4"' if dashed else ""
     end = f' marker-end="url(#{_ARROW_ID})"' if head else ""
@@ -78,7 +78,7 @@ def arrow_path(
 def drawing(
     pieces: Iterable[str], left: float, top: float, right: float, bottom: float, label: str
 ) -> str:
-    """A whole drawing, as wide as the page at most."""
+    """A whole drawing, at most as wide as the page."""
     x, y = left - _PAD, top - _PAD
     width, height = right - left + 2 * _PAD, bottom - top + 2 * _PAD
     return (

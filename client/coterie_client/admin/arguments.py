@@ -1,4 +1,4 @@
-"""Whether what is asked of an administrator makes sense, before anybody is asked.  Pure."""
+"""Checks of an administrator's arguments, before any request is sent.  Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, TypeGuard
 
 from coterie_client import checks
 from coterie_client.admin.models import CommittedOffset
-from coterie_client.membership.actions import TopicPartition
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["collection", "offsets_of", "pairs", "strings"]
 
@@ -16,20 +16,20 @@ _PAIRS: Final = 'a collection of pairs of a topic and a number, such as [("shard
 
 
 def collection(name: str, what: str, items: object) -> tuple[Any, ...]:
-    """Several things; the letters of a string might well be names of something."""
+    """Check that `items` is a collection, and not a string, whose letters might pass for names."""
     if isinstance(items, str | bytes) or not isinstance(items, Iterable):
         checks.must_be(name, what, items)
     return tuple(items)
 
 
 def strings(name: str, items: object) -> tuple[str, ...]:
-    """Several strings, or none."""
+    """Check that `items` are strings; there may be none."""
     found = collection(name, "a collection of strings, and not a single one", items)
     return tuple(checks.text(f"each of {name}", each) for each in found)
 
 
 def pairs(items: object) -> tuple[TopicPartition, ...]:
-    """Partitions, or none."""
+    """Check that `items` are partitions; there may be none."""
     found = collection("partitions", _PAIRS, items)
     if not all(_is_pair(each) for each in found):
         checks.must_be("partitions", _PAIRS, items)
@@ -37,7 +37,7 @@ def pairs(items: object) -> tuple[TopicPartition, ...]:
 
 
 def offsets_of(offsets: object) -> dict[TopicPartition, CommittedOffset]:
-    """What to commit for which partition."""
+    """Check that `offsets` maps partitions to offsets."""
     what = 'a mapping of partitions to offsets, such as {("shards", 3): 1200}'
     if not isinstance(offsets, Mapping) or not all(_is_pair(each) for each in offsets):
         checks.must_be("offsets", what, offsets)

@@ -1,4 +1,4 @@
-"""Requests of an administrator: to the right node, and again until they have an outcome."""
+"""Sends an administrator's requests to the right node, and retries until there is a result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from coterie_client import checks
 from coterie_client.admin.arguments import collection
-from coterie_client.admin.results import Result, Results, error_of
+from coterie_client.admin.models import Result, Results, error_of
 from coterie_client.backoff import RetryOptions
 from coterie_client.errors import (
     AnswerTimedOutError,
@@ -19,7 +19,7 @@ from coterie_client.errors import (
     UnexpectedAnswerError,
 )
 from coterie_client.log import Log
-from coterie_client.membership.actions import ANY, Anybody, NodeAddress
+from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress
 from coterie_client.wire.network import Network
 from coterie_client.wire.versions import ByVersion
 from coterie_protocol.error_codes import ErrorCode
@@ -47,31 +47,31 @@ _log = Log(__name__)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-#: Given the items that have no outcome yet, and the time by which there must be one.
+#: Called with the items that have no final result yet, and the deadline.
 Attempt = Callable[[list[K], float], Awaitable[Mapping[K, Result[V]]]]
 
-#: Retriable for a consumer, whose topic may come into being; for an administrator it is an answer.
+#: Retriable for a consumer, whose topic may be created later; final for an administrator.
 _FINAL: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-#: After these, somebody else may be the coordinator.
+#: After these, another node may be the coordinator.
 _MISPLACED: Final = (
     CoordinatorNotAvailableError,
     NetworkError,
     NotCoordinatorError,
     RequestTimedOutError,
 )
-#: After these, nobody knows whether the request was carried out.
+#: After these, the request may or may not have been carried out.
 _IN_DOUBT: Final = (AnswerTimedOutError, ConnectionLostError, RequestTimedOutError)
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a call may take, and how it goes about its attempts."""
+    """How long a call may take, and how it retries."""
 
-    #: For a whole call with all its attempts; Kafka's `default.api.timeout.ms`.
+    #: For a call with all its attempts; Kafka's `default.api.timeout.ms`.
     timeout_ms: int = 60_000
-    #: For one request among them.
+    #: For one request.
     request_timeout_ms: int = 15_000
-    #: The pace of the attempts.
+    #: The back-off between attempts.
     retry: RetryOptions = field(default_factory=RetryOptions)
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Timing:
 
 
 class Caller:
-    """Finds the node that a request is for, and tries until there is an outcome."""
+    """Finds the node for each request, and retries until there is a final result."""
 
     def __init__(self, network: Network, timing: Timing, random: Callable[[], float]) -> None:
         self.network = network
@@ -91,7 +91,7 @@ class Caller:
 
     # One request
 
-    async def ask(self, message: Any, deadline_s: float, to: NodeAddress | Anybody = ANY) -> Any:
+    async def ask(self, message: Any, deadline_s: float, to: NodeAddress | AnyNode = ANY) -> Any:
         """Send a request once."""
         left_s = max(0.0, deadline_s - asyncio.get_running_loop().time())
         timeout_s = min(left_s, self._timing.request_timeout_ms / 1000)
@@ -99,10 +99,10 @@ class Caller:
 
     @property
     def request_timeout_ms(self) -> int:
-        """How long a server may work on one request."""
+        """The timeout that requests tell the server."""
         return min(self._timing.timeout_ms, self._timing.request_timeout_ms)
 
-    # Until there is an outcome
+    # Until there is a final result
 
     async def settle(
         self,
@@ -111,10 +111,10 @@ class Caller:
         *,
         done_if: frozenset[ErrorCode] = frozenset(),
     ) -> Results[K, V]:
-        """Attempt until each item has an outcome that another attempt would not change.
+        """Attempt until each item has a result that another attempt would not change.
 
-        `done_if` are the errors that say, of an item whose former attempt was in doubt, that this
-        attempt had been carried out: what is to be deleted is not there any more.
+        `done_if` are the errors that mean success for an item whose former attempt was in doubt:
+        what was to be deleted no longer exists.
         """
         items = collection("a batch", "a collection of names, and not a single one", items)
         loop = asyncio.get_running_loop()
@@ -124,15 +124,17 @@ class Caller:
         left, attempts = list(results), 0
         while left:
             attempts += 1
-            outcomes = await _guarded(left, attempt(left, deadline_s))
+            results_now = await _guarded(left, attempt(left, deadline_s))
             for item in left:
-                result = _judged(item, outcomes, done_if if item in in_doubt else ())
+                result = _checked(item, results_now, done_if if item in in_doubt else ())
                 if isinstance(result.error, _IN_DOUBT):
                     in_doubt.add(item)
-                # That time ran out says less than why there was no outcome before.
-                if results[item].ok or not (_late(result.error) and loop.time() >= deadline_s):
+                # A timeout at the very end says less than the error before it.
+                if results[item].ok or not (
+                    _is_timeout(result.error) and loop.time() >= deadline_s
+                ):
                     results[item] = result
-            left = [item for item in left if _passing(results[item].error)]
+            left = [item for item in left if _is_temporary(results[item].error)]
             wait_s = self._timing.retry.delay_ms(attempts, self._random()) / 1000
             if not left or loop.time() + wait_s >= deadline_s:
                 break
@@ -142,7 +144,7 @@ class Caller:
         return results
 
     async def once(self, call: Callable[[float], Awaitable[V]]) -> V:
-        """Attempt a call until it succeeds, or fails with an error that stays."""
+        """Attempt a call until it succeeds or fails for good."""
 
         async def attempt(_: list[None], deadline_s: float) -> Mapping[None, Result[V]]:
             return {None: Result(await call(deadline_s))}
@@ -152,7 +154,7 @@ class Caller:
     def _annotate(
         self, results: Results[K, V], left: list[K], in_doubt: set[K], attempts: int
     ) -> None:
-        """Say what the errors themselves do not tell."""
+        """Add notes on what the errors themselves do not tell."""
         errors = results.errors
         spent = f"Given up after {attempts} attempts within {self._timing.timeout_ms} ms."
         doubt = "An earlier attempt got no answer, and may have been carried out."
@@ -179,11 +181,11 @@ class Caller:
             raise
 
     def forget_controller(self) -> None:
-        """Look for the controller anew before the next request to it."""
+        """Look up the controller again before the next request to it."""
         self.network.controller = None
 
     async def cluster(self, deadline_s: float) -> MetadataResponse:
-        """Ask which nodes there are."""
+        """Ask for the cluster's nodes."""
         answer = await self.ask(_NO_TOPICS, deadline_s)
         assert isinstance(answer, MetadataResponse)
         if not answer.brokers:
@@ -197,14 +199,14 @@ class Caller:
         *,
         done_if: frozenset[ErrorCode] = frozenset(),
     ) -> Results[str, V]:
-        """Ask each group's coordinator about its groups until each has an outcome."""
+        """Ask each group's coordinator until every group has a final result."""
 
         async def attempt(items: list[str], deadline_s: float) -> Mapping[str, Result[V]]:
             results: dict[str, Result[V]] = {}
             placed = await self._coordinators_of(items, deadline_s, results)
             results |= await self.by_node(placed, lambda node, its: ask(node, its, deadline_s))
             for group, result in results.items():
-                self._note(group, result)
+                self._forget_if_moved(group, result)
             return results
 
         return await self.settle(groups, attempt, done_if=done_if)
@@ -217,13 +219,13 @@ class Caller:
         *,
         done_if: frozenset[ErrorCode] = frozenset(),
     ) -> Results[K, V]:
-        """Ask a group's coordinator about items of that group until each has an outcome."""
+        """Ask a group's coordinator until every item of that group has a final result."""
 
         async def attempt(left: list[K], deadline_s: float) -> Mapping[K, Result[V]]:
             node = await self._coordinator(group, deadline_s)
             results = await _guarded(left, ask(node, left, deadline_s))
             for result in results.values():
-                self._note(group, result)
+                self._forget_if_moved(group, result)
             return results
 
         return await self.settle(items, attempt, done_if=done_if)
@@ -233,7 +235,7 @@ class Caller:
         placed: Mapping[K, NodeAddress],
         ask: Callable[[NodeAddress, list[K]], Awaitable[Mapping[K, Result[V]]]],
     ) -> dict[K, Result[V]]:
-        """Ask each node about the items that are placed there, all nodes at the same time."""
+        """Ask each node about its items, all nodes concurrently."""
         items: dict[NodeAddress, list[K]] = {}
         for item, node in placed.items():
             items.setdefault(node, []).append(item)
@@ -246,7 +248,7 @@ class Caller:
     async def _coordinators_of(
         self, groups: list[str], deadline_s: float, failed: dict[str, Result[V]]
     ) -> dict[str, NodeAddress]:
-        """Where the groups' coordinators are; groups without one go to `failed`."""
+        """The groups' coordinators; errors of groups without one go into `failed`."""
         found: dict[str, NodeAddress] = {}
 
         async def find(group: str) -> None:
@@ -261,14 +263,14 @@ class Caller:
         return found
 
     async def _coordinator(self, group: str, deadline_s: float) -> NodeAddress:
-        """Where a group's coordinator is, as last heard of."""
+        """A group's coordinator, looked up if it is not known."""
         if group not in self._coordinators:
-            answer: FindCoordinatorResponse = await self.ask(_whereabouts(group), deadline_s)
+            answer: FindCoordinatorResponse = await self.ask(_find_coordinator(group), deadline_s)
             self._coordinators[group] = _coordinator_in(answer, group)
         return self._coordinators[group]
 
-    def _note(self, group: str, result: Result[Any]) -> None:
-        """Look for a group's coordinator anew if this result may be due to the old one."""
+    def _forget_if_moved(self, group: str, result: Result[Any]) -> None:
+        """Forget a group's coordinator if this result may mean that it has moved."""
         if isinstance(result.error, _MISPLACED):
             self._coordinators.pop(group, None)
 
@@ -277,41 +279,41 @@ _NO_TOPICS: Final = MetadataRequest(topics=(), allow_auto_topic_creation=False)
 
 
 async def _guarded(
-    items: Iterable[K], outcomes: Awaitable[Mapping[K, Result[V]]]
+    items: Iterable[K], results: Awaitable[Mapping[K, Result[V]]]
 ) -> Mapping[K, Result[V]]:
-    """Take an error of the whole for one of each item."""
+    """Turn an error of the whole attempt into one of each item."""
     try:
-        return await outcomes
+        return await results
     except CoterieError as error:
         return {item: Result(error=error) for item in items}
 
 
-def _judged(item: K, outcomes: Mapping[K, Result[V]], done_if: Iterable[ErrorCode]) -> Result[V]:
-    if item not in outcomes:
+def _checked(item: K, results: Mapping[K, Result[V]], done_if: Iterable[ErrorCode]) -> Result[V]:
+    if item not in results:
         sentence = f"The server's answer says nothing about {item}; its version may be to blame."
         return Result(error=UnexpectedAnswerError(sentence))
-    result = outcomes[item]
+    result = results[item]
     if isinstance(result.error, ClientClosedError):
-        raise result.error  # the fault is the caller's, and not the item's
+        raise result.error  # it concerns the whole call, not the item
     if isinstance(result.error, KafkaError) and result.error.code in done_if:
         return Result()
     return result
 
 
-def _late(error: CoterieError | None) -> bool:
-    """Whether there is no answer, be it for want of a connection."""
+def _is_timeout(error: CoterieError | None) -> bool:
+    """Whether there was no answer in time, or no connection."""
     return isinstance(error, AnswerTimedOutError | ConnectionFailedError)
 
 
-def _passing(error: CoterieError | None) -> bool:
-    """Whether another attempt may end otherwise."""
+def _is_temporary(error: CoterieError | None) -> bool:
+    """Whether another attempt may succeed."""
     if error is None or getattr(error, "code", None) in _FINAL:
         return False
     return bool(getattr(error, "retriable", False)) or isinstance(error, BrokerNotAvailableError)
 
 
-def _whereabouts(group: str) -> ByVersion:
-    """Ask for a group's coordinator: since version 4 by a list of keys, before by one key."""
+def _find_coordinator(group: str) -> ByVersion:
+    """FindCoordinator for a group: since version 4 with a list of keys, before with one key."""
 
     def build(version: int) -> FindCoordinatorRequest:
         if version >= 4:

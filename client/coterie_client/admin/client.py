@@ -8,12 +8,11 @@ from typing import Self
 
 from coterie_client import checks
 from coterie_client.admin.caller import Caller, Timing
-from coterie_client.admin.groups import Groups
-from coterie_client.admin.members import Members
+from coterie_client.admin.groups import Groups, Members
 from coterie_client.admin.offsets import Offsets
 from coterie_client.admin.topics import Topics
-from coterie_client.wire.bootstrap import Bootstrap
-from coterie_client.wire.counters import ConnectionLimits, Counters
+from coterie_client.wire.addresses import Bootstrap
+from coterie_client.wire.channel import ConnectionLimits, Counters
 from coterie_client.wire.dialling import Dial
 from coterie_client.wire.network import Network
 from coterie_client.wire.security import PLAINTEXT, Security
@@ -22,7 +21,7 @@ __all__ = ["Admin"]
 
 
 class Admin:
-    """Looks after topics, groups, members and offsets, of Coterie or of a Kafka cluster.
+    """Manages topics, groups, members and offsets, of Coterie or of a Kafka cluster.
 
     ::
 
@@ -30,8 +29,8 @@ class Admin:
             await admin.topics.create("orders", partitions=12)
             print(await admin.groups.describe("billing"))
 
-    Each call asks the right node, and asks again after errors that pass, as `timing` says; when the
-    time is over it raises the last of them. Calls may overlap.
+    Each call is sent to the right node, and retried after temporary errors according to `timing`;
+    when the time is up, the last error is raised. Calls may overlap.
     """
 
     def __init__(
@@ -63,11 +62,11 @@ class Admin:
 
     @property
     def counters(self) -> Counters:
-        """What has gone over the wire so far."""
+        """What has happened on the connections so far."""
         return self._network.counters
 
     async def aclose(self) -> None:
-        """Close all connections, failing what is under way. May be called again."""
+        """Close all connections, failing pending requests. Idempotent."""
         await self._network.aclose()
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Groups: which there are, how they are, and that they go."""
+"""Groups and their members: list, describe, delete groups, remove members."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from typing import Final
 
 from coterie_client.admin import arguments
 from coterie_client.admin.caller import Caller
-from coterie_client.admin.models import GroupDescription, GroupListing, MemberDescription
-from coterie_client.admin.results import Result, Results, error_of
-from coterie_client.membership.actions import NodeAddress, TopicPartition
+from coterie_client.admin.models import (
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+    MemberRef,
+    Result,
+    Results,
+    error_of,
+)
+from coterie_client.errors import ConfigurationError
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.consumer import decode_assignment, decode_subscription, flatten
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import GroupIdNotFoundError
@@ -19,21 +27,26 @@ from coterie_protocol.messages import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
+    LeaveGroupRequest,
     ListedGroup,
     ListGroupsRequest,
+    MemberIdentity,
+    MemberResponse,
 )
 
-__all__ = ["Groups"]
+__all__ = ["Groups", "Members"]
 
-#: What the members of such a group tell each other is the consumer protocol.
+#: The protocol type of groups whose members use the consumer protocol.
 _CONSUMER: Final = "consumer"
-#: Up to DescribeGroups 5, the state of a group that is not there.
+#: The state of a missing group, up to DescribeGroups version 5.
 _DEAD: Final = "Dead"
-_NOT_THERE: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND})
+_NO_GROUP: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND})
+_NO_MEMBER: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID})
+_DEFAULT_REASON: Final = "removed by an administrator"
 
 
 class Groups:
-    """What can be done with groups; reached as `Admin.groups`."""
+    """Operations on groups; use `Admin.groups`."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -41,9 +54,9 @@ class Groups:
     async def list(
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> tuple[GroupListing, ...]:
-        """All groups in the order of their ids, or only those in some states or of some types.
+        """List all groups by id, or only those in some states or of some types.
 
-        Raises if any node can't be asked: a list that lacks groups would look like a whole one.
+        Raises if any node can't be asked: an incomplete list would look like a complete one.
         """
         request = ListGroupsRequest(
             states_filter=arguments.strings("states", states),
@@ -72,11 +85,11 @@ class Groups:
         return tuple(groups[group_id] for group_id in sorted(groups))
 
     async def describe(self, group: str) -> GroupDescription:
-        """A group with its members; raises `GroupIdNotFoundError` if there is none."""
+        """Describe a group with its members; raises `GroupIdNotFoundError` if it does not exist."""
         return (await self.describe_many([group]))[group].get()
 
     async def describe_many(self, groups: Iterable[str]) -> Results[str, GroupDescription]:
-        """Groups with their members."""
+        """Describe groups with their members."""
 
         async def ask(
             node: NodeAddress, asked: Iterable[str], deadline_s: float
@@ -104,7 +117,66 @@ class Groups:
                 for r in answer.results
             }
 
-        return await self._caller.for_groups(groups, ask, done_if=_NOT_THERE)
+        return await self._caller.for_groups(groups, ask, done_if=_NO_GROUP)
+
+
+class Members:
+    """Operations on the members of a group; use `Admin.members`."""
+
+    def __init__(self, caller: Caller, groups: Groups) -> None:
+        self._caller = caller
+        self._groups = groups
+
+    async def list(self, group: str) -> tuple[MemberDescription, ...]:
+        """List a group's members; raises `GroupIdNotFoundError` if the group does not exist."""
+        return (await self._groups.describe(group)).members
+
+    async def remove(
+        self,
+        group: str,
+        *,
+        member_id: str = "",
+        instance_id: str | None = None,
+        reason: str = _DEFAULT_REASON,
+    ) -> None:
+        """Remove a member by its id, or a static one by its instance id.
+
+        The group rebalances, and the member joins again if it is still running. Raises
+        `UnknownMemberIdError` if there is no such member.
+        """
+        member = MemberRef(member_id, instance_id)
+        (await self.remove_many(group, [member], reason=reason))[member].get()
+
+    async def remove_many(
+        self, group: str, members: Iterable[MemberRef], *, reason: str = _DEFAULT_REASON
+    ) -> Results[MemberRef, None]:
+        """Remove members of one group, which then rebalances once."""
+        removed = tuple(members)
+        if not all(member.member_id or member.instance_id for member in removed):
+            raise ConfigurationError(
+                "each member to remove must have a member_id or an instance_id"
+            )
+
+        async def ask(
+            node: NodeAddress, asked: Iterable[MemberRef], deadline_s: float
+        ) -> Mapping[MemberRef, Result[None]]:
+            identities = (
+                MemberIdentity(
+                    member_id=member.member_id, group_instance_id=member.instance_id, reason=reason
+                )
+                for member in asked
+            )
+            request = LeaveGroupRequest(group_id=group, members=tuple(identities))
+            answer = await self._caller.ask(request, deadline_s, node)
+            error = error_of(answer.error_code, f"group {group}")
+            if error is not None:
+                raise error
+            return {
+                MemberRef(gone.member_id, gone.group_instance_id): _removed(gone, group)
+                for gone in answer.members
+            }
+
+        return await self._caller.in_group(group, removed, ask, done_if=_NO_MEMBER)
 
 
 def _listing(group: ListedGroup) -> GroupListing:
@@ -146,7 +218,7 @@ def _member(member: DescribedGroupMember, *, is_consumer: bool) -> MemberDescrip
 
 
 def _topics(metadata: bytes) -> tuple[str, ...] | None:
-    # While a group rebalances, servers show no bytes at all.
+    # During a rebalance, servers return no bytes at all.
     try:
         return tuple(sorted(decode_subscription(metadata).topics)) if metadata else ()
     except ProtocolError:
@@ -159,3 +231,8 @@ def _partitions(assignment: bytes) -> tuple[TopicPartition, ...] | None:
     except ProtocolError:
         return None
     return tuple(sorted(flatten(assigned)))
+
+
+def _removed(gone: MemberResponse, group: str) -> Result[None]:
+    member = MemberRef(gone.member_id, gone.group_instance_id)
+    return Result(error=error_of(gone.error_code, f"group {group}, member {member}"))

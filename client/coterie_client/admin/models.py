@@ -1,12 +1,17 @@
-"""What an administrator gives and gets."""
+"""What an administrator passes in and gets back: results, topics, groups, offsets."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
 
-from coterie_client.membership.actions import NodeAddress, TopicPartition
+from coterie_client.errors import BatchFailedError
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.errors import class_for
+from coterie_protocol.exceptions import CoterieError
 
 __all__ = [
     "CommittedOffset",
@@ -18,29 +23,85 @@ __all__ = [
     "MemberRef",
     "NewTopic",
     "PartitionDescription",
+    "Result",
+    "Results",
     "TopicDescription",
     "TopicListing",
+    "error_of",
 ]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[V]):
+    """The result for one item: a value or an error."""
+
+    value: V | None = None
+    error: CoterieError | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return self.error is None
+
+    def get(self) -> V:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return cast(V, self.value)
+
+
+class Results(dict[K, Result[V]]):
+    """The result of each item of a batch, in the order in which they were given."""
+
+    @property
+    def errors(self) -> dict[K, CoterieError]:
+        """The errors of the items that failed."""
+        return {item: result.error for item, result in self.items() if result.error is not None}
+
+    def get_all(self) -> dict[K, V]:
+        """Return the values, or raise `BatchFailedError` if any item failed.
+
+        If the batch was a single item, that item's own error is raised.
+        """
+        errors = self.errors
+        if len(self) == 1:
+            for error in errors.values():
+                raise error
+        if errors:
+            raise BatchFailedError(errors, len(self))
+        return {item: result.get() for item, result in self.items()}
+
+
+def error_of(code: int, subject: str, sentence: str | None = None) -> CoterieError | None:
+    """The exception for an answer's error code; None for success."""
+    if code == ErrorCode.NONE:
+        return None
+    detail = f"{subject}: {sentence}" if sentence else subject
+    error: Any = class_for(ErrorCode.of(code))(detail)
+    return cast(CoterieError, error)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicListing:
-    """A topic in short."""
+    """A topic without its partitions."""
 
     name: str
-    #: None if the server is too old to have ids.
+    #: None if the server is too old for topic ids.
     topic_id: uuid.UUID | None
     partitions: int
-    #: Whether it belongs to the server itself.
+    #: Whether it is a topic of the server itself.
     internal: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition and the nodes that hold it, by their ids."""
+    """A partition and the ids of the nodes that have it."""
 
     partition: int
-    #: None while there is none.
+    #: None while it has no leader.
     leader: int | None
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
@@ -48,7 +109,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic with its partitions, in their order."""
+    """A topic with its partitions, sorted."""
 
     name: str
     topic_id: uuid.UUID | None
@@ -58,7 +119,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; None leaves a choice to the server."""
+    """A topic to create; None leaves the choice to the server."""
 
     name: str
     partitions: int | None = None
@@ -68,7 +129,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic that was created; what an old server does not tell is None."""
+    """A topic that was created; None for what an old server does not tell."""
 
     name: str
     topic_id: uuid.UUID | None
@@ -78,7 +139,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group in short."""
+    """A group without its members."""
 
     group_id: str
     #: `consumer` for groups of consumers; empty for a group that only has offsets.
@@ -91,17 +152,17 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group, with what it wants and what it has."""
+    """A member of a group, with its subscription and its assignment."""
 
     member_id: str
-    #: The name of a static member.
+    #: The group.instance.id of a static member.
     instance_id: str | None
     client_id: str
-    #: Where it connects from, as the server prints it.
+    #: The host it connects from, as the server shows it.
     host: str
-    #: The topics it subscribes to; None if the bytes are not those of a consumer.
+    #: The topics it subscribes to; None if `metadata` is not a consumer's.
     topics: tuple[str, ...] | None
-    #: What it was assigned; None if the bytes are not those of a consumer.
+    #: Its partitions; None if `assignment` is not a consumer's.
     partitions: tuple[TopicPartition, ...] | None
     metadata: bytes = field(repr=False)
     assignment: bytes = field(repr=False)
@@ -117,13 +178,13 @@ class GroupDescription:
     #: The assignor that the group has agreed on; empty while there is none.
     protocol: str
     members: tuple[MemberDescription, ...]
-    #: Where its coordinator is.
+    #: The node that coordinates it.
     coordinator: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRef:
-    """Which member: by its id, or a static one by its instance id."""
+    """Identifies a member by its id, or a static member by its instance id."""
 
     member_id: str = ""
     instance_id: str | None = None
@@ -134,7 +195,7 @@ class MemberRef:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """How far a group has come with a partition."""
+    """The offset that a group has committed for a partition."""
 
     offset: int
     metadata: str = ""
@@ -144,9 +205,9 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """Where a partition begins or ends, or was at some time."""
+    """The offset at which a partition begins or ends, or was at some time."""
 
-    #: None if nothing in the partition is as late as the time asked for.
+    #: None if the partition has no record at or after that time.
     offset: int | None
     timestamp_ms: int | None
     leader_epoch: int | None

@@ -1,14 +1,13 @@
-"""Offsets as they travel: requests from what is wanted, and what answers say.  Pure."""
+"""Requests about offsets, and what their answers say.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from coterie_client.admin.models import CommittedOffset, FoundOffset
-from coterie_client.admin.results import Result, error_of
+from coterie_client.admin.models import CommittedOffset, FoundOffset, Result, error_of
 from coterie_client.errors import UnexpectedAnswerError
-from coterie_client.membership.actions import NodeAddress, TopicPartition
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_client.wire.versions import ByVersion
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import LeaderNotAvailableError, NonEmptyGroupError
@@ -37,32 +36,32 @@ from coterie_protocol.messages import (
 __all__ = [
     "EARLIEST",
     "LATEST",
-    "commit_of",
-    "committed_in",
-    "deleted_in",
-    "deletion_of",
-    "fetch_of",
-    "find_of",
-    "found_in",
-    "leaders_in",
-    "stored_in",
+    "commit_request",
+    "commit_results",
+    "delete_request",
+    "delete_results",
+    "fetch_request",
+    "fetched_offsets",
+    "list_request",
+    "list_results",
+    "partition_leaders",
 ]
 
 V = TypeVar("V")
 
-#: The times by which ListOffsets is asked for the two ends of a partition.
+#: The timestamps that stand for the two ends of a partition in ListOffsets.
 LATEST: Final = -1
 EARLIEST: Final = -2
 
 _NOT_A_REPLICA: Final = -1
-#: Since this version one OffsetFetch asks for many groups, in a place of their own.
+#: Since this version, OffsetFetch has a list of groups.
 _MANY_GROUPS_FROM: Final = 8
 
 
-def fetch_of(
+def fetch_request(
     group: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
 ) -> ByVersion:
-    """Ask for a group's offsets: of some partitions, or of all that have one."""
+    """OffsetFetch for some partitions of a group, or for all that have an offset."""
     asked = None if partitions is None else _by_topic(partitions)
 
     def build(version: int) -> OffsetFetchRequest:
@@ -85,8 +84,10 @@ def _topics(cls: Callable[..., V], asked: Mapping[str, list[int]] | None) -> tup
     return tuple(cls(name=name, partition_indexes=tuple(its)) for name, its in asked.items())
 
 
-def committed_in(answer: OffsetFetchResponse, group: str) -> dict[TopicPartition, CommittedOffset]:
-    """The offsets of a group that there are; raises the error of the group or of a partition."""
+def fetched_offsets(
+    answer: OffsetFetchResponse, group: str
+) -> dict[TopicPartition, CommittedOffset]:
+    """A group's committed offsets; raises the error of the group or of a partition."""
     found: Any = next((g for g in answer.groups if g.group_id == group), None)
     if found is None and answer.groups:
         raise UnexpectedAnswerError(f"The server's answer says nothing about group {group}.")
@@ -101,8 +102,10 @@ def committed_in(answer: OffsetFetchResponse, group: str) -> dict[TopicPartition
     return committed
 
 
-def commit_of(group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> OffsetCommitRequest:
-    """Set offsets from outside of the group: in no generation, as no member."""
+def commit_request(
+    group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+) -> OffsetCommitRequest:
+    """OffsetCommit from outside the group: without a generation or member."""
     topics = (
         OffsetCommitRequestTopic(
             name=name,
@@ -122,8 +125,8 @@ def _commit_entry(number: int, position: CommittedOffset) -> OffsetCommitRequest
     )
 
 
-def stored_in(answer: OffsetCommitResponse, group: str) -> dict[TopicPartition, Result[None]]:
-    """Which offsets were set."""
+def commit_results(answer: OffsetCommitResponse, group: str) -> dict[TopicPartition, Result[None]]:
+    """The result of OffsetCommit for each partition."""
     return {
         partition: Result(error=_commit_error(p.error_code, group, partition))
         for partition, p in _partitions(answer)
@@ -133,14 +136,14 @@ def stored_in(answer: OffsetCommitResponse, group: str) -> dict[TopicPartition, 
 def _commit_error(code: int, group: str, partition: TopicPartition) -> CoterieError | None:
     where = f"group {group}, {_name(partition)}"
     if code == ErrorCode.UNKNOWN_MEMBER_ID:
-        # To the coordinator, nobody may commit beside the members. The administrator never claimed
-        # to be one, and must know that there are some.
+        # The coordinator rejects commits of non-members while the group has members. An
+        # administrator never is one, and needs to know about the members instead.
         return NonEmptyGroupError(f"{where}: stop the group's members before setting its offsets")
     return error_of(code, where)
 
 
-def deletion_of(group: str, partitions: Iterable[TopicPartition]) -> OffsetDeleteRequest:
-    """Forget offsets of a group."""
+def delete_request(group: str, partitions: Iterable[TopicPartition]) -> OffsetDeleteRequest:
+    """OffsetDelete for some partitions of a group."""
     topics = (
         OffsetDeleteRequestTopic(
             name=name,
@@ -151,8 +154,8 @@ def deletion_of(group: str, partitions: Iterable[TopicPartition]) -> OffsetDelet
     return OffsetDeleteRequest(group_id=group, topics=tuple(topics))
 
 
-def deleted_in(answer: OffsetDeleteResponse, group: str) -> dict[TopicPartition, Result[None]]:
-    """Which offsets are gone; raises the error of the group."""
+def delete_results(answer: OffsetDeleteResponse, group: str) -> dict[TopicPartition, Result[None]]:
+    """The result of OffsetDelete for each partition; raises the error of the group."""
     _raise(error_of(answer.error_code, f"group {group}"))
     return {
         partition: Result(error=error_of(p.error_code, f"group {group}, {_name(partition)}"))
@@ -160,8 +163,8 @@ def deleted_in(answer: OffsetDeleteResponse, group: str) -> dict[TopicPartition,
     }
 
 
-def find_of(partitions: Iterable[TopicPartition], timestamp_ms: int) -> ListOffsetsRequest:
-    """Ask where partitions were at a time, or where they begin or end."""
+def list_request(partitions: Iterable[TopicPartition], timestamp_ms: int) -> ListOffsetsRequest:
+    """ListOffsets at a time, or at the beginning or end of partitions."""
     topics = (
         ListOffsetsTopic(
             name=name,
@@ -175,11 +178,11 @@ def find_of(partitions: Iterable[TopicPartition], timestamp_ms: int) -> ListOffs
     return ListOffsetsRequest(replica_id=_NOT_A_REPLICA, topics=tuple(topics))
 
 
-def found_in(answer: ListOffsetsResponse) -> dict[TopicPartition, Result[FoundOffset]]:
-    """Where the partitions were."""
+def list_results(answer: ListOffsetsResponse) -> dict[TopicPartition, Result[FoundOffset]]:
+    """The result of ListOffsets for each partition."""
     results: dict[TopicPartition, Result[FoundOffset]] = {}
     for partition, p in _partitions(answer):
-        # Version 0 has a list of offsets, and no times.
+        # Version 0 has a list of offsets, and no timestamps.
         offset = p.old_style_offsets[0] if p.old_style_offsets else p.offset
         found = FoundOffset(_known(offset), _known(p.timestamp), _known(p.leader_epoch))
         error = error_of(p.error_code, _name(partition))
@@ -187,10 +190,10 @@ def found_in(answer: ListOffsetsResponse) -> dict[TopicPartition, Result[FoundOf
     return results
 
 
-def leaders_in(
+def partition_leaders(
     answer: MetadataResponse, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, Result[NodeAddress]]:
-    """Where the leader of each partition is."""
+    """The node that leads each partition."""
     nodes = {broker.node_id: NodeAddress(broker.host, broker.port) for broker in answer.brokers}
     errors = {t.name: error_of(t.error_code, f"topic {t.name}") for t in answer.topics}
     leaders = {
@@ -209,7 +212,7 @@ def leaders_in(
 
 
 def _partitions(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:
-    """What an answer says about each partition."""
+    """The entry of each partition in an answer."""
     for topic in answer.topics:
         for entry in topic.partitions:
             yield (topic.name, entry.partition_index), entry

@@ -1,4 +1,4 @@
-"""Offsets: how far groups have come, and where partitions begin and end."""
+"""Offsets: what groups have committed, and where partitions begin and end."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from typing import Final, Literal
 from coterie_client import checks
 from coterie_client.admin import arguments
 from coterie_client.admin.caller import Caller
-from coterie_client.admin.models import CommittedOffset, FoundOffset
+from coterie_client.admin.models import CommittedOffset, FoundOffset, Result, Results
 from coterie_client.admin.offset_messages import (
     EARLIEST,
     LATEST,
-    commit_of,
-    committed_in,
-    deleted_in,
-    deletion_of,
-    fetch_of,
-    find_of,
-    found_in,
-    leaders_in,
-    stored_in,
+    commit_request,
+    commit_results,
+    delete_request,
+    delete_results,
+    fetch_request,
+    fetched_offsets,
+    list_request,
+    list_results,
+    partition_leaders,
 )
-from coterie_client.admin.results import Result, Results
-from coterie_client.errors import ConfigurationError
-from coterie_client.membership.actions import NodeAddress, TopicPartition
+from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
 
@@ -37,10 +35,10 @@ _FOUND_BY: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class Offsets:
-    """What can be done with offsets; reached as `Admin.offsets`.
+    """Operations on offsets; use `Admin.offsets`.
 
-    Methods on several partitions raise `BatchFailedError`, which has the error of each that failed,
-    or that error itself if there was only one partition to begin with.
+    Methods on several partitions raise `BatchFailedError`, with the error of each that failed, or
+    that error itself if only one partition was given.
     """
 
     def __init__(self, caller: Caller) -> None:
@@ -55,9 +53,9 @@ class Offsets:
         *,
         require_stable: bool = False,
     ) -> Committed:
-        """What a group has committed, for some partitions or for all; a group may have nothing.
+        """Return what a group has committed, for some partitions or for all.
 
-        With `require_stable`, offsets that an open transaction may change are waited for.
+        With `require_stable`, wait for offsets that an open transaction may change.
         """
         asked = None if partitions is None else arguments.pairs(partitions)
         results = await self._fetch([group], asked, require_stable=require_stable)
@@ -66,7 +64,7 @@ class Offsets:
     async def fetch_many(
         self, groups: Iterable[str], *, require_stable: bool = False
     ) -> Results[str, Committed]:
-        """All that several groups have committed."""
+        """Return all that several groups have committed."""
         return await self._fetch(groups, None, require_stable=require_stable)
 
     async def _fetch(
@@ -80,10 +78,10 @@ class Offsets:
             node: NodeAddress, asked: Iterable[str], deadline_s: float
         ) -> Mapping[str, Result[Committed]]:
             async def ask_for(group: str) -> Result[Committed]:
-                request = fetch_of(group, partitions, require_stable=require_stable)
+                request = fetch_request(group, partitions, require_stable=require_stable)
                 try:
                     answer = await self._caller.ask(request, deadline_s, node)
-                    return Result(committed_in(answer, group))
+                    return Result(fetched_offsets(answer, group))
                 except CoterieError as error:
                     return Result(error=error)
 
@@ -96,19 +94,21 @@ class Offsets:
     async def set(
         self, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset]
     ) -> None:
-        """Set offsets of a group, which may be new but must not have members at work.
+        """Set offsets of a group, which may be new but must not have active members.
 
-        Raises `NonEmptyGroupError` while it has: they would go on from where they are, and commit
-        over it.
+        Raises `NonEmptyGroupError` while it has: they would continue from their own positions and
+        overwrite the offsets.
         """
         positions = arguments.offsets_of(offsets)
 
         async def ask(
             node: NodeAddress, asked: Iterable[TopicPartition], deadline_s: float
         ) -> Mapping[TopicPartition, Result[None]]:
-            request = commit_of(group, {partition: positions[partition] for partition in asked})
+            request = commit_request(
+                group, {partition: positions[partition] for partition in asked}
+            )
             answer = await self._caller.ask(request, deadline_s, node)
-            return stored_in(answer, group)
+            return commit_results(answer, group)
 
         (await self._caller.in_group(group, positions, ask)).get_all()
 
@@ -118,13 +118,13 @@ class Offsets:
         to: Literal["earliest", "latest"],
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, int]:
-        """Set a group's offsets to where partitions begin or end; answer what they were set to.
+        """Set a group's offsets to the beginning or end of partitions; return the new offsets.
 
-        Without `partitions`, those for which the group has offsets. The same holds for the group's
-        members as with `set`.
+        Without `partitions`, those for which the group has offsets. As with `set`, the group must
+        not have active members.
         """
         if to not in _FOUND_BY:
-            raise ConfigurationError(f"{to!r} is not a place to reset to: say earliest or latest.")
+            checks.must_be("to", "'earliest' or 'latest'", to)
         chosen = await self.fetch(group) if partitions is None else partitions
         found = await self.find(chosen, _FOUND_BY[to])
         offsets = _numbers(found)
@@ -140,32 +140,34 @@ class Offsets:
         async def ask(
             node: NodeAddress, asked: Iterable[TopicPartition], deadline_s: float
         ) -> Mapping[TopicPartition, Result[None]]:
-            answer = await self._caller.ask(deletion_of(group, asked), deadline_s, node)
-            return deleted_in(answer, group)
+            answer = await self._caller.ask(delete_request(group, asked), deadline_s, node)
+            return delete_results(answer, group)
 
         (await self._caller.in_group(group, arguments.pairs(partitions), ask)).get_all()
 
     # Where partitions begin and end
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where partitions begin."""
+        """Return the first offset of each partition."""
         return _numbers(await self.find(partitions, EARLIEST))
 
     async def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where partitions end: the offset that the next record gets."""
+        """Return the end of each partition: the offset of its next record."""
         return _numbers(await self.find(partitions, LATEST))
 
     async def find(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, FoundOffset]:
-        """The first offset of each partition that is as late as a time, in ms since 1970."""
+        """Return the first offset of each partition at or after a time, in ms since 1970."""
         wanted = arguments.pairs(partitions)
         checks.whole("timestamp_ms", timestamp_ms, -(2**63), 2**63 - 1)
 
         async def ask(
             node: NodeAddress, its: Iterable[TopicPartition], deadline_s: float
         ) -> Mapping[TopicPartition, Result[FoundOffset]]:
-            return found_in(await self._caller.ask(find_of(its, timestamp_ms), deadline_s, node))
+            return list_results(
+                await self._caller.ask(list_request(its, timestamp_ms), deadline_s, node)
+            )
 
         async def attempt(
             asked: Iterable[TopicPartition], deadline_s: float
@@ -183,13 +185,13 @@ class Offsets:
     async def _leaders(
         self, partitions: Iterable[TopicPartition], deadline_s: float
     ) -> dict[TopicPartition, Result[NodeAddress]]:
-        """Where the partitions' leaders are."""
+        """The nodes that lead the partitions."""
         topics = dict.fromkeys(topic for topic, _ in partitions)
         request = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=topic) for topic in topics),
             allow_auto_topic_creation=False,
         )
-        return leaders_in(await self._caller.ask(request, deadline_s), partitions)
+        return partition_leaders(await self._caller.ask(request, deadline_s), partitions)
 
 
 def _numbers(found: Mapping[TopicPartition, FoundOffset]) -> dict[TopicPartition, int]:

@@ -1,4 +1,4 @@
-"""Topics: which there are, and that they come, grow and go."""
+"""Topics: list, describe, create, grow and delete them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from coterie_client.admin.models import (
     CreatedTopic,
     NewTopic,
     PartitionDescription,
+    Result,
+    Results,
     TopicDescription,
     TopicListing,
+    error_of,
 )
-from coterie_client.admin.results import Result, Results, error_of
 from coterie_client.wire.versions import ByVersion
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import CoterieError
@@ -38,25 +40,25 @@ from coterie_protocol.schema import NIL_UUID
 __all__ = ["Topics"]
 
 #: How long to wait for a node to show what the controller has done.
-_SHOWN_WITHIN_S: Final = 5.0
-_LOOK_EVERY_S: Final = 0.05
-_NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-#: What stands for "the server's choice" in requests.
+_VISIBLE_WITHIN_S: Final = 5.0
+_POLL_INTERVAL_S: Final = 0.05
+_NO_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+#: Means "the server's default" in requests.
 _DEFAULT: Final = -1
 
 
 class Topics:
-    """What can be done with topics; reached as `Admin.topics`.
+    """Operations on topics; use `Admin.topics`.
 
     Methods on one topic raise that topic's error. Those whose names end in `_many` return a result
-    for each topic, so that one topic's error does not hide how the others fared.
+    for each topic, so that one topic's error does not hide the results of the others.
     """
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     async def list(self, *, internal: bool = False) -> tuple[TopicListing, ...]:
-        """All topics in the order of their names; those of the server itself only if asked for."""
+        """List all topics by name; those of the server itself only with `internal`."""
 
         async def call(deadline_s: float) -> tuple[TopicListing, ...]:
             answer = await self._metadata(None, deadline_s)
@@ -67,11 +69,11 @@ class Topics:
         return await self._caller.once(call)
 
     async def describe(self, name: str) -> TopicDescription:
-        """A topic with its partitions; raises `UnknownTopicOrPartitionError` if there is none."""
+        """Describe a topic; raises `UnknownTopicOrPartitionError` if it does not exist."""
         return (await self.describe_many([name]))[name].get()
 
     async def describe_many(self, names: Iterable[str]) -> Results[str, TopicDescription]:
-        """Topics with their partitions."""
+        """Describe topics with their partitions."""
 
         async def attempt(
             asked: Iterable[str], deadline_s: float
@@ -90,14 +92,14 @@ class Topics:
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> CreatedTopic:
-        """Create a topic; raises `TopicAlreadyExistsError` if it is there."""
+        """Create a topic; raises `TopicAlreadyExistsError` if it exists."""
         topic = NewTopic(name, partitions, replication_factor, configs or {})
         return (await self.create_many([topic], validate_only=validate_only))[name].get()
 
     async def create_many(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> Results[str, CreatedTopic]:
-        """Create topics, or only check that they could be created."""
+        """Create topics, or with `validate_only` check that they could be created."""
         by_name = {topic.name: topic for topic in topics}
 
         async def attempt(
@@ -110,19 +112,19 @@ class Topics:
             )
             answer = await self._caller.to_controller(request, deadline_s)
             results = {topic.name: _created(topic) for topic in answer.topics}
-            return self._noting_controller(results)
+            return self._forgetting_controller(results)
 
         results = await self._caller.settle(by_name, attempt)
         if not validate_only:
-            await self._until_shown(_succeeded(results), lambda found: found.ok)
+            await self._wait_until_visible(_succeeded(results), lambda found: found.ok)
         return results
 
     async def grow(self, name: str, partitions: int) -> None:
-        """Raise a topic's number of partitions; raises `InvalidPartitionsError` if that is none."""
+        """Increase a topic's number of partitions; otherwise raises `InvalidPartitionsError`."""
         (await self.grow_many({name: partitions}))[name].get()
 
     async def grow_many(self, partitions: Mapping[str, int]) -> Results[str, None]:
-        """Raise the numbers of partitions of topics."""
+        """Increase the number of partitions of topics."""
 
         async def attempt(names: Iterable[str], deadline_s: float) -> Mapping[str, Result[None]]:
             topics = (
@@ -135,7 +137,7 @@ class Topics:
                 validate_only=False,
             )
             answer = await self._caller.to_controller(request, deadline_s)
-            return self._noting_controller({r.name: _done(r, r.name) for r in answer.results})
+            return self._forgetting_controller({r.name: _done(r, r.name) for r in answer.results})
 
         results = await self._caller.settle(partitions, attempt)
 
@@ -143,11 +145,11 @@ class Topics:
             topic = found.value
             return topic is not None and len(topic.partitions) >= partitions[topic.name]
 
-        await self._until_shown(_succeeded(results), has_grown)
+        await self._wait_until_visible(_succeeded(results), has_grown)
         return results
 
     async def delete(self, name: str) -> None:
-        """Delete a topic; raises `UnknownTopicOrPartitionError` if there is none."""
+        """Delete a topic; raises `UnknownTopicOrPartitionError` if it does not exist."""
         (await self.delete_many([name]))[name].get()
 
     async def delete_many(self, names: Iterable[str]) -> Results[str, None]:
@@ -157,10 +159,10 @@ class Topics:
             request = _deletion(tuple(asked), self._caller.request_timeout_ms)
             answer = await self._caller.to_controller(request, deadline_s)
             results = {r.name or "": _done(r, r.name) for r in answer.responses}
-            return self._noting_controller(results)
+            return self._forgetting_controller(results)
 
-        results = await self._caller.settle(names, attempt, done_if=_NOT_THERE)
-        await self._until_shown(_succeeded(results), lambda found: not found.ok)
+        results = await self._caller.settle(names, attempt, done_if=_NO_TOPIC)
+        await self._wait_until_visible(_succeeded(results), lambda found: not found.ok)
         return results
 
     async def _metadata(self, names: Iterable[str] | None, deadline_s: float) -> MetadataResponse:
@@ -170,25 +172,25 @@ class Topics:
         assert isinstance(answer, MetadataResponse)
         return answer
 
-    async def _until_shown(
+    async def _wait_until_visible(
         self, names: Iterable[str], agrees: Callable[[Result[TopicDescription]], bool]
     ) -> None:
-        """Wait for a node to show what was done, or at most a little.
+        """Wait for a node to show what was done, but not for long.
 
-        The controller's answer comes before the nodes have heard of it, and whoever creates a topic
-        wants to use it next.
+        The controller answers before other nodes know, and a topic is usually created to be used
+        next.
         """
         loop = asyncio.get_running_loop()
-        left, until_s = tuple(names), loop.time() + _SHOWN_WITHIN_S
+        left, until_s = tuple(names), loop.time() + _VISIBLE_WITHIN_S
         while left:
             found = await self.describe_many(left)
             left = tuple(name for name, result in found.items() if not agrees(result))
             if not left or loop.time() >= until_s:
                 return
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
-    def _noting_controller(self, results: dict[str, Result[Any]]) -> dict[str, Result[Any]]:
-        """Look for the controller anew if the one that was asked says that it is none."""
+    def _forgetting_controller(self, results: dict[str, Result[Any]]) -> dict[str, Result[Any]]:
+        """Forget the controller if the node that was asked says it is not the controller."""
         codes = {getattr(result.error, "code", None) for result in results.values()}
         if ErrorCode.NOT_CONTROLLER in codes:
             self._caller.forget_controller()
@@ -247,7 +249,7 @@ def _created(topic: CreatableTopicResult) -> Result[CreatedTopic]:
 
 
 def _deletion(names: tuple[str, ...], timeout_ms: int) -> ByVersion:
-    """Since version 6 topics may be named by ids as well, so they look different there."""
+    """DeleteTopics: since version 6 topics may be named by ids as well, in another field."""
 
     def build(version: int) -> DeleteTopicsRequest:
         if version < 6:

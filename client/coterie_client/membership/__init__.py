@@ -1,37 +1,70 @@
-"""Who we are in the group: the membership machine, without I/O."""
+"""A member of a group, as a machine without I/O.  This page explains how it works.
+
+**What goes in and out.**  `Membership` is told what happens: an answer, a failure, a wish of the
+user's, a deadline that has come, always with the time.  It returns actions: requests to send,
+partitions to work on or to stop working on, outcomes of commits, events.  Its driver
+(`coterie_client.driver`) does what they say, in their order.  A request carries a ticket, under
+which its answer or its `Failure` comes back.
+
+**How a turn goes.**  An event only changes the `MemberState`, which all parts share: the
+identity, the phase, and what is owned.  Then each part, in a fixed order, does what can be done
+now (its `advance`), and names the moment at which it could do more (its `deadline_ms`).  So a
+second event in the middle of anything needs no case of its own.
+
+**The phases.**  `phases.TRANSITIONS` is the whole table.  A round goes from OUT or STABLE through
+PREPARING, where work on partitions that may not be kept is ended; JOINING and, for the leader,
+LEADING; SYNCING, at whose end the assignment is known; and PROVING, until a heartbeat of the new
+generation is answered, to STABLE.  A cooperative member works on through all of that on what it
+keeps.
+
+**What an error code does** stands in one table in `coordinator.py`: wait and retry, find the
+coordinator, join again, join as a member that has lost everything, stop.  A code only counts for
+the identity that it was an answer to, and while an answer to a join or sync is on its way, that
+answer decides.
+
+**The lease.**  The coordinator drops a member that was silent for a session timeout, counted from
+when a request came in.  That was no earlier than it was sent, so an answered heartbeat lets the
+member work until a session timeout after it was *sent*, less a tenth.  When that has passed, all
+work stops (`Lose`).  The membership need not be over: if the next heartbeat is answered in the
+same generation, no other member was given anything, and the work begins again, without a
+rebalance.
+
+**The deadline.**  The coordinator waits for a member's join no longer than a rebalance timeout,
+counted from when the rebalance began.  That was after it last said that all was calm, so what is
+let go of has to be gone a rebalance timeout after that was asked, less a tenth.  What is not gone
+by then is abandoned: its commits fail, and only its fencing token keeps it from doing harm.
+
+**Where to begin.**  `phases`, `actions`, `machine`; then the parts in the order in which a member
+needs them: `coordinator`, `joining` (with `consumer_protocol` and `topics`), `heartbeats`,
+`ownership`, `offsets`, `leaving`.  `context` holds what they share.
+"""
 
 from coterie_client.membership.actions import (
-    ANY,
     Abandon,
     Action,
-    Anybody,
     Assign,
     Committed,
     Failure,
     FailureKind,
     Fetched,
     Hangup,
-    Lane,
     Lose,
-    NodeAddress,
     Position,
     Report,
     Revoke,
     Send,
     Stop,
-    TopicPartition,
 )
 from coterie_client.membership.config import MembershipConfig, Sources
-from coterie_client.membership.farewell import ClosedError
+from coterie_client.membership.context import Identity
+from coterie_client.membership.leaving import ClosedError
 from coterie_client.membership.machine import Membership
 from coterie_client.membership.offsets import PartitionLostError
-from coterie_client.membership.standing import Identity, Phase
+from coterie_client.membership.phases import Phase
 
 __all__ = [
-    "ANY",
     "Abandon",
     "Action",
-    "Anybody",
     "Assign",
     "ClosedError",
     "Committed",
@@ -40,11 +73,9 @@ __all__ = [
     "Fetched",
     "Hangup",
     "Identity",
-    "Lane",
     "Lose",
     "Membership",
     "MembershipConfig",
-    "NodeAddress",
     "PartitionLostError",
     "Phase",
     "Position",
@@ -53,5 +84,4 @@ __all__ = [
     "Send",
     "Sources",
     "Stop",
-    "TopicPartition",
 ]

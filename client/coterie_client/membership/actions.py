@@ -1,79 +1,37 @@
-"""What the membership asks of whoever runs it, and how it is told what came of that."""
+"""What the membership asks of its driver, and how a request's failure is told to it."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
-from typing import Any, Final, TypeAlias
+from enum import Enum, auto
+from typing import Any, TypeAlias
 
 from coterie_client.membership.events import Event
+from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress, TopicPartition
 
 __all__ = [
-    "ANY",
     "Abandon",
     "Action",
-    "Anybody",
     "Assign",
     "Committed",
     "Failure",
     "FailureKind",
     "Fetched",
     "Hangup",
-    "Lane",
     "Lose",
-    "NodeAddress",
     "Position",
     "Report",
     "Revoke",
     "Send",
     "Stop",
-    "TopicPartition",
 ]
-
-TopicPartition: TypeAlias = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAddress:
-    """Where a node is reached."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-
-class Anybody(Enum):
-    """The type of `ANY`."""
-
-    ANY = auto()
-
-    def __str__(self) -> str:
-        return "any node"
-
-
-#: Whichever node can be reached.
-ANY: Final = Anybody.ANY
-
-
-class Lane(StrEnum):
-    """Which of the connections to a node a request takes.
-
-    A node answers a connection's requests in their order, and an answer to JoinGroup may take
-    minutes: what keeps the membership alive meanwhile has to travel beside it.
-    """
-
-    GROUP = "group"
-    LIFE = "life"
 
 
 class FailureKind(Enum):
-    """Why there is no answer."""
+    """Why a request got no answer."""
 
-    #: The connection broke, or could not be made. Whether the request arrived is not known.
+    #: The connection broke, or none could be made.  Whether the request arrived is not known.
     LOST = auto()
     #: No answer came in time.
     TIMED_OUT = auto()
@@ -111,14 +69,14 @@ class Send:
 
     ticket: int
     message: Any
-    to: NodeAddress | Anybody
+    to: NodeAddress | AnyNode
     lane: Lane
     timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Hangup:
-    """Close the connections to a node, or the one of a lane: something is wrong with them."""
+    """Close the connections to a node, or the one of a lane, because it does not answer."""
 
     node: NodeAddress
     #: None for all lanes.
@@ -135,23 +93,23 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Finish work on these partitions, then call `released`. Their commits still pass."""
+    """End work on these partitions in order, then call `released`.  Commits still pass."""
 
     partitions: frozenset[TopicPartition]
-    #: When they are no longer ours, finished or not.
+    #: When they are no longer owned, whether the work has ended or not.
     deadline_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """These were not released in time: whatever still works on them does so without owning them."""
+    """These were not released in time: work on them goes on without owning them."""
 
     partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Stop work on these partitions at once: others may own them already."""
+    """Stop work on these partitions at once: other members may own them already."""
 
     partitions: frozenset[TopicPartition]
     reason: str
@@ -159,7 +117,7 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What became of a commit: stored, if there is no error."""
+    """The outcome of a commit: it is stored if there is no error."""
 
     key: Hashable
     error: Exception | None = None
@@ -167,7 +125,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The committed offset that was asked for; no position if there is none."""
+    """The outcome of a fetch; no position and no error if nothing was committed yet."""
 
     key: Hashable
     position: Position | None = None
@@ -176,7 +134,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something that people may want to know."""
+    """Tell the log, the counters and the user of an event."""
 
     event: Event
 

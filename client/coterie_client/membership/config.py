@@ -1,4 +1,4 @@
-"""What a membership is told once, when it is made."""
+"""How a member is configured, and what it is given from outside."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from coterie_client.errors import ConfigurationError
 
 __all__ = ["REASON_CHARS", "MembershipConfig", "Sources"]
 
-#: Beyond the rebalance timeout, so that the coordinator's late answer still finds us waiting.
-_PATIENCE_MS: Final = 5_000
+#: How much longer than the rebalance timeout a join may take, so that an answer which the
+#: coordinator gives at the last moment still comes in time.
+_JOIN_GRACE_MS: Final = 5_000
 
-
-#: How much of a reason travels: Kafka's clients send no more either.
+#: How many characters of a reason are sent; Kafka's clients send no more either.
 REASON_CHARS: Final = 255
 
 
@@ -36,8 +36,8 @@ class MembershipConfig:
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 60_000
     allow_auto_create_topics: bool = True
-    #: Whether work stops when the coordinator was silent for a session timeout. It may then have
-    #: given our partitions away, or may not be there at all.
+    #: Whether work stops when the coordinator was silent for a session timeout.  It may then have
+    #: given this member's partitions away, or may not be there at all.
     stop_when_silent: bool = True
 
     def __post_init__(self) -> None:
@@ -60,8 +60,8 @@ class MembershipConfig:
 
     @property
     def join_timeout_ms(self) -> int:
-        """How long an answer may take that waits for the other members."""
-        return self.rebalance_timeout_ms + _PATIENCE_MS
+        """How long the answer to a join or sync may take, which waits for the other members."""
+        return self.rebalance_timeout_ms + _JOIN_GRACE_MS
 
     @property
     def heartbeat_timeout_ms(self) -> int:
@@ -70,9 +70,9 @@ class MembershipConfig:
 
     @property
     def lease_ms(self) -> int:
-        """How long a sign of life from the coordinator lets us go on.
+        """How long an answered heartbeat lets the member go on.
 
-        Somewhat shorter than the session that it renewed: to stop takes a moment.
+        Somewhat shorter than the session that it renewed: to stop work takes a moment.
         """
         return self.session_timeout_ms - self.session_timeout_ms // 10
 
@@ -84,14 +84,14 @@ class MembershipConfig:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a pure machine can't have of itself."""
+    """Randomness, the date, and what else a pure machine has to be given."""
 
     #: Random numbers in [0, 1), for jitter.
     random: Callable[[], float]
     #: The time of day in milliseconds, for fencing tokens where the coordinator issues none.
     wall_ms: Callable[[], int]
-    #: Where this process runs, for whoever has to tell two of them apart; empty if not known.
+    #: Where this process runs, to tell it from another one of the same name; empty if not known.
     host: str = ""
-    #: For how long the machine has been asleep since some moment before, in milliseconds, where the
+    #: How long this machine has been asleep since some fixed moment, in milliseconds, where the
     #: event loop's clock leaves that out; None where it leaves nothing out.
     asleep_ms: Callable[[], int] | None = None

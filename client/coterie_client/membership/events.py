@@ -1,4 +1,4 @@
-"""What happens to a membership, for logs, counters and whoever wants to know (`on_event`)."""
+"""What happens to a membership, for the log, the counters and the user's `on_event`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Event:
 
     @property
     def untold(self) -> BaseException | None:
-        """The error whose traceback belongs into the log, because it is raised nowhere."""
+        """The error whose traceback belongs in the log, because it is raised nowhere."""
         return None
 
 
@@ -68,19 +68,19 @@ class CoordinatorFound(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorLost(Event):
-    """The coordinator has to be looked for again."""
+    """The coordinator has to be found again."""
 
     severity = Severity.WARNING
     text = "lost the coordinator"
     node: str
     reason: str
-    #: Whether it had served this member since it was found, and so was well in between.
+    #: Whether it had served this member since it was found.
     had_served: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPlanned(Event):
-    """Something failed that may succeed later."""
+    """A request failed that may succeed later."""
 
     severity = Severity.WARNING
     text = "will try again"
@@ -101,7 +101,7 @@ class JoinStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupJoined(Event):
-    """The member is part of a generation; what it is to own is yet to come."""
+    """The member is part of a generation, and does not know yet what it owns in it."""
 
     severity = Severity.DEBUG
     text = "joined"
@@ -119,7 +119,7 @@ class LeaderDecided(Event):
     generation: int
     members: int
     partitions: int
-    #: How many partitions wait until their owners have let go of them.
+    #: How many partitions are not given away yet, because their owners have to let go of them.
     withheld: int
 
 
@@ -132,9 +132,9 @@ class AssignmentReceived(Event):
     owned: int
     added: Partitions
     revoked: Partitions
-    #: Whether the leader asked everybody to join again at once.
+    #: Whether the leader asked all members to join again at once.
     needs_rejoin: bool
-    #: From the wish to join until now.
+    #: Since the member began to join.
     took_ms: int
 
 
@@ -167,7 +167,7 @@ class PartitionsReleased(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevocationOverran(Event):
-    """Work on partitions did not end in time, and goes on although they are not ours any more."""
+    """Work on partitions did not end in time, and goes on although they are not owned any more."""
 
     severity = Severity.ERROR
     text = "work did not end in time and goes on without owning its partitions"
@@ -177,7 +177,7 @@ class RevocationOverran(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsLost(Event):
-    """The member does not own partitions any more, and had no chance to finish."""
+    """The member has lost partitions, without the time to end its work on them."""
 
     severity = Severity.WARNING
     text = "lost"
@@ -187,10 +187,10 @@ class PartitionsLost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsChanged(Event):
-    """Topics of the group appeared, grew or went."""
+    """Topics of the group were created, grew or were deleted."""
 
     text = "topics changed"
-    #: The numbers of partitions now; None where the topic is gone.
+    #: How many partitions each has now; None if the topic is gone.
     topics: Mapping[str, int | None]
 
 
@@ -205,7 +205,7 @@ class TopicMissing(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionUnreadable(Event):
-    """The leader can't read what another member wants, and gives it nothing."""
+    """The leader can't read another member's subscription, and gives it nothing."""
 
     severity = Severity.WARNING
     text = "a member's subscription is unreadable, it gets nothing"
@@ -215,7 +215,7 @@ class SubscriptionUnreadable(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced(Event):
-    """Another process joined under our instance id, and this one is out."""
+    """Another process joined under this member's instance id, and took its place."""
 
     severity = Severity.ERROR
     text = "fenced: another process uses our instance id"
@@ -223,7 +223,7 @@ class Fenced(Event):
     member_id: str
     #: Where this process runs.
     host: str | None
-    #: Who has the instance id now, where the coordinator told.
+    #: The id of the member that has the instance id now, if the coordinator told it.
     successor: str | None
     successor_host: str | None
 

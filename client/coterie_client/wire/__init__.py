@@ -1,13 +1,34 @@
-"""The client's connections: requests in, answers out.  Nothing here knows what a group is.
+"""The client's connections to servers: requests out, answers in.  It knows nothing of groups.
 
-`Network` sends a request to a node; `Connection` is one connection to one node.
+From the top down:
+
+- `network`: `Network`, all connections of one client.  Sends a request to a node (or to any node)
+  over a lane, connects when needed, waits out back-offs, and learns the cluster's nodes.
+- `connection`: `Connection`, one connection to one node, ready for requests: dialled, API versions
+  known, authenticated.
+- `channel`: `Channel`, one stream of bytes as an asyncio protocol.  Matches answers with requests
+  by their order, enforces timeouts and back-pressure; knows nothing of what is said.
+
+These use
+
+- `addresses`: nodes, lanes, and bootstrap addresses as people write them;
+- `security`: settings for TLS and SASL; `sasl`: the authentication itself, PLAIN and SCRAM;
+- `versions`: which version of each API to use with a server;
+- `dialling`: how a TCP or TLS transport is made; tests and simulators replace it;
+- `deadlines`: timeouts that a suspended process does not mistake for a silent server.
 """
 
 from coterie_client.backoff import Backoff, RetryOptions
-from coterie_client.membership.actions import ANY, Anybody, Lane, NodeAddress
-from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
+from coterie_client.wire.addresses import (
+    ANY,
+    AnyNode,
+    Bootstrap,
+    Lane,
+    NodeAddress,
+    parse_bootstrap,
+)
+from coterie_client.wire.channel import ConnectionLimits, Counters
 from coterie_client.wire.connection import Connection
-from coterie_client.wire.counters import ConnectionLimits, Counters
 from coterie_client.wire.dialling import Dial, default_dial, dial_tcp
 from coterie_client.wire.network import RECONNECT, Network
 from coterie_client.wire.security import PLAINTEXT, Sasl, SaslMechanism, Security, Tls
@@ -17,7 +38,7 @@ __all__ = [
     "ANY",
     "PLAINTEXT",
     "RECONNECT",
-    "Anybody",
+    "AnyNode",
     "Backoff",
     "Bootstrap",
     "ByVersion",

@@ -1,4 +1,4 @@
-"""One connection that is ready for requests: connected, versions known, authenticated.
+"""One connection that is ready for requests: dialled, API versions known, authenticated.
 
 dial (TCP, TLS) -> ApiVersions -> SaslHandshake, SaslAuthenticate -> ready
 """
@@ -6,6 +6,8 @@ dial (TCP, TLS) -> ApiVersions -> SaslHandshake, SaslAuthenticate -> ready
 from __future__ import annotations
 
 import asyncio
+import base64
+import os
 import re
 import ssl
 from importlib.metadata import version as installed_version
@@ -18,9 +20,8 @@ from coterie_client.errors import (
     VersionNotSpokenError,
 )
 from coterie_client.log import Log
-from coterie_client.membership.actions import NodeAddress
-from coterie_client.wire.channel import Channel
-from coterie_client.wire.counters import ConnectionLimits, Counters
+from coterie_client.wire.addresses import NodeAddress
+from coterie_client.wire.channel import Channel, ConnectionLimits, Counters
 from coterie_client.wire.deadlines import time_limit
 from coterie_client.wire.dialling import Dial, dial_tcp
 from coterie_client.wire.sasl import authenticate
@@ -46,15 +47,16 @@ __all__ = ["Connection"]
 
 _log = Log(__name__)
 
-#: What ApiVersions is first asked in; every server since Kafka 2.4 knows it.
+#: The version of the first ApiVersions request; every server since Kafka 2.4 supports it.
 _VERSIONS_ASKED_FIRST: Final = 3
 _ERROR_CODE_BYTES: Final = slice(4, 6)
-#: The share of a session's lifetime after which another connection takes over.
+_NONCE_BYTES: Final = 24
+#: The share of a SASL session's lifetime after which another connection takes over.
 _LIFETIME_USED: Final = 0.85
 
 
 class Connection:
-    """A ready connection to one node; `open` makes it.
+    """A ready connection to one node, made by `open`.
 
     Requests may overlap: they go out in the order of the calls, and are answered in that order.
     """
@@ -71,7 +73,7 @@ class Connection:
         self._client_id = client_id
         self._counters = counters
         self._expires_at_s = expires_at_s
-        #: What the server speaks.
+        #: The API versions that the server supports.
         self.versions = versions
 
     @classmethod
@@ -85,10 +87,10 @@ class Connection:
         dial: Dial = dial_tcp,
         counters: Counters | None = None,
     ) -> Self:
-        """Connect, learn the server's versions and authenticate, all within the time limit.
+        """Connect, ask for the server's versions and authenticate, all within the time limit.
 
-        Raises `ConnectionFailedError` when that may succeed another time, and otherwise
-        `TlsFailedError`, or what the server says against the credentials.
+        Raises `ConnectionFailedError` if another attempt may succeed, and otherwise
+        `TlsFailedError` or the server's error about the credentials.
         """
         counters = counters or Counters()
         limits = limits or ConnectionLimits()
@@ -110,55 +112,55 @@ class Connection:
 
     @property
     def address(self) -> NodeAddress:
-        """Where the node is reached."""
+        """The node's address."""
         return self._channel.address
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no more requests."""
+        """Whether it accepts no more requests."""
         return self._channel.closing
 
     @property
     def in_flight(self) -> int:
-        """How many answers are due."""
+        """The number of pending requests."""
         return self._channel.in_flight
 
     def expired(self, now_s: float) -> bool:
-        """Whether the server will soon want to be authenticated to anew, on a new connection."""
+        """Whether the authentication ends soon, so that a new connection should take over."""
         return self._expires_at_s is not None and now_s >= self._expires_at_s
 
     def version_for(self, request: type[Any]) -> int:
-        """The highest version of a request class that both sides speak."""
+        """The highest version of a request class that both sides support."""
         return self.versions.version_for(request)
 
     async def request(self, message: Any, *, timeout_s: float) -> Any:
-        """Send a request, or a `ByVersion`, and return its answer, whatever error that may carry.
+        """Send a request, or a `ByVersion`, and return its answer, which may carry an error.
 
-        Raises `ConnectionLostError` or `AnswerTimedOutError` when there is no answer; the latter
-        ends the connection, because the answers behind it can't be told apart any more. A caller
-        that is cancelled leaves the connection as it is.
+        Raises `ConnectionLostError` or `AnswerTimedOutError` if there is no answer; the latter ends
+        the connection, because the answers that follow can't be told apart any more. Cancelling the
+        calling task leaves the connection intact.
         """
         return await _exchange(
             self._channel, self.versions, message, self._client_id, timeout_s=timeout_s
         )
 
     def abort(self) -> None:
-        """Drop the connection at once, failing what is due."""
+        """Close at once, failing pending requests."""
         self._channel.abort()
 
     def finish(self) -> None:
-        """Close as soon as no answer is due."""
+        """Close after the last pending answer."""
         self._channel.finish()
 
     async def close(self) -> None:
-        """Close, failing what is due, and return when the socket is gone. May be called again."""
+        """Close, failing pending requests, and wait until the socket is gone. Idempotent."""
         await self._channel.close()
 
 
 async def _exchange(
     channel: Channel, versions: Versions, message: Any, client_id: str | None, *, timeout_s: float
 ) -> Any:
-    """Send a request in the version that fits, and read its answer in that same version."""
+    """Send a request in the highest version that fits, and decode the answer in that version."""
     sent: list[Encoded] = []
 
     def encode(correlation_id: int) -> bytes:
@@ -173,7 +175,7 @@ async def _exchange(
 
 
 class _Opening:
-    """The steps until a connection is ready."""
+    """The steps from dialling to a ready connection."""
 
     def __init__(
         self,
@@ -191,14 +193,14 @@ class _Opening:
         self.channel = Channel(address, limits, counters)
 
     async def undo(self) -> None:
-        """Drop what there is of the connection."""
+        """Close what has been opened so far."""
         self.channel.abort()
-        # A dial that was cancelled cleans up itself, and uvloop's then tells the protocol nothing.
+        # A cancelled dial cleans up by itself, and uvloop's then does not call the protocol.
         if self._dialled:
             await self.channel.gone()
 
     async def run(self, dial: Dial) -> tuple[Versions, int]:
-        """Take all steps; answer the server's versions and how long the authentication holds."""
+        """Take all steps; return the server's versions and how long the authentication holds."""
         tls = self._security.tls_context()
         step = "connect"
         limit: asyncio.Timeout | None = None
@@ -206,29 +208,29 @@ class _Opening:
             async with time_limit(self._timeout_s) as limit:
                 await dial(lambda: self.channel, self._address, tls)
                 self._dialled = True
-                step = "tell its versions"
+                step = "learn the server's versions"
                 versions = await self._learn_versions()
                 step = "authenticate"
                 return versions, await self._authenticate(versions)
         except ssl.SSLError as error:
             raise self._tls_failed(error) from error
         except TimeoutError as error:
-            if limit is None or not limit.expired():  # the system gave up before we did
+            if limit is None or not limit.expired():  # the operating system gave up first
                 raise self._failed(str(error) or "it timed out") from error
             reason = f"it took more than {self._timeout_s:g} s to {step}"
             raise self._failed(reason) from None
-        except (OSError, UnicodeError) as error:  # the latter for hosts that can be no name
+        except (OSError, UnicodeError) as error:  # the latter for invalid host names
             raise self._failed(str(error) or type(error).__name__) from error
         except CoterieClientError as error:
             if not error.retriable:
                 raise
-            raise self._failed(f"it could not {step}: {error}") from error
+            raise self._failed(f"could not {step}: {error}") from error
 
     async def _learn_versions(self) -> Versions:
         server = str(self._address)
         answer = await self._ask_versions(_VERSIONS_ASKED_FIRST)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            # KIP-511: the answer then comes in version 0, and says which versions to ask in.
+            # KIP-511: the answer then comes in version 0, and says which versions to use.
             spoken = Versions.told(server, answer).common(ApiKey.API_VERSIONS)
             answer = await self._ask_versions(max(0, min(spoken.last, _VERSIONS_ASKED_FIRST)))
         if answer.error_code:
@@ -264,18 +266,18 @@ class _Opening:
             )
 
         try:
-            return await authenticate(ask, sasl, str(self._address))
+            return await authenticate(ask, sasl, str(self._address), _new_nonce())
         except CoterieError as error:
             if not isinstance(error, ConnectionFailedError):
                 _log.warning("not authenticated", node=str(self._address), error=str(error))
             raise
 
     def _check_handshake(self, versions: Versions, sasl: Sasl) -> None:
-        # Version 0 announces tokens without frames, which died out with Kafka 1.0.
+        # Version 0 announces tokens without frames, which no server since Kafka 1.0 needs.
         if versions.version_for(SaslHandshakeRequest) < 1:
             raise VersionNotSpokenError(
-                f"{self._address} is too old to authenticate to with {sasl.mechanism}: it lacks"
-                " SaslHandshake version 1; use a newer server."
+                f"{self._address} is too old for authentication with {sasl.mechanism}: it does not"
+                " support SaslHandshake version 1; use a newer server."
             )
 
     def _failed(self, reason: str) -> ConnectionFailedError:
@@ -286,22 +288,26 @@ class _Opening:
 
     def _tls_failed(self, error: ssl.SSLError) -> CoterieClientError:
         if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-            return self._failed(f"it ended within the TLS handshake ({error})")
+            return self._failed(f"it ended during the TLS handshake ({error})")
         reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error
         return TlsFailedError(
-            f"No TLS with {self._address}: {reason}. Check the certificates and their names, and"
-            " that the listener speaks TLS."
+            f"TLS with {self._address} failed: {reason}. Check the certificates, their names, and"
+            " that the listener uses TLS."
         )
 
 
 def _read_versions(version: int, payload: bytes) -> ApiVersionsResponse:
-    """Read the answer to ApiVersions; a refusal of the version comes in version 0 always."""
-    correlation_id_of(payload)  # refuses what is too short for a header
+    """Decode the answer to ApiVersions; UNSUPPORTED_VERSION always comes in version 0."""
+    correlation_id_of(payload)  # raises if it is too short for a header
     if int.from_bytes(payload[_ERROR_CODE_BYTES], signed=True) == ErrorCode.UNSUPPORTED_VERSION:
         version = 0
     return decode_response(ApiVersionsResponse, version, payload)[1]
 
 
+def _new_nonce() -> str:
+    return base64.b64encode(os.urandom(_NONCE_BYTES)).decode()
+
+
 def _software_version() -> str:
-    """The version as Kafka permits it: letters, digits, dots and dashes."""
+    """Coterie's version in the characters that Kafka permits: letters, digits, dots and dashes."""
     return re.sub(r"[^a-zA-Z0-9.-]+", "-", installed_version("coterie"))

@@ -1,8 +1,8 @@
-"""Timeouts that end nothing whose answer has arrived.
+"""Timeouts that don't fire if what was awaited has already arrived.
 
-When a process goes on that was suspended, its event loop runs the timers that are due by then, and
-only after that looks at its sockets.  What was waited for may have been there all the time.  So a
-timeout that is up is looked at a second time, after the loop has read its sockets.
+When a suspended process resumes, its event loop runs all timers that are due before it looks at its
+sockets, where an answer may have been waiting all the time.  So a timeout that is up is checked a
+second time, after the loop has read its sockets.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final
 
 __all__ = ["SECOND_LOOK_S", "time_limit", "wait_for_task"]
 
-#: More than nothing, or the loop would not look at its sockets before.
+#: More than zero, so that the loop polls its sockets before.
 SECOND_LOOK_S: Final = 0.02
 
 
 @asynccontextmanager
 async def time_limit(seconds: float) -> AsyncIterator[asyncio.Timeout]:
-    """Raise `TimeoutError` in the block when the time is up and nothing that arrived ends it."""
+    """Raise `TimeoutError` in the block when the time is up, unless what has arrived ends it."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as limit:
         timer = loop.call_later(seconds, lambda: limit.reschedule(loop.time() + SECOND_LOOK_S))
@@ -31,7 +31,7 @@ async def time_limit(seconds: float) -> AsyncIterator[asyncio.Timeout]:
 
 
 async def wait_for_task(task: asyncio.Task[Any], timeout_s: float) -> None:
-    """Return when a task is done, or the time is up and nothing that arrived ends it."""
+    """Return when a task is done or the time is up, after what has arrived was processed."""
     await asyncio.wait({task}, timeout=timeout_s)
     if not task.done():
         await asyncio.wait({task}, timeout=SECOND_LOOK_S)

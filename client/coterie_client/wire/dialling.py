@@ -1,4 +1,4 @@
-"""How a transport comes about; tests and simulators bring their own way."""
+"""How a transport is made; tests and simulators replace it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
-from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 
 __all__ = ["Dial", "default_dial", "dial_tcp"]
 
 #: Connects a protocol made by the first argument to an address, with TLS if a context is given.
-#: When it returns, `connection_made` was called; what it returns is not looked at.
+#: When it returns, `connection_made` has been called; its result is ignored.
 Dial = Callable[
     [Callable[[], asyncio.Protocol], NodeAddress, ssl.SSLContext | None], Awaitable[object]
 ]
 
-#: How connections are made where nobody says otherwise; virtual worlds say so for all that runs in
-#: them.
+#: The default way to connect; virtual worlds set it for all that runs in them.
 default_dial: ContextVar[Dial | None] = ContextVar("coterie_default_dial", default=None)
 
-#: How long one of several addresses of a host may keep the next ones waiting.
+#: How long to try one of several addresses of a host before the next one.
 _ADDRESS_TIMEOUT_S: Final = 3.0
-#: How long the server may take for the good-bye of TLS.
+#: How long to wait for the server's close_notify of TLS.
 _TLS_SHUTDOWN_S: Final = 1.0
 
 
@@ -34,7 +33,7 @@ async def dial_tcp(
 ) -> object:
     """Connect over TCP, to the first of a host's addresses that can be reached."""
     connected = await _reach(address)
-    # From here on the loop looks after the socket, whatever happens.
+    # From here on, the loop owns the socket.
     return await asyncio.get_running_loop().create_connection(
         make,
         sock=connected,
@@ -47,8 +46,8 @@ async def dial_tcp(
 async def _reach(address: NodeAddress) -> socket.socket:
     """Try a host's addresses in turn.
 
-    The loop's own way to try several at a time (`happy_eyeballs_delay`) leaks a socket when it is
-    cancelled in the wrong moment, in Python 3.11 at least.
+    The loop can try several at a time (`happy_eyeballs_delay`), but leaks a socket if it is
+    cancelled at the wrong moment, at least in Python 3.11.
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
@@ -68,7 +67,7 @@ async def _reach(address: NodeAddress) -> socket.socket:
 async def _connect(family: int, protocol: int, target: Any) -> socket.socket:
     connecting = socket.socket(family, socket.SOCK_STREAM, protocol)
     try:
-        connecting.setblocking(False)  # noqa: FBT003  # the socket module's own way
+        connecting.setblocking(False)  # noqa: FBT003  # the socket module's API
         await asyncio.get_running_loop().sock_connect(connecting, target)
     except BaseException:
         connecting.close()

@@ -1,7 +1,7 @@
-"""All connections of one client: requests go to a node, over a lane, and connections follow.
+"""All connections of one client: a request names a node and a lane, and is connected as needed.
 
-A lane is a connection of its own: a JoinGroup that is parked in lane `group` does not stand in the
-way of a heartbeat in lane `life`, although a server answers each connection in order.
+Each lane is a connection of its own: a JoinGroup that is parked in lane `group` does not hold up a
+heartbeat in lane `keepalive`, although a server answers each connection in order.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ from coterie_client.errors import (
     ConnectionLostError,
 )
 from coterie_client.log import Log
-from coterie_client.membership.actions import ANY, Anybody, Lane, NodeAddress
-from coterie_client.wire.bootstrap import Bootstrap, parse_bootstrap
+from coterie_client.wire.addresses import (
+    ANY,
+    AnyNode,
+    Bootstrap,
+    Lane,
+    NodeAddress,
+    parse_bootstrap,
+)
+from coterie_client.wire.channel import ConnectionLimits, Counters
 from coterie_client.wire.connection import Connection
-from coterie_client.wire.counters import ConnectionLimits, Counters
 from coterie_client.wire.deadlines import wait_for_task
 from coterie_client.wire.dialling import Dial, default_dial, dial_tcp
 from coterie_client.wire.security import PLAINTEXT, Security
@@ -39,19 +45,19 @@ RECONNECT: Final = RetryOptions(base_ms=50, max_ms=1_000)
 
 
 class _Slot:
-    """A node's connection for one lane, or the one attempt to make it."""
+    """A node's connection for one lane, or the attempt to make it."""
 
     __slots__ = ("attempt", "connection", "reached")
 
     def __init__(self) -> None:
-        # Whether a connection was ever made.
+        # Whether there has been a connection before.
         self.reached = False
         self.connection: Connection | None = None
         self.attempt: asyncio.Task[Connection] | None = None
 
 
 class _Node:
-    """What is known of an address."""
+    """A node, its back-off and its connections."""
 
     __slots__ = ("address", "backoff", "slots")
 
@@ -66,9 +72,9 @@ class _Node:
 
 
 class Network:
-    """Connections to the nodes of one cluster, made when they are needed and kept while they work.
+    """Connections to the nodes of one cluster, made on demand and kept while they work.
 
-    Failed connections are attempted again only after a back-off, and not before somebody asks.
+    A failed connection is attempted again with the next request, after a back-off.
     Close it with `aclose`, or use it in `async with`.
     """
 
@@ -101,23 +107,23 @@ class Network:
         self._random = random
         self._nodes: dict[NodeAddress, _Node] = {}
         self._known: dict[int, NodeAddress] = {}
-        # Connections that were replaced and still have answers due.
-        self._leaving: set[Connection] = set()
+        # Replaced connections that still have pending answers.
+        self._replaced: set[Connection] = set()
         self._closed = False
-        #: What has happened so far.
+        #: What has happened on the connections so far.
         self.counters = Counters()
-        #: The node that last said it was the controller; None as long as Metadata named none.
+        #: The controller according to the last Metadata answer; None if it named none.
         self.controller: NodeAddress | None = None
-        security.tls_context()  # a file that can't be read is better known now
+        security.tls_context()  # report unreadable files early
 
     @property
     def known(self) -> dict[int, NodeAddress]:
-        """The cluster's nodes by id, as last heard of."""
+        """The cluster's nodes by id, as far as known."""
         return dict(self._known)
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether `aclose` was called."""
         return self._closed
 
     # Requests
@@ -126,15 +132,15 @@ class Network:
         self,
         message: Any,
         *,
-        to: NodeAddress | Anybody = ANY,
-        lane: Lane = Lane.LIFE,
+        to: NodeAddress | AnyNode = ANY,
+        lane: Lane = Lane.KEEPALIVE,
         timeout_s: float,
     ) -> Any:
-        """Send a request, or a `ByVersion`, and return its answer, whatever error that may carry.
+        """Send a request, or a `ByVersion`, and return its answer, which may carry an error.
 
-        The time includes what connecting takes. With `ANY` the nodes are tried one after another,
-        so the request must be one that does no harm when it is carried out twice. There is no
-        other retry: what fails for a reason that may pass raises an error with `retriable` set.
+        The timeout includes connecting. With `ANY` the nodes are tried one after another, so the
+        request must be safe to execute twice. There are no other retries: failures that may be
+        temporary raise an error with `retriable` set.
         """
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         if isinstance(to, NodeAddress):
@@ -153,13 +159,13 @@ class Network:
         if len(failures) == 1:
             raise failures[0]
         sentences = " ".join(str(failure) for failure in failures)
-        raise ConnectionFailedError(f"None of {len(failures)} nodes answers. {sentences}")
+        raise ConnectionFailedError(f"None of {len(failures)} nodes answered. {sentences}")
 
     def _candidates(self, lane: Lane) -> list[_Node]:
-        """All nodes, those first that are most likely to answer soon."""
+        """All nodes, those most likely to answer soon first."""
         now_s = asyncio.get_running_loop().time()
         known = tuple(dict.fromkeys(self._known.values()))
-        # Each client begins with another node, so that not all of them choose the same.
+        # Each client starts at a random node, so that not all of them choose the same.
         start = int(self._random() * len(known))
         addresses = dict.fromkeys((*known[start:], *known[:start], *self._bootstrap))
         nodes = [self._node(address) for address in addresses]
@@ -184,7 +190,7 @@ class Network:
     async def _connected(
         self, node: _Node, lane: Lane, deadline_s: float, title: str
     ) -> Connection:
-        """The node's connection for a lane; made if there is none, by one attempt for all."""
+        """The node's connection for a lane; if there is none, all requests wait for one attempt."""
         self._refuse_if_closed()
         loop = asyncio.get_running_loop()
         slot = node.slots[lane]
@@ -195,13 +201,13 @@ class Network:
             return connection
         if slot.attempt is None:
             slot.attempt = loop.create_task(self._attempt(node, slot))
-            slot.attempt.add_done_callback(_fetch_error)
+            slot.attempt.add_done_callback(_retrieve_exception)
         attempt = slot.attempt
         await wait_for_task(attempt, max(0.0, deadline_s - loop.time()))
         self._refuse_if_closed()
         if not attempt.done():
             raise ConnectionFailedError(
-                f"No connection to {node.address} in time for {title}; try again."
+                f"Not connected to {node.address} in time for {title}. Try again."
             )
         return attempt.result()
 
@@ -220,7 +226,7 @@ class Network:
             )
         except Exception as error:
             node.backoff.failed(loop.time())
-            # Whoever wanted the connection is told, and knows whether that is worth a warning.
+            # The caller gets the error, and knows whether it deserves a warning.
             _log.info("connection failed", node=str(node.address), error=str(error))
             raise
         finally:
@@ -231,7 +237,7 @@ class Network:
 
     def _replace(self, slot: _Slot, connection: Connection) -> None:
         slot.connection = None
-        self._leaving = {c for c in self._leaving if not c.closed} | {connection}
+        self._replaced = {c for c in self._replaced if not c.closed} | {connection}
         connection.finish()
 
     def _node(self, address: NodeAddress) -> _Node:
@@ -240,7 +246,7 @@ class Network:
         return self._nodes[address]
 
     def _learn(self, answer: Any) -> None:
-        """Take note of the nodes that an answer names."""
+        """Remember the nodes that an answer names."""
         if isinstance(answer, MetadataResponse) and answer.brokers:
             self._known = {b.node_id: NodeAddress(b.host, b.port) for b in answer.brokers}
             self.controller = self._known.get(answer.controller_id)
@@ -250,9 +256,9 @@ class Network:
     # The end
 
     def hang_up(self, address: NodeAddress, lane: Lane | None = None) -> None:
-        """Drop the connections to a node that does not answer; the next request makes new ones.
+        """Drop the connections to a node that does not answer, or only that of one lane.
 
-        Only the one of a lane, if that is said.
+        The next request makes new ones.
         """
         node = self._nodes.get(address)
         for each, slot in node.slots.items() if node else ():
@@ -261,10 +267,10 @@ class Network:
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
-            raise ClientClosedError("This client was closed; make a new one.")
+            raise ClientClosedError("This client was closed; create a new one.")
 
     async def aclose(self) -> None:
-        """Close all connections, failing what is under way. May be called again."""
+        """Close all connections, failing pending requests. Idempotent."""
         self._closed = True
         slots = [slot for node in self._nodes.values() for slot in node.slots.values()]
         attempts = [slot.attempt for slot in slots if slot.attempt is not None]
@@ -273,7 +279,7 @@ class Network:
         if attempts:
             await asyncio.wait(attempts)
         connections = {slot.connection for slot in slots if slot.connection is not None}
-        closing = [connection.close() for connection in connections | self._leaving]
+        closing = [connection.close() for connection in connections | self._replaced]
         await asyncio.gather(*closing)
 
     async def __aenter__(self) -> Self:
@@ -284,7 +290,7 @@ class Network:
 
 
 def _coordinators(answer: FindCoordinatorResponse) -> Iterator[tuple[int, NodeAddress]]:
-    """The nodes that an answer names, in either of its shapes."""
+    """The coordinators that an answer names, in either of its shapes."""
     if answer.host and not answer.error_code:
         yield answer.node_id, NodeAddress(answer.host, answer.port)
     for found in answer.coordinators:
@@ -292,7 +298,7 @@ def _coordinators(answer: FindCoordinatorResponse) -> Iterator[tuple[int, NodeAd
             yield found.node_id, NodeAddress(found.host, found.port)
 
 
-def _fetch_error(attempt: asyncio.Task[Connection]) -> None:
-    """Keep asyncio from complaining about an attempt whose outcome nobody waits for any more."""
+def _retrieve_exception(attempt: asyncio.Task[Connection]) -> None:
+    """Keep asyncio from complaining about a failed attempt that no request waits for any more."""
     if not attempt.cancelled():
         attempt.exception()

@@ -1,4 +1,4 @@
-"""How a connection is secured: TLS or not, and as whom to authenticate."""
+"""Settings for TLS and SASL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PLAINTEXT", "Sasl", "SaslMechanism", "Security", "Tls"]
 
 
 class SaslMechanism(StrEnum):
-    """The SASL mechanisms that this client speaks, by their registered names."""
+    """The SASL mechanisms that this client supports, by their registered names."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -25,19 +25,19 @@ class SaslMechanism(StrEnum):
 
 @dataclass(frozen=True)
 class Tls:
-    """Whom to trust and what to show; the defaults trust what the system trusts.
+    """TLS settings; the defaults trust the system's certificate authorities.
 
-    A `context` of your own is used as it is, and nothing else may be given along with it.
+    A `context` is used as it is, and excludes all other settings.
     """
 
     context: ssl.SSLContext | None = None
-    #: PEM file of the authorities to trust, instead of the system's.
+    #: PEM file of the certificate authorities to trust, instead of the system's.
     cafile: str | PathLike[str] | None = None
-    #: PEM files of this client's own certificate and key, if the server wants to see one.
+    #: PEM files of this client's own certificate and key, if the server asks for one.
     certfile: str | PathLike[str] | None = None
     keyfile: str | PathLike[str] | None = None
     key_password: str | None = field(default=None, repr=False)
-    #: Whether the certificate must be for the name that was dialled. Its chain is checked anyway.
+    #: Whether the certificate must match the host name. Its chain is always verified.
     verify_hostname: bool = True
 
     def __post_init__(self) -> None:
@@ -49,37 +49,37 @@ class Tls:
             )
         if self.certfile is None and (self.keyfile or self.key_password):
             raise ConfigurationError(
-                "certfile must be given along with a keyfile or a key_password, got None"
+                "certfile must be given along with keyfile or key_password, got None"
             )
 
     @cached_property
     def ready_context(self) -> ssl.SSLContext:
-        """The context to use; files are read once, on first use."""
+        """The context to use; files are read once, on first access."""
         if self.context is not None:
             return self.context
         try:
             context = ssl.create_default_context(cafile=self.cafile)
             if self.certfile is not None:
                 context.load_cert_chain(self.certfile, self.keyfile, self._key_password)
-        # ssl.SSLError is an OSError as well; the other is for what can be no path.
+        # ssl.SSLError is an OSError as well; ValueError is for invalid paths.
         except (OSError, ValueError) as error:
             files = ", ".join(str(f) for f in (self.cafile, self.certfile, self.keyfile) if f)
             raise ConfigurationError(
-                f"The TLS files ({files}) can't be used: {error}. Give PEM files that can be read."
+                f"The TLS files ({files}) can't be used: {error}. Give readable PEM files."
             ) from error
         context.check_hostname = self.verify_hostname
         return context
 
     def _key_password(self) -> str:
-        # Without this, OpenSSL would ask on the terminal for the password of an encrypted key.
+        # Otherwise OpenSSL would prompt for the password of an encrypted key on the terminal.
         return self.key_password or ""
 
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """As whom to authenticate; the password is never shown."""
+    """SASL settings; the password is never shown."""
 
-    #: May be given by its name; it is the enumeration's member afterwards.
+    #: May be given by its name; becomes a `SaslMechanism`.
     mechanism: SaslMechanism | str
     username: str
     password: str = field(repr=False)
@@ -93,7 +93,7 @@ class Sasl:
         for name in ("username", "password"):
             if not _is_sendable(getattr(self, name)):
                 raise ConfigurationError(
-                    f"{name} must be a string of UTF-8 without a zero byte, and this one is not"
+                    f"{name} must be encodable as UTF-8 and must not contain a zero byte"
                 )
 
 
@@ -118,7 +118,7 @@ def _is_sendable(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """TLS, SASL, both or neither: what Kafka calls a listener's security protocol."""
+    """TLS, SASL, both or neither: in Kafka's terms, a listener's security protocol."""
 
     tls: Tls | None = None
     sasl: Sasl | None = None
@@ -130,12 +130,12 @@ class Security:
             checks.secret("sasl", Sasl, "a Sasl(...)", self.sasl)
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """The context to connect with; None without TLS."""
+        """The TLS context to connect with; None without TLS."""
         return None if self.tls is None else self.tls.ready_context
 
     @property
     def protocol(self) -> str:
-        """Kafka's name for it, such as `SASL_SSL`."""
+        """Kafka's name of the security protocol, such as `SASL_SSL`."""
         transport = "PLAINTEXT" if self.tls is None else "SSL"
         return transport if self.sasl is None else f"SASL_{transport}"
 

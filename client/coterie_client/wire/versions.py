@@ -1,6 +1,6 @@
-"""Which version of a request is spoken.  Pure.
+"""Which version of a request is sent.  Pure.
 
-The highest that both sides know and that can carry what the message says.
+The highest that both sides support and that can express the message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NONE: Final = VersionRange(0, -1)
 
 @dataclass(frozen=True, slots=True)
 class ByVersion:
-    """A request whose shape depends on its version: `build` makes it for the one that is tried."""
+    """A request whose shape depends on its version: `build` makes it for a given version."""
 
     request: type[Any]
     build: Callable[[int], Any]
@@ -29,7 +29,7 @@ class ByVersion:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A request ready to be sent."""
+    """An encoded request, and its version."""
 
     frame: bytes
     api: ApiKey
@@ -40,46 +40,46 @@ def api_of(message: Any) -> ApiKey:
     """The API that a request belongs to."""
     cls = message.request if isinstance(message, ByVersion) else type(message)
     api = declaration_of(cls).api
-    assert api is not None, f"{cls.__name__} is no request"
+    assert api is not None, f"{cls.__name__} is not a request"
     return api
 
 
 class Versions:
-    """What one server speaks."""
+    """The API versions that one server supports."""
 
     __slots__ = ("_ranges", "server")
 
     def __init__(self, server: str, ranges: Mapping[int, VersionRange]) -> None:
-        #: Which server this is, for messages.
+        #: The server's name, for messages.
         self.server = server
         self._ranges = dict(ranges)
 
     @classmethod
     def told(cls, server: str, answer: ApiVersionsResponse) -> Versions:
-        """Take what a server says of itself."""
+        """Read a server's answer to ApiVersions."""
         told = {v.api_key: VersionRange(v.min_version, v.max_version) for v in answer.api_keys}
         return cls(server, told)
 
     def of(self, api: ApiKey) -> VersionRange:
-        """The versions of an API that the server speaks; empty if it does not speak it."""
+        """The versions of an API that the server supports; empty if there are none."""
         return self._ranges.get(api, _NONE)
 
     def common(self, api: ApiKey) -> VersionRange:
-        """The versions of an API that both sides speak; may be empty."""
+        """The versions of an API that both sides support; may be empty."""
         ours, theirs = API_VERSIONS[api], self.of(api)
         return VersionRange(max(ours.first, theirs.first), min(ours.last, theirs.last))
 
     def version_for(self, request: type[Any]) -> int:
-        """The highest version of a request that both sides speak."""
+        """The highest version of a request that both sides support."""
         api = declaration_of(request).api
-        assert api is not None, f"{request.__name__} is no request"
+        assert api is not None, f"{request.__name__} is not a request"
         common = self.common(api)
         if common.last < common.first:
-            raise self._not_spoken(api)
+            raise self._unsupported(api)
         return common.last
 
     def encode(self, message: Any, correlation_id: int, client_id: str | None) -> Encoded:
-        """Write a request in the highest version that both sides speak and that can carry it."""
+        """Encode a request in the highest common version that can express it."""
         api = api_of(message)
         refusal: EncodeError | None = None
         for version in _downwards(self.common(api)):
@@ -91,14 +91,14 @@ class Versions:
                 return Encoded(frame, api, version)
         if refusal is not None and not _fits_somewhere(message, api):
             raise refusal
-        raise self._not_spoken(api) from refusal
+        raise self._unsupported(api) from refusal
 
-    def _not_spoken(self, api: ApiKey) -> VersionNotSpokenError:
+    def _unsupported(self, api: ApiKey) -> VersionNotSpokenError:
         ours, theirs = API_VERSIONS[api], self.of(api)
-        spoken = f"versions {theirs}" if theirs.first <= theirs.last else "none of it"
+        supported = f"versions {theirs}" if theirs.first <= theirs.last else "no version"
         return VersionNotSpokenError(
-            f"{self.server} can't be asked this {api.title}: it speaks {spoken}, this client"
-            f" versions {ours}, and none in common can carry the request; use a server that does."
+            f"{self.server} does not support this {api.title} request: it has {supported}, this"
+            f" client has versions {ours}, and none in common can express it; use a newer server."
         )
 
 
@@ -111,7 +111,7 @@ def _built(message: Any, version: int) -> Any:
 
 
 def _fits_somewhere(message: Any, api: ApiKey) -> bool:
-    """Whether the message is sound, so that only the server's age is in its way."""
+    """Whether some version can express the message, so that only the server is too old."""
     for version in _downwards(API_VERSIONS[api]):
         try:
             encode_request(_built(message, version), version, 0)

@@ -1,4 +1,4 @@
-"""Whether what a user hands over is async, as far as that can be told without calling it."""
+"""Whether a user's callable is async, as far as that can be told without calling it."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _WANTED: Final = "an async function that takes a Partition"
 _AWAITABLE_GENERATOR: Final = inspect.CO_ITERABLE_COROUTINE
 
 
-def is_async(function: Any) -> bool:  # noqa: ANN401  # whatever was given
-    """Whether calling it makes a coroutine for certain."""
+def is_async(function: Any) -> bool:  # noqa: ANN401  # anything a user passes
+    """Whether calling it certainly returns a coroutine."""
     return inspect.iscoroutinefunction(_called(function))
 
 
-def require_async(work: Any) -> None:  # noqa: ANN401  # whatever was given
-    """Refuse work that can't be awaited whatever it does, or that can't be called.
+def require_async(work: Any) -> None:  # noqa: ANN401  # anything a user passes
+    """Refuse work that can't be called, or whose result certainly can't be awaited.
 
-    A plain function may return a coroutine that something else has made, so whoever returns
-    anything is believed until it is called.  One that never returns anything is not: called in the
-    event loop, it would only block it.
+    A plain function may return another function's coroutine, so one that returns anything is
+    accepted until it is called.  One that never returns a value is refused: called in the event
+    loop, it would only block it.
     """
     if inspect.iscoroutine(work):
-        work.close()  # or Python warns, too, that it was never awaited
+        work.close()  # otherwise Python also warns that it was never awaited
         raise ConfigurationError(
-            f"work must be {_WANTED}, got a coroutine: hand over the function without calling it"
+            f"work must be {_WANTED}, got a coroutine: pass the function without calling it"
         )
     if not callable(work):
         checks.must_be("work", _WANTED, work)
     function = _called(work)
     code = function.__code__ if isinstance(function, FunctionType) else None
-    # What `types.coroutine` makes of a generator can be awaited.
+    # Generators decorated with `types.coroutine` can be awaited.
     if code is not None and not code.co_flags & (inspect.CO_COROUTINE | _AWAITABLE_GENERATOR):
         if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
             checks.must_be("work", f"{_WANTED}, and not a generator", work)
@@ -48,14 +48,14 @@ def require_async(work: Any) -> None:  # noqa: ANN401  # whatever was given
         inspect.signature(work).bind(object())
     except TypeError as error:
         raise ConfigurationError(
-            f"work must be {_WANTED}, and this one can't be called with it: {error}"
+            f"work must be {_WANTED}, but this one can't be called with one: {error}"
         ) from None
     except ValueError:  # written in C, without a signature
         return
 
 
 def _called(function: Any) -> Any:  # noqa: ANN401
-    """The function that runs in the end: without partials, of a bound method or of a `__call__`."""
+    """The underlying function of partials, bound methods and objects with `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func
     if not inspect.isroutine(function) and not inspect.isclass(function):
@@ -64,10 +64,9 @@ def _called(function: Any) -> Any:  # noqa: ANN401
 
 
 def _returns_nothing(code: CodeType) -> bool:
-    """Whether a function ends with None, or not at all, whatever path it takes.
+    """Whether a function returns None, or not at all, on every path.
 
-    A value is returned as None if the instruction before is what put None there, and if no jump
-    leads past that.
+    A return gives None if the instruction before loads None and no jump skips that one.
     """
     before: dis.Instruction | None = None
     for each in dis.get_instructions(code):

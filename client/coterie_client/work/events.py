@@ -1,4 +1,4 @@
-"""What happens to the work on partitions, and to the group as its user sees it."""
+"""Events about the work on partitions, and about the group as its user sees it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie_client.log import in_a_line
-from coterie_client.membership.actions import Position, TopicPartition
+from coterie_client.membership.actions import Position
 from coterie_client.membership.events import Event, Partitions, Severity
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = [
     "GroupFailed",
@@ -25,29 +26,29 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failure(Event):
-    """Something raised."""
+    """An event that carries an exception."""
 
     severity = Severity.ERROR
     exception: BaseException
-    #: Whether it is raised as well, by `run` or at the end of the block.
+    #: Whether it is also raised, by `run` or at the end of the block.
     is_raised: bool = False
 
     def details(self) -> Mapping[str, Any]:
-        """The event's fields, for a log line; the error as one line."""
+        """The event's fields for a log line; the exception as one line."""
         hidden = ("exception", "is_raised")
         rest = {k: v for k, v in Event.details(self).items() if k not in hidden}
         return rest | {"error": in_a_line(self.exception)}
 
     @property
     def untold(self) -> BaseException | None:
-        """The error, unless its traceback is seen where it is raised."""
+        """The exception, unless its traceback is shown where it is raised."""
         is_told = self.is_raised or self.exception.__traceback__ is None
         return None if is_told else self.exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFailed(_Failure):
-    """The membership is over for a reason that no retry will mend."""
+    """The membership ended for a reason that a retry would not change."""
 
     text = "the group can't go on"
 
@@ -64,9 +65,9 @@ class WorkStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkFinished(Event):
-    """Work returned: nothing is done with the partition until it is assigned anew."""
+    """Work returned; the partition rests until it is assigned again."""
 
-    text = "work returned, its partition rests until it is assigned anew"
+    text = "work returned, its partition rests until it is assigned again"
     partition: TopicPartition
 
 
@@ -78,13 +79,13 @@ class WorkFailed(_Failure):
     partition: TopicPartition
     #: "restart", "release" or "stop".
     policy: str
-    #: How long it rests before it may start again; nothing for "stop".
+    #: How long it pauses before it may start again; zero for "stop".
     pause_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkFailedEnding(_Failure):
-    """Work raised while it was being ended, so no policy applies."""
+    """Work raised after it was cancelled, so no policy applies."""
 
     text = "work failed while it was ending"
     partition: TopicPartition
@@ -92,7 +93,7 @@ class WorkFailedEnding(_Failure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkHeldUp(Event):
-    """Work can't start, because a former task of its partition has not ended yet."""
+    """Work can't start yet, because a former task of its partition is still running."""
 
     severity = Severity.WARNING
     text = "work waits for a former task of its partition to end"
@@ -107,7 +108,7 @@ class WorkStalled(Event):
     text = "work makes no progress"
     partition: TopicPartition
     stalled_s: float
-    #: What it committed last, if anything.
+    #: Its last commit, if there is one.
     position: Position | None
     #: "report", "restart" or "release".
     action: str
@@ -124,7 +125,7 @@ class WorkRecovered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkLeftBehind(Event):
-    """The group was closed, and these tasks had not ended."""
+    """The group was closed while work on these partitions was still running."""
 
     severity = Severity.ERROR
     text = "work did not end although the group was closed"

@@ -1,4 +1,4 @@
-"""Notices work that makes no progress."""
+"""Detects work that makes no progress."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from coterie_client.partition import Partition
 
 __all__ = ["Watchdog"]
 
-#: How often at most everybody is looked at, as a share of the deadline.
-_PACE: Final = 0.1
+#: How often at most all partitions are checked, as a share of the deadline.
+_CHECK_INTERVAL: Final = 0.1
 
 
 @dataclass(slots=True)
 class _Watched:
-    """When somebody was last seen to get on."""
+    """When work last made progress."""
 
-    seen_s: float
+    progress_at_s: float
     is_stalled: bool = False
 
 
 class Watchdog:
-    """Tells when work has made no progress for so long, and when it makes some again.
+    """Calls back when work has made no progress for a time, and when it makes progress again.
 
-    A sign of progress only moves a time stamp: it is the one timer that looks at all of them.
+    Progress only updates a time stamp; one timer checks all partitions.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, partition: Partition) -> None:
-        """Look after the work on a partition, from now on."""
+        """Start watching the work on a partition."""
         self._watched[partition] = _Watched(self._loop.time())
         partition.notify_progress(lambda: self._progressed(partition))
         self._arm(0)
 
     def unwatch(self, partition: Partition) -> None:
-        """Nobody works on it now."""
+        """Stop watching the work on a partition."""
         partition.notify_progress(None)
         self._watched.pop(partition, None)
         if not self._watched and self._timer is not None:
@@ -58,30 +58,32 @@ class Watchdog:
 
     def _progressed(self, partition: Partition) -> None:
         watched, now_s = self._watched[partition], self._loop.time()
-        silent_s, watched.seen_s = now_s - watched.seen_s, now_s
+        silent_s, watched.progress_at_s = now_s - watched.progress_at_s, now_s
         if watched.is_stalled:
             watched.is_stalled = False
             self._recovered(partition, silent_s)
             self._arm(0)
 
-    def _arm(self, rest_s: float) -> None:
+    def _arm(self, wait_s: float) -> None:
         if self._timer is not None:
             return
-        seen_s = [each.seen_s for each in self._watched.values() if not each.is_stalled]
-        if seen_s:
-            at_s = max(min(seen_s) + self._deadline_s, self._loop.time() + rest_s)
-            self._timer = self._loop.call_at(at_s, self._look, at_s)
+        progress_at_s = [
+            each.progress_at_s for each in self._watched.values() if not each.is_stalled
+        ]
+        if progress_at_s:
+            at_s = max(min(progress_at_s) + self._deadline_s, self._loop.time() + wait_s)
+            self._timer = self._loop.call_at(at_s, self._check, at_s)
 
-    def _look(self, at_s: float) -> None:
+    def _check(self, at_s: float) -> None:
         self._timer = None
-        # A loop may wake up within its clock's resolution before the time.
+        # A loop may call back early, by less than its clock's resolution.
         now_s = max(self._loop.time(), at_s)
         for partition, watched in list(self._watched.items()):
-            silent_s = now_s - watched.seen_s
+            silent_s = now_s - watched.progress_at_s
             if watched.is_stalled or silent_s < self._deadline_s:
                 continue
-            # Whoever was told of the one before may have ended them all.
+            # The callback for another partition may have ended them all.
             if self._watched.get(partition) is watched:
                 watched.is_stalled = True
                 self._stalled(partition, silent_s)
-        self._arm(self._deadline_s * _PACE)
+        self._arm(self._deadline_s * _CHECK_INTERVAL)

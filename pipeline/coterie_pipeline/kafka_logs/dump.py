@@ -1,4 +1,4 @@
-"""What brokers stored in `__consumer_offsets`, at hand by group, generation and time.
+"""What brokers stored in `__consumer_offsets`, to be looked up by group, generation and time.
 
 The segment files of the topic are read once into a scratch database on disk, so that the memory
 needed does not grow with them.  They are better than what Kafka's tools print of them: the same
@@ -17,18 +17,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from coterie_pipeline.kafka_logs.said import Card
-from coterie_pipeline.kafka_logs.segments import Batch, StoredRecord, Unreadable, read_batches
-from coterie_pipeline.kafka_logs.stored import (
+from coterie_pipeline.kafka_logs.log_events import MemberInfo
+from coterie_pipeline.kafka_logs.offsets_topic import (
+    Batch,
     Generation,
     Key,
     Partition,
+    StoredRecord,
+    Unreadable,
+    read_batches,
     read_key,
     read_offset,
     read_value,
 )
 
-__all__ = ["Dump", "DumpCounts", "Stored", "find_segments"]
+__all__ = ["Dump", "DumpCounts", "StoredChange", "find_segments"]
 
 _TOPIC: Final = "__consumer_offsets-"
 
@@ -53,13 +56,13 @@ CREATE TABLE generations (
     place INTEGER PRIMARY KEY, ts INTEGER, grp TEXT, number INTEGER, members INTEGER, value BLOB
 );
 CREATE TABLE members (grp TEXT, member TEXT, place INTEGER, PRIMARY KEY (grp, member));
-CREATE TABLE happenings (place INTEGER PRIMARY KEY, ts INTEGER, grp TEXT, offsets TEXT);
+CREATE TABLE changes (place INTEGER PRIMARY KEY, ts INTEGER, grp TEXT, offsets TEXT);
 CREATE TABLE seen (part INTEGER, first INTEGER, PRIMARY KEY (part, first)) WITHOUT ROWID;
 """
 
 _INDEXES: Final = """
 CREATE INDEX by_group ON generations (grp, ts);
-CREATE INDEX by_time ON happenings (ts, place);
+CREATE INDEX by_time ON changes (ts, place);
 """
 
 
@@ -81,12 +84,12 @@ class DumpCounts:
     unreadable: dict[str, int] = field(default_factory=dict)
 
     def pass_over(self, why: str) -> None:
-        """Something could not be read."""
+        """Count something that could not be read."""
         self.unreadable[why] = self.unreadable.get(why, 0) + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredChange:
     """Offsets that were committed, or a group that was deleted (None)."""
 
     ts_ms: int
@@ -104,7 +107,7 @@ def find_segments(path: Path) -> list[Path]:
 
 
 class Dump:
-    """A scratch database; without any file it knows nothing, and says so to every question."""
+    """A scratch database; until something is loaded, every look-up finds nothing."""
 
     def __init__(self, scratch: Path) -> None:
         self._base = sqlite3.connect(scratch, isolation_level=None)
@@ -114,7 +117,7 @@ class Dump:
         self._open: dict[tuple[int, int], list[tuple[str, Partition, int]]] = {}
 
     def close(self) -> None:
-        """Let go of the database; its file is whoever's folder it is in."""
+        """Close the database; its file stays."""
         self._base.close()
 
     # -- reading in ----------------------------------------------------------------------------
@@ -179,7 +182,7 @@ class Dump:
     def _note_group(self, group: str, record: StoredRecord) -> None:
         if record.value is None:
             self.counts.deletions += 1
-            self._happen(record.ts_ms + _TOMBSTONE_LATE_MS, group, None)
+            self._add_change(record.ts_ms + _TOMBSTONE_LATE_MS, group, None)
             return
         generation = read_value(record.value)
         if generation is None:
@@ -200,7 +203,7 @@ class Dump:
         for group, (topic, number), offset in commits:
             by_group.setdefault(group, {}).setdefault(topic, {})[str(number)] = offset
         for group, offsets in by_group.items():
-            self._happen(ts_ms, group, json.dumps(offsets))
+            self._add_change(ts_ms, group, json.dumps(offsets))
 
     def _end_transaction(self, partition: int, batch: Batch) -> None:
         for record in batch.records:
@@ -208,21 +211,21 @@ class Dump:
             if _CONTROL_KEY.unpack_from(record.key or bytes(4))[1] == _COMMITTED:
                 self._note_commits(record.ts_ms, commits)
 
-    def _happen(self, ts_ms: int, group: str, offsets: str | None) -> None:
+    def _add_change(self, ts_ms: int, group: str, offsets: str | None) -> None:
         self._base.execute(
-            "INSERT INTO happenings (ts, grp, offsets) VALUES (?, ?, ?)", (ts_ms, group, offsets)
+            "INSERT INTO changes (ts, grp, offsets) VALUES (?, ?, ?)", (ts_ms, group, offsets)
         )
 
     # -- asking --------------------------------------------------------------------------------
 
-    def happenings(self, *, commits: bool = True) -> Iterator[Stored]:
-        """Commits, if they are wanted, and deletions, by time."""
+    def changes(self, *, commits: bool = True) -> Iterator[StoredChange]:
+        """Deletions, and commits if they are wanted, by time."""
         rows = self._base.cursor().execute(
-            "SELECT ts, grp, offsets FROM happenings WHERE ? OR offsets IS NULL ORDER BY ts, place",
+            "SELECT ts, grp, offsets FROM changes WHERE ? OR offsets IS NULL ORDER BY ts, place",
             (commits,),
         )
         for ts_ms, group, offsets in rows:
-            yield Stored(ts_ms, group, None if offsets is None else json.loads(offsets))
+            yield StoredChange(ts_ms, group, None if offsets is None else json.loads(offsets))
 
     def generation(self, group: str, number: int, joined_ms: int) -> Generation | None:
         """A generation whose members had joined at some time, as it was when it was stored."""
@@ -240,8 +243,8 @@ class Dump:
             (group, until_ms),
         )
 
-    def heir(self, group: str, instance: str, former: str, ts_ms: int) -> Card | None:
-        """Who holds a static member's place after it came back at some time."""
+    def successor(self, group: str, instance: str, former: str, ts_ms: int) -> MemberInfo | None:
+        """The member that took a static member's place at some time."""
         rows = self._base.cursor().execute(
             "SELECT value FROM generations WHERE grp = ? AND ts BETWEEN ? AND ? ORDER BY ts, place",
             (group, ts_ms - _SLACK_MS, ts_ms + _SYNC_MAX_MS),
@@ -249,18 +252,18 @@ class Dump:
         for (value,) in rows:
             generation = _read_value(value)
             for member in generation.members.values() if generation else ():
-                if member.card.instance == instance and member.card.member != former:
-                    return member.card
+                if member.info.instance == instance and member.info.member != former:
+                    return member.info
         return None
 
-    def card(self, group: str, member: str) -> Card | None:
+    def member_info(self, group: str, member: str) -> MemberInfo | None:
         """A member as it was stored first."""
         generation = self._one(
             "SELECT value FROM generations JOIN members USING (place) "
             "WHERE members.grp = ? AND member = ?",
             (group, member),
         )
-        return None if generation is None else generation.members[member].card
+        return None if generation is None else generation.members[member].info
 
     def _one(self, query: str, values: tuple[str | int, ...]) -> Generation | None:
         row = self._base.execute(query, values).fetchone()

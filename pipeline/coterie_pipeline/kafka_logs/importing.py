@@ -4,28 +4,128 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
-from coterie_pipeline.kafka_logs.dump import Dump, DumpCounts, Stored, find_segments
-from coterie_pipeline.kafka_logs.errors import KafkaLogsError
-from coterie_pipeline.kafka_logs.files import Reading, find_logs, merged
-from coterie_pipeline.kafka_logs.forms import understand
-from coterie_pipeline.kafka_logs.layout import Record
-from coterie_pipeline.kafka_logs.output import JournalFiles, folder_in_place
-from coterie_pipeline.kafka_logs.reasons import why
-from coterie_pipeline.kafka_logs.said import Newer, Preparing, Stabilized
-from coterie_pipeline.kafka_logs.scene import Happening
+from coterie_pipeline.kafka_logs.dump import Dump, DumpCounts, StoredChange, find_segments
+from coterie_pipeline.kafka_logs.log_events import Newer, Preparing, Stabilized
+from coterie_pipeline.kafka_logs.log_files import KafkaLogsError, Reading, Record, find_logs, merged
+from coterie_pipeline.kafka_logs.patterns import parse_line
+from coterie_pipeline.kafka_logs.reasons import parse_reason
+from coterie_pipeline.kafka_logs.state import TimedEvent
 from coterie_pipeline.kafka_logs.tracker import Tracker
-from coterie_protocol.journal import PhaseJoined, RebalanceCompleted, RebalanceStarted
+from coterie_protocol.journal import (
+    Event,
+    Line,
+    PhaseJoined,
+    RebalanceCompleted,
+    RebalanceStarted,
+    write_line,
+)
+from coterie_protocol.journal_text import SEGMENT, segment_name
 
-__all__ = ["Imported", "import_logs"]
+__all__ = ["MARK", "Imported", "JournalFiles", "folder_in_place", "import_logs"]
+
+#: The file that marks a folder as written by an import; Spark ignores files of such names.
+MARK: Final = "_kafka-logs.json"
+
+#: Files are as large as those that Coterie's own nodes write.
+_SEGMENT_BYTES: Final = 64 * 1024 * 1024
+
+
+@contextmanager
+def folder_in_place(out: Path) -> Iterator[Path]:
+    """A folder to write into, which becomes `out` if all goes well.
+
+    What another import wrote there is replaced; anything else is refused.
+    """
+    refuse_foreign(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    fresh, former = (out.with_name(f".{out.name}.{part}") for part in ("importing", "former"))
+    for left in (fresh, former):
+        shutil.rmtree(left, ignore_errors=True)
+    fresh.mkdir()
+    try:
+        yield fresh
+        if out.exists():
+            out.rename(former)
+        fresh.rename(out)
+    finally:
+        for left in (fresh, former):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def refuse_foreign(out: Path) -> None:
+    """Refuse a folder that has anything in it but what an import wrote."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise KafkaLogsError(f"{out} is not a folder.")
+    names = sorted(path.name for path in out.iterdir())
+    if names and MARK not in names:
+        raise KafkaLogsError(
+            f"{out} has something in it that no import of Kafka's logs wrote, such as {names[0]}; "
+            "choose another folder."
+        )
+    for name in names:
+        if name != MARK and SEGMENT.fullmatch(name) is None:
+            raise KafkaLogsError(f"{out} has {name} in it, which no import wrote; take it away.")
+
+
+class JournalFiles:
+    """The journals of any number of nodes in one folder, each node's lines numbered from 1 on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last_seq: dict[str, int] = {}
+        self._last_ms: dict[str, int] = {}
+        self._files: dict[str, TextIO] = {}
+        self._sizes: dict[str, int] = {}
+
+    @property
+    def lines(self) -> Mapping[str, int]:
+        """How many lines each node has."""
+        return dict(sorted(self._last_seq.items()))
+
+    def write(self, ts_ms: int, node: str, event: Event) -> None:
+        """Write the next line of a node."""
+        # What waited for another line to complete it can come behind what was stored meanwhile.
+        ts_ms = self._last_ms[node] = max(ts_ms, self._last_ms.get(node, ts_ms))
+        seq = self._last_seq[node] = self._last_seq.get(node, 0) + 1
+        text = write_line(Line(ts_ms, node, seq, event)) + "\n"
+        if self._sizes.get(node, _SEGMENT_BYTES) >= _SEGMENT_BYTES:
+            self._begin(node, seq)
+        self._sizes[node] += self._files[node].write(text)
+
+    def mark(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary, which marks the folder as written by an import."""
+        text = json.dumps(summary, indent=2, sort_keys=True)
+        (self._folder / MARK).write_text(text + "\n", encoding="utf-8")
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _begin(self, node: str, seq: int) -> None:
+        if node in self._files:
+            self._files[node].close()
+        path = self._folder / segment_name(node, seq)
+        self._files[node] = path.open("w", encoding="utf-8", newline="\n")
+        self._sizes[node] = 0
+
+
+# -- the import ------------------------------------------------------------------------------------
+
 
 #: How many lines that were not understood are shown; all of them are counted.
 _EXAMPLES_MAX: Final = 20
@@ -98,8 +198,8 @@ def import_logs(
     `logs` are files, plain or packed by gzip, or folders of them, of any number of brokers and in
     any order.  `dump` is where segment files of `__consumer_offsets` are: a file, a partition's
     folder, or a folder above.  Times without a zone are those of `zone`.  The nodes of the journal
-    are called by `cluster` and the brokers' numbers.  `progress` hears now and then how many lines
-    were read.
+    are called by `cluster` and the brokers' numbers.  `progress` is called now and then with
+    the number of lines that were read.
 
     The same input gives the same files.  A folder that an earlier import wrote is replaced once
     all is written; one with anything else in it is refused, as `KafkaLogsError`.
@@ -119,8 +219,8 @@ def import_logs(
             if dump is not None:
                 stored.load(_segments(dump))
             work = _Import(stored, files, cluster, found[0].node)
-            happenings = stored.happenings(commits=commits)
-            work.run(merged(found, zone, reading), happenings)
+            changes = stored.changes(commits=commits)
+            work.run(merged(found, zone, reading), changes)
             imported = work.summary(reading)
             files.mark(_plain(imported))
         scratch.unlink()
@@ -143,7 +243,7 @@ def _plain(imported: Imported) -> dict[str, Any]:
 
 
 class _Import:
-    """One import, as far as it has come."""
+    """An import in progress."""
 
     def __init__(self, dump: Dump, files: JournalFiles, cluster: str, first_node: str) -> None:
         self._dump = dump
@@ -152,24 +252,24 @@ class _Import:
         self._cluster = cluster
         self._counts = _Counts()
 
-    def run(self, records: Iterator[Record], happenings: Iterator[Stored]) -> None:
-        """Take in everything, by time; of the same moment, what the log says first."""
-        both: Iterator[Record | Stored] = heapq.merge(
-            records, happenings, key=lambda each: each.ts_ms
+    def run(self, records: Iterator[Record], changes: Iterator[StoredChange]) -> None:
+        """Handle everything in the order of time; of the same moment, the log comes first."""
+        both: Iterator[Record | StoredChange] = heapq.merge(
+            records, changes, key=lambda each: each.ts_ms
         )
         for each in both:
-            if isinstance(each, Stored):
-                self._write(self._tracker.find(each))
+            if isinstance(each, StoredChange):
+                self._write(self._tracker.on_stored(each))
             else:
-                self._hear(each)
+                self._on_record(each)
         self._write(self._tracker.finish())
 
-    def _hear(self, record: Record) -> None:
+    def _on_record(self, record: Record) -> None:
         counts = self._counts
         counts.coordinator_lines += 1
         counts.first_ms = record.ts_ms if counts.first_ms is None else counts.first_ms
         counts.last_ms = record.ts_ms
-        line = understand(record.text)
+        line = parse_line(record.text)
         if line is None:
             if len(counts.not_understood) < _EXAMPLES_MAX:
                 counts.not_understood.append(record.text[:_EXAMPLE_CHARACTERS])
@@ -177,25 +277,25 @@ class _Import:
         counts.understood += 1
         if isinstance(line, Newer):
             counts.newer_groups.add(line.group)
-        if isinstance(line, Preparing) and why(line.reason).cause is None:
+        if isinstance(line, Preparing) and parse_reason(line.reason).cause is None:
             counts.unknown_reasons[line.reason] += 1
-        told = self._tracker.hear(record, line)
+        events = self._tracker.on_line(record, line)
         if isinstance(line, Stabilized):
-            self._compare(line, told)
-        self._write(told)
+            self._compare(line, events)
+        self._write(events)
 
-    def _compare(self, line: Stabilized, told: Sequence[Happening]) -> None:
-        """Notice when members are missing in what is told."""
-        for happening in told:
-            if isinstance(happening.event, PhaseJoined):
-                known = len(happening.event.members)
+    def _compare(self, line: Stabilized, events: Sequence[TimedEvent]) -> None:
+        """Count a generation of which not all members are known."""
+        for timed in events:
+            if isinstance(timed.event, PhaseJoined):
+                known = len(timed.event.members)
                 self._counts.generations_in_part += line.count is not None and known != line.count
 
-    def _write(self, happenings: Sequence[Happening]) -> None:
+    def _write(self, events: Sequence[TimedEvent]) -> None:
         counts = self._counts
-        for happening in happenings:
-            event = happening.event
-            self._files.write(happening.ts_ms, f"{self._cluster}-{happening.node}", event)
+        for timed in events:
+            event = timed.event
+            self._files.write(timed.ts_ms, f"{self._cluster}-{timed.node}", event)
             if event.group:
                 counts.groups.add(event.group)
             counts.rebalances += isinstance(event, RebalanceStarted)
@@ -204,7 +304,7 @@ class _Import:
                 counts.assignments += event.assigned is not None
 
     def summary(self, reading: Reading) -> Imported:
-        """What came of it."""
+        """What was read and written."""
         counts = self._counts
         return Imported(
             files=reading.files,

@@ -1,6 +1,6 @@
-"""Why a rebalance began: from the reason that Kafka gives to the causes that journals know.
+"""The cause of a rebalance, as journals name it, from the reason that Kafka logs.
 
-Since 3.2 Kafka adds what the client said of it (KIP-800), which tells more than the reason itself.
+Since 3.2 Kafka adds the client's own reason (KIP-800), which tells more than Kafka's.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from coterie_pipeline.kafka_logs.forms import instance_of, names_in
+from coterie_pipeline.kafka_logs.patterns import instance_of, names_in
 
-__all__ = ["Why", "is_by_admin", "said_by", "why"]
+__all__ = ["ParsedReason", "client_reason", "is_by_admin", "parse_reason"]
 
 _CLIENT: Final = "; client reason: "
-#: What is put in the place of a reason that the client did not give.
+#: What stands there if the client gave none.
 _NOT_PROVIDED: Final = "not provided"
 
 _WITH_INSTANCE: Final = r"(?P<member>.+?) with group instance ?id (?P<instance>.+)"
 _STATIC: Final = r"(?P<member>.+?) with instance id (?P<instance>.+?)"
 
-#: What Kafka says, whole, without the client's reason, and the cause that it is.
+#: Kafka's own reasons, and the cause that each stands for.
 _REASONS: Final[tuple[tuple[str, str], ...]] = (
     (rf"Adding new member {_WITH_INSTANCE}", "member_joined"),
     (rf"Updating metadata for static member {_STATIC}", "static_replaced"),
@@ -32,7 +32,7 @@ _REASONS: Final[tuple[tuple[str, str], ...]] = (
         "static_replaced",
     ),
     (r"Updating metadata for member (?P<member>.+?) during \w+", "subscription_changed"),
-    # 2.4 to 2.6 say the same of a leader that joins again: see `Why.may_be_leader`.
+    # 2.4 to 2.6 say the same of a leader that joins again: see `ParsedReason.may_be_leader`.
     (r"Updating metadata for member (?P<member>.+)", "subscription_changed"),
     (r"Leader (?P<member>.+?) re-joining group during \w+", "leader_rejoined"),
     (r"Member (?P<member>.+?) (?:is )?joining group during \w+", "subscription_changed"),
@@ -60,10 +60,10 @@ _REASONS: Final[tuple[tuple[str, str], ...]] = (
 
 _TABLE: Final = tuple((re.compile(text, re.IGNORECASE), cause) for text, cause in _REASONS)
 
-#: What Kafka's own administrator says of members that it removes.
+#: The reason that Kafka's own administrator gives for members that it removes.
 _BY_ADMIN: Final = "removed by an admin"
 
-#: What clients say, anywhere in it: it overrules the cause that Kafka's own words have.
+#: Parts of clients' reasons, and the causes that they stand for instead.
 _CLIENT_CAUSES: Final[tuple[tuple[str, str], ...]] = (
     ("need to revoke partitions", "revocation_follow_up"),
     (_BY_ADMIN, "member_removed"),
@@ -72,37 +72,37 @@ _CLIENT_CAUSES: Final[tuple[tuple[str, str], ...]] = (
     ("does not match the current subscription", "subscription_changed"),
 )
 
-#: Where they may do so: a member that comes is one that comes, whatever it says.
+#: The causes that a client's reason may overrule.
 _OVERRULED: Final = frozenset({"subscription_changed", "leader_rejoined", "member_left"})
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class ParsedReason:
     """Why a rebalance began."""
 
     #: None if the reason is not known.
     cause: str | None
     members: tuple[str, ...] = ()
     instance: str | None = None
-    #: What the client said, if it did.
+    #: The client's own reason, if it gave one.
     client: str = ""
     #: Whether it may as well be the leader that joins again.
     may_be_leader: bool = False
 
 
-def why(reason: str) -> Why:
-    """Read a reason."""
-    said, _, client = reason.partition(_CLIENT)
-    client = said_by(client)
+def parse_reason(reason: str) -> ParsedReason:
+    """Read the reason in a line."""
+    own, _, client = reason.partition(_CLIENT)
+    client = client_reason(client)
     for pattern, cause in _TABLE:
-        match = pattern.fullmatch(said)
+        match = pattern.fullmatch(own)
         if match is not None:
             return _read(match, cause, client)
-    return Why(None, client=client)
+    return ParsedReason(None, client=client)
 
 
-def said_by(client: str | None) -> str:
-    """What a client gave as its reason; empty if it gave none."""
+def client_reason(client: str | None) -> str:
+    """A client's own reason; empty if it gave none."""
     return "" if client is None or client == _NOT_PROVIDED else client
 
 
@@ -111,13 +111,13 @@ def is_by_admin(client: str | None) -> bool:
     return client is not None and _BY_ADMIN in client
 
 
-def _read(match: re.Match[str], cause: str, client: str) -> Why:
+def _read(match: re.Match[str], cause: str, client: str) -> ParsedReason:
     found = match.groupdict()
     members = names_in(found.get("members") or "") or tuple(filter(None, [found.get("member")]))
     if cause in _OVERRULED:
-        cause = next((told for words, told in _CLIENT_CAUSES if words in client), cause)
+        cause = next((other for words, other in _CLIENT_CAUSES if words in client), cause)
     is_bare = cause == "subscription_changed" and " during " not in match[0]
-    return Why(
+    return ParsedReason(
         cause,
         members,
         instance_of(found.get("instance")),

@@ -1,17 +1,27 @@
-"""How a rebalance begins, how its phases end, and why it was."""
+"""What the lines about a rebalance do to a group: its beginning, its phases and its end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from coterie_pipeline.kafka_logs import said
-from coterie_pipeline.kafka_logs.group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Running
-from coterie_pipeline.kafka_logs.holdings import Holdings, by_topic, conflicts, follow_up
+from coterie_pipeline.kafka_logs import log_events
 from coterie_pipeline.kafka_logs.membership import gone, joined
-from coterie_pipeline.kafka_logs.reasons import Why, why
-from coterie_pipeline.kafka_logs.scene import Scene
-from coterie_pipeline.kafka_logs.stored import Generation, Partition
+from coterie_pipeline.kafka_logs.offsets_topic import Generation, Partition
+from coterie_pipeline.kafka_logs.reasons import ParsedReason, parse_reason
+from coterie_pipeline.kafka_logs.state import (
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    Group,
+    Holdings,
+    LogState,
+    Running,
+    by_topic,
+    conflicts,
+    follow_up,
+)
 from coterie_protocol.journal import (
     GroupEmptied,
     MemberPhase,
@@ -23,7 +33,7 @@ from coterie_protocol.journal import (
 
 __all__ = ["assigned", "emptied", "preparing", "stabilized"]
 
-#: How those went whose going starts a rebalance, by its cause.
+#: How members went, by the cause of the rebalance that their going started.
 _HOW: Final = {
     "member_left": "left",
     "member_removed": "removed",
@@ -44,36 +54,38 @@ _COMING: Final = frozenset(
 )
 
 
-def preparing(scene: Scene, line: said.Preparing) -> None:
+def preparing(state: LogState, line: log_events.Preparing) -> None:
     """A rebalance begins."""
-    group = scene.group(line.group, line.generation)
+    group = state.group(line.group, line.generation)
     group.generation = line.generation
     if line.generation == 0:
-        group.hear_state(EMPTY)
-    reason = why(line.reason)
+        group.note_state(EMPTY)
+    reason = parse_reason(line.reason)
     members = tuple(group.id_of(member) for member in reason.members)
     for member in members:
-        # Not so if the assignment could not be stored: its leader is still there.
+        # If the assignment could not be stored, its leader is still there.
         if reason.cause in _HOW and "storing" not in line.reason:
-            gone(scene, group, member, _HOW[reason.cause], reason.client)
+            gone(state, group, member, _HOW[reason.cause], reason.client)
     cause = _cause(group, reason, members)
     for known in group.members.values():
         known.joined_ms = None
     if cause == "member_joined":
         for member in members:
-            joined(scene, group, member, instance=reason.instance, reason=reason.client)
+            joined(state, group, member, instance=reason.instance, reason=reason.client)
     came = [member for member in members if cause in _COMING and member in group.members]
     for name in came:
-        group.members[name].joined_ms = scene.now_ms
-    _start(scene, group, cause, line, came)
+        group.members[name].joined_ms = state.now_ms
+    _start(state, group, cause, line, came)
 
 
-def _start(scene: Scene, group: Group, cause: str, line: said.Preparing, came: list[str]) -> None:
+def _start(
+    state: LogState, group: Group, cause: str, line: log_events.Preparing, came: list[str]
+) -> None:
     awaited = tuple(member for member in group.members if member not in came)
-    timeouts = [member.card.rebalance_ms for member in group.members.values()]
-    deadline = scene.now_ms + max(timeouts) if timeouts and all(timeouts) else None
+    timeouts = [member.info.rebalance_ms for member in group.members.values()]
+    deadline = state.now_ms + max(timeouts) if timeouts and all(timeouts) else None
     from_state = STABLE if group.state == PREPARING else group.state
-    scene.tell(
+    state.emit(
         RebalanceStarted(
             group=group.name,
             generation=line.generation,
@@ -86,10 +98,10 @@ def _start(scene: Scene, group: Group, cause: str, line: said.Preparing, came: l
         )
     )
     group.state = PREPARING
-    group.running = Running(scene.now_ms, cause, awaited, len(group.departed))
+    group.running = Running(state.now_ms, cause, awaited, len(group.departed))
 
 
-def _cause(group: Group, reason: Why, members: tuple[str, ...]) -> str:
+def _cause(group: Group, reason: ParsedReason, members: tuple[str, ...]) -> str:
     """The cause, as far as the reason and what went before tell."""
     if reason.cause is None:
         return _nearest(group)
@@ -111,14 +123,14 @@ def _nearest(group: Group) -> str:
     return "member_joined" if group.pending or not group.members else "subscription_changed"
 
 
-def stabilized(scene: Scene, line: said.Stabilized) -> None:
+def stabilized(state: LogState, line: log_events.Stabilized) -> None:
     """The members have joined."""
-    group = scene.group(line.group)
-    stored = scene.dump.generation(line.group, line.generation, scene.now_ms)
+    group = state.group(line.group)
+    stored = state.dump.generation(line.group, line.generation, state.now_ms)
     if stored is None:
-        _take_in(scene, group, line.count)
+        _take_in(state, group, line.count)
     else:
-        _follow(scene, group, stored)
+        _follow(state, group, stored)
     count = line.count if stored is None else len(stored.members)
     last = group.last_to_join(is_whole=count == len(group.members))
     group.generation, group.state = line.generation, COMPLETING
@@ -127,13 +139,13 @@ def stabilized(scene: Scene, line: said.Stabilized) -> None:
     group.pending.clear()
     group.departed.clear()
     if group.running is not None:  # otherwise the log begins in the middle of it
-        group.running.joined_ms, group.running.stored = scene.now_ms, stored
-        _tell_phase(scene, group, group.running, last)
+        group.running.joined_ms, group.running.stored = state.now_ms, stored
+        _emit_phase(state, group, group.running, last)
 
 
-def _tell_phase(scene: Scene, group: Group, running: Running, last: str | None) -> None:
-    took_ms = scene.now_ms - running.started_ms
-    scene.tell(
+def _emit_phase(state: LogState, group: Group, running: Running, last: str | None) -> None:
+    took_ms = state.now_ms - running.started_ms
+    state.emit(
         PhaseJoined(
             group=group.name,
             generation=group.generation,
@@ -149,27 +161,27 @@ def _tell_phase(scene: Scene, group: Group, running: Running, last: str | None) 
     )
 
 
-def _take_in(scene: Scene, group: Group, count: int | None) -> None:
-    """Take those in that were told their ids and must have joined."""
+def _take_in(state: LogState, group: Group, count: int | None) -> None:
+    """Take in the clients that were given ids and must have joined."""
     started_ms = group.running.started_ms if group.running else 0
     for name in group.confirm(count):
-        joined(scene, group, name, at_ms=max(group.pending[name], started_ms))
+        joined(state, group, name, at_ms=max(group.pending[name], started_ms))
 
 
-def _follow(scene: Scene, group: Group, stored: Generation) -> None:
-    """Have the members that are stored, and tell of those of whom the log is silent."""
+def _follow(state: LogState, group: Group, stored: Generation) -> None:
+    """Take over the stored members, and emit those that came or went without a line in the log."""
     names = {group.id_of(name): member for name, member in stored.members.items()}
     for name in [name for name in group.members if name not in names]:
-        gone(scene, group, name, "rebalance_expired")
+        gone(state, group, name, "rebalance_expired")
         if group.running is not None:
             group.running.dropped.append(name)
     for name, member in names.items():
         if name not in group.members:
             at_ms = group.pending.get(name)
-            joined(scene, group, name, instance=member.card.instance, at_ms=at_ms)
-            if at_ms is None:  # nobody knows when
+            joined(state, group, name, instance=member.info.instance, at_ms=at_ms)
+            if at_ms is None:  # its time is not known
                 group.members[name].joined_ms = None
-        group.members[name].card = member.card
+        group.members[name].info = member.info
     group.protocol_type, group.protocol = stored.protocol_type, stored.protocol
     group.leader = group.id_of(stored.leader)
 
@@ -181,34 +193,34 @@ def _phase(group: Group, name: str, running: Running, took_ms: int) -> MemberPha
         after_ms: int | None = max(member.joined_ms - running.started_ms, 0)
     else:
         # It joined by the end of the phase, unless that had to end without it.
-        is_here = member.card.instance is None or took_ms < group.phase_limit_ms()
+        is_here = member.info.instance is None or took_ms < group.phase_limit_ms()
         after_ms = took_ms if is_here else None
     return MemberPhase(
         member=name,
-        instance=member.card.instance,
-        host=member.card.host,
+        instance=member.info.instance,
+        host=member.info.host,
         joined_after_ms=after_ms,
-        topics=member.card.topics,
+        topics=member.info.topics,
         owned=None if known is None or known.owned is None else by_topic(known.owned),
     )
 
 
-def assigned(scene: Scene, line: said.Assigned) -> None:
+def assigned(state: LogState, line: log_events.Assigned) -> None:
     """The leader's assignment came."""
-    group = scene.group(line.group)
+    group = state.group(line.group)
     if line.leader is not None:
         group.leader = group.id_of(line.leader)
     group.generation, group.state = line.generation, STABLE
     running, group.running = group.running, None
     if running is None or running.joined_ms is None:  # the log begins in the middle of it
-        stored = scene.dump.generation(line.group, line.generation, scene.now_ms)
+        stored = state.dump.generation(line.group, line.generation, state.now_ms)
         group.holdings = Holdings(_given(stored))
         return
     given = _given(running.stored)
     moved, revoked = group.holdings.changes(given)
     if running.stored is not None:
-        _tell_conflicts(scene, group, running.stored)
-    scene.tell(
+        _emit_conflicts(state, group, running.stored)
+    state.emit(
         RebalanceCompleted(
             group=group.name,
             generation=line.generation,
@@ -217,8 +229,8 @@ def assigned(scene: Scene, line: said.Assigned) -> None:
             moved=moved,
             revoked=revoked,
             needs_rejoin=False,
-            took_ms=scene.now_ms - running.joined_ms,
-            total_ms=scene.now_ms - running.started_ms,
+            took_ms=state.now_ms - running.joined_ms,
+            total_ms=state.now_ms - running.started_ms,
         )
     )
     group.follow_up = follow_up(running.stored) if running.stored else frozenset()
@@ -229,10 +241,10 @@ def _given(stored: Generation | None) -> Mapping[str, frozenset[Partition]] | No
     return None if stored is None or stored.protocol_type != "consumer" else stored.given
 
 
-def _tell_conflicts(scene: Scene, group: Group, stored: Generation) -> None:
+def _emit_conflicts(state: LogState, group: Group, stored: Generation) -> None:
     for conflict in conflicts(stored):
         topic, number = conflict.partition
-        scene.tell(
+        state.emit(
             OwnershipConflict(
                 group=group.name,
                 generation=stored.number,
@@ -245,8 +257,8 @@ def _tell_conflicts(scene: Scene, group: Group, stored: Generation) -> None:
         )
 
 
-def emptied(scene: Scene, line: said.Emptied) -> None:
+def emptied(state: LogState, line: log_events.Emptied) -> None:
     """The last member is gone."""
-    group = scene.group(line.group)
+    group = state.group(line.group)
     group.empty(line.generation)
-    scene.tell(GroupEmptied(group=group.name, generation=line.generation))
+    state.emit(GroupEmptied(group=group.name, generation=line.generation))

@@ -1,8 +1,8 @@
-"""From what coordinators say, line after line, to what a journal tells.
+"""From the lines of coordinators to the events of a journal.
 
 One tracker follows all groups over all brokers: when a group moves to another broker, what is known
-of it moves along.  It is fed in the order of time and answers with events, of which each belongs to
-the broker that spoke.
+of it moves along.  It is fed in the order of time and returns events, each of which belongs to the
+broker that wrote the line.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-from coterie_pipeline.kafka_logs import said
-from coterie_pipeline.kafka_logs.dump import Dump, Stored
-from coterie_pipeline.kafka_logs.holdings import Holdings, by_topic
-from coterie_pipeline.kafka_logs.layout import Record
+from coterie_pipeline.kafka_logs import log_events
+from coterie_pipeline.kafka_logs.dump import Dump, StoredChange
+from coterie_pipeline.kafka_logs.log_files import Record
 from coterie_pipeline.kafka_logs.membership import gone, joined, replaced
-from coterie_pipeline.kafka_logs.reasons import is_by_admin, said_by, why
+from coterie_pipeline.kafka_logs.reasons import client_reason, is_by_admin, parse_reason
 from coterie_pipeline.kafka_logs.rebalances import assigned, emptied, preparing, stabilized
-from coterie_pipeline.kafka_logs.scene import Happening, Scene
+from coterie_pipeline.kafka_logs.state import Holdings, LogState, TimedEvent, by_topic
 from coterie_protocol.journal import (
     GroupDeleted,
     IdUnclaimed,
@@ -43,165 +42,165 @@ _REQUESTS: Final[Mapping[str, str]] = {
 
 
 class Tracker:
-    """Follows groups; what is stored fills in what logs leave out."""
+    """Follows all groups; what brokers stored fills in what their logs leave out."""
 
     def __init__(self, dump: Dump, first_node: str) -> None:
-        self._scene = Scene(dump, first_node)
-        #: What only the next line of the same broker completes, and when it was said.
-        self._held: dict[str, tuple[int, said.Started | said.Replaced]] = {}
+        self._state = LogState(dump, first_node)
+        #: By broker, a line that only its next line completes, and its time.
+        self._held: dict[str, tuple[int, log_events.Started | log_events.Replaced]] = {}
         self._versions: dict[str, str] = {}
 
-    def hear(self, record: Record, line: said.Said) -> list[Happening]:
-        """Take note of a line."""
-        if isinstance(line, said.Version):
+    def on_line(self, record: Record, line: log_events.LogEvent) -> list[TimedEvent]:
+        """The events that a line gives rise to."""
+        if isinstance(line, log_events.Version):
             self._versions[record.node] = f" {line.version}"
         self._release(record.node, line)
         self._at(record.ts_ms, record.node)
-        if isinstance(line, said.Started) or (
-            isinstance(line, said.Replaced) and line.member is None
+        if isinstance(line, log_events.Started) or (
+            isinstance(line, log_events.Replaced) and line.member is None
         ):
             self._held[record.node] = (record.ts_ms, line)
         else:
             self._handle(line)
-        return self._told()
+        return self._take_events()
 
-    def find(self, stored: Stored) -> list[Happening]:
-        """Take note of something stored, which belongs to the broker that has the group."""
-        scene = self._scene
-        group = scene.groups.get(stored.group)
+    def on_stored(self, stored: StoredChange) -> list[TimedEvent]:
+        """The events that something stored gives rise to, for the broker that has the group."""
+        state = self._state
+        group = state.groups.get(stored.group)
         # A group without members is in no line of a log; its commits have to go somewhere.
-        self._at(stored.ts_ms, group.node if group else scene.node)
+        self._at(stored.ts_ms, group.node if group else state.node)
         if stored.offsets is None:
             self._delete(stored.group, "expired")
         else:
             committed = OffsetsCommitted(
                 group=stored.group, member="", generation=-1, offsets=stored.offsets
             )
-            scene.tell(committed)
-        return self._told()
+            state.emit(committed)
+        return self._take_events()
 
-    def finish(self) -> list[Happening]:
-        """Tell what was held back for a line that did not come."""
+    def finish(self) -> list[TimedEvent]:
+        """The events that were held back for a line that did not come."""
         for node in sorted(self._held):
-            self._release(node, said.Stopped())
-        return self._told()
+            self._release(node, log_events.Stopped())
+        return self._take_events()
 
     # -- one after the other -------------------------------------------------------------------
 
     def _at(self, ts_ms: int, node: str) -> None:
-        self._scene.now_ms, self._scene.node = ts_ms, node
+        self._state.now_ms, self._state.node = ts_ms, node
 
-    def _told(self) -> list[Happening]:
-        told, self._scene.happenings = self._scene.happenings, []
-        return told
+    def _take_events(self) -> list[TimedEvent]:
+        events, self._state.events = self._state.events, []
+        return events
 
-    def _handle(self, line: said.Said) -> None:
+    def _handle(self, line: log_events.LogEvent) -> None:
         handle = self._HANDLERS.get(type(line))
         if handle is not None:
             handle(self, line)
 
-    def _release(self, node: str, following: said.Said) -> None:
+    def _release(self, node: str, following: log_events.LogEvent) -> None:
         held = self._held.get(node)
         if held is None or _is_waited_out(held[1], following):
             return
         del self._held[node]
         ts_ms, line = held
         self._at(ts_ms, node)
-        if isinstance(line, said.Started):
+        if isinstance(line, log_events.Started):
             version = "Kafka" + self._versions.get(node, "")
             started = NodeStarted(version=version, groups=0, offsets=0, load_ms=0)
-            self._scene.tell(started)
+            self._state.emit(started)
         else:
             self._replace(line, _named_by(following, line.instance))
 
     # -- members -------------------------------------------------------------------------------
 
-    def _id_given(self, line: said.IdGiven) -> None:
-        group = self._scene.group(line.group)
-        group.hear_state(line.state)
-        group.pending[line.member] = self._scene.now_ms
+    def _id_given(self, line: log_events.IdGiven) -> None:
+        group = self._state.group(line.group)
+        group.note_state(line.state)
+        group.pending[line.member] = self._state.now_ms
 
-    def _unclaimed(self, line: said.Unclaimed) -> None:
-        self._scene.group(line.group).pending.pop(line.member, None)
-        self._scene.tell(IdUnclaimed(group=line.group, member=line.member))
+    def _unclaimed(self, line: log_events.Unclaimed) -> None:
+        self._state.group(line.group).pending.pop(line.member, None)
+        self._state.emit(IdUnclaimed(group=line.group, member=line.member))
 
-    def _joined(self, line: said.Joined) -> None:
-        group = self._scene.group(line.group)
-        group.hear_state(line.state)
+    def _joined(self, line: log_events.Joined) -> None:
+        group = self._state.group(line.group)
+        group.note_state(line.state)
         # Its id is a new one, whatever was made up for who had its name before.
         group.made_up.pop(line.instance or "", None)
-        joined(self._scene, group, line.member, instance=line.instance)
+        joined(self._state, group, line.member, instance=line.instance)
 
-    def _replaced(self, line: said.Replaced) -> None:
+    def _replaced(self, line: log_events.Replaced) -> None:
         self._replace(line, line.member)
 
-    def _replace(self, line: said.Replaced, member: str | None) -> None:
+    def _replace(self, line: log_events.Replaced, member: str | None) -> None:
         name = line.group or self._group_of(line.instance, line.former)
         if name is not None:
-            group = self._scene.group(name)
-            replaced(self._scene, group, line.instance, line.former, member)
+            group = self._state.group(name)
+            replaced(self._state, group, line.instance, line.former, member)
 
-    def _fenced(self, line: said.Fenced) -> None:
+    def _fenced(self, line: log_events.Fenced) -> None:
         name = self._group_of(line.instance, line.holder)
         if name is None:
             return
-        group = self._scene.group(name)
+        group = self._state.group(name)
         holder = group.id_of(line.holder)
         known = group.members.get(holder)
-        former = self._scene.dump.card(name, line.member)
-        self._scene.tell(
+        former = self._state.dump.member_info(name, line.member)
+        self._state.emit(
             MemberFenced(
                 group=name,
                 instance=line.instance,
                 member=line.member,
                 host=former.host if former else "",
                 holder=holder,
-                holder_host=known.card.host if known else "",
+                holder_host=known.info.host if known else "",
                 request=_REQUESTS.get(line.request, line.request),
             )
         )
 
     def _group_of(self, instance: str, member: str) -> str | None:
         """The group of a static member whose line does not name it."""
-        for name in self._scene.homes.get(instance, ()):
-            group = self._scene.groups.get(name)
+        for name in self._state.groups_by_instance.get(instance, ()):
+            group = self._state.groups.get(name)
             if group is not None and group.id_of(member) in group.members:
                 return name
         return None
 
-    def _failed(self, line: said.Failed) -> None:
-        gone(self._scene, self._scene.group(line.group), line.member, "session_expired")
+    def _failed(self, line: log_events.Failed) -> None:
+        gone(self._state, self._state.group(line.group), line.member, "session_expired")
 
-    def _left(self, line: said.Left) -> None:
-        group = self._scene.group(line.group)
+    def _left(self, line: log_events.Left) -> None:
+        group = self._state.group(line.group)
         known = group.members.get(group.id_of(line.member))
-        if known is not None and line.card is not None and not known.card.host:
-            known.card = line.card
+        if known is not None and line.info is not None and not known.info.host:
+            known.info = line.info
         how = "removed" if is_by_admin(line.reason) else "left"
-        gone(self._scene, group, line.member, how, said_by(line.reason))
+        gone(self._state, group, line.member, how, client_reason(line.reason))
 
-    def _not_rejoined(self, line: said.NotRejoined) -> None:
-        group = self._scene.group(line.group)
+    def _not_rejoined(self, line: log_events.NotRejoined) -> None:
+        group = self._state.group(line.group)
         for member in line.members:
-            gone(self._scene, group, member, "rebalance_expired")
+            gone(self._state, group, member, "rebalance_expired")
             if group.running is not None:
                 group.running.dropped.append(group.id_of(member))
 
     # -- groups and brokers --------------------------------------------------------------------
 
-    def _loaded_member(self, line: said.LoadedMember) -> None:
-        group = self._scene.quietly(line.group)
+    def _loaded_member(self, line: log_events.LoadedMember) -> None:
+        group = self._state.group_unannounced(line.group)
         if group.loading_generation != line.generation:
             # All generations that are stored go by, and only the last one counts.
             group.loading.clear()
             group.loading_generation = line.generation
-        group.loading[line.card.instance or line.card.member] = line.card
+        group.loading[line.info.instance or line.info.member] = line.info
 
-    def _loaded(self, line: said.Loaded) -> None:
-        scene = self._scene
-        is_known = line.group in scene.groups
-        group = scene.quietly(line.group)
-        stored = scene.dump.latest(line.group, scene.now_ms)
+    def _loaded(self, line: log_events.Loaded) -> None:
+        state = self._state
+        is_known = line.group in state.groups
+        group = state.group_unannounced(line.group)
+        stored = state.dump.latest(line.group, state.now_ms)
         loading, in_generation = dict(group.loading), group.loading_generation
         group.loading.clear()
         group.loading_generation = None
@@ -209,65 +208,67 @@ class Tracker:
         if stored is not None and line.generation in (None, stored.number):
             group.take(stored)
         elif in_generation is not None and line.generation is not None:
-            cards = loading.values() if in_generation == line.generation else ()
+            infos = loading.values() if in_generation == line.generation else ()
             is_same = line.generation == group.generation
-            group.load(cards)
+            group.load(infos)
             group.generation = line.generation
             group.holdings = group.holdings if is_same else Holdings(None)
         elif line.count == 0 and is_known:
             group.empty(group.generation)
         elif not is_known or line.generation not in (None, group.generation):
             return
-        scene.recovered(group)
+        state.emit_recovered(group)
 
-    def _deleted(self, line: said.Deleted) -> None:
+    def _deleted(self, line: log_events.Deleted) -> None:
         for name in line.groups:
-            if name not in self._scene.groups:
-                self._scene.group(name)
+            if name not in self._state.groups:
+                self._state.group(name)
             self._delete(name, line.how)
 
     def _delete(self, name: str, how: str) -> None:
-        group = self._scene.groups.pop(name, None)
+        group = self._state.groups.pop(name, None)
         if group is not None:
-            self._scene.tell(GroupDeleted(group=name, generation=group.generation, how=how))
+            self._state.emit(GroupDeleted(group=name, generation=group.generation, how=how))
 
-    def _offsets_gone(self, line: said.OffsetsGone) -> None:
+    def _offsets_gone(self, line: log_events.OffsetsGone) -> None:
         gone_ones = by_topic(line.partitions)
-        self._scene.tell(OffsetsDeleted(group=line.group, partitions=gone_ones, how="requested"))
+        self._state.emit(OffsetsDeleted(group=line.group, partitions=gone_ones, how="requested"))
 
-    def _stopped(self, _line: said.Stopped) -> None:
-        self._scene.tell(NodeStopped(reason=""))
+    def _stopped(self, _line: log_events.Stopped) -> None:
+        self._state.emit(NodeStopped(reason=""))
 
-    _HANDLERS: ClassVar[Mapping[type[said.Said], Callable[[Tracker, Any], None]]] = {
-        said.Assigned: lambda self, line: assigned(self._scene, line),
-        said.Deleted: _deleted,
-        said.Emptied: lambda self, line: emptied(self._scene, line),
-        said.Failed: _failed,
-        said.Fenced: _fenced,
-        said.IdGiven: _id_given,
-        said.Joined: _joined,
-        said.Left: _left,
-        said.Loaded: _loaded,
-        said.LoadedMember: _loaded_member,
-        said.NotRejoined: _not_rejoined,
-        said.OffsetsGone: _offsets_gone,
-        said.Preparing: lambda self, line: preparing(self._scene, line),
-        said.Replaced: _replaced,
-        said.Stabilized: lambda self, line: stabilized(self._scene, line),
-        said.Stopped: _stopped,
-        said.Unclaimed: _unclaimed,
+    _HANDLERS: ClassVar[Mapping[type[log_events.LogEvent], Callable[[Tracker, Any], None]]] = {
+        log_events.Assigned: lambda self, line: assigned(self._state, line),
+        log_events.Deleted: _deleted,
+        log_events.Emptied: lambda self, line: emptied(self._state, line),
+        log_events.Failed: _failed,
+        log_events.Fenced: _fenced,
+        log_events.IdGiven: _id_given,
+        log_events.Joined: _joined,
+        log_events.Left: _left,
+        log_events.Loaded: _loaded,
+        log_events.LoadedMember: _loaded_member,
+        log_events.NotRejoined: _not_rejoined,
+        log_events.OffsetsGone: _offsets_gone,
+        log_events.Preparing: lambda self, line: preparing(self._state, line),
+        log_events.Replaced: _replaced,
+        log_events.Stabilized: lambda self, line: stabilized(self._state, line),
+        log_events.Stopped: _stopped,
+        log_events.Unclaimed: _unclaimed,
     }
 
 
-def _is_waited_out(held: said.Started | said.Replaced, following: said.Said) -> bool:
-    """Whether what is held may be completed by a line behind this one."""
-    return isinstance(held, said.Started) and isinstance(following, said.Nothing)
+def _is_waited_out(
+    held: log_events.Started | log_events.Replaced, following: log_events.LogEvent
+) -> bool:
+    """Whether a later line may still complete the one that is held."""
+    return isinstance(held, log_events.Started) and isinstance(following, log_events.Nothing)
 
 
-def _named_by(line: said.Said, instance: str) -> str | None:
-    """The new id of a static member, if the rebalance that its coming started names it."""
-    if not isinstance(line, said.Preparing):
+def _named_by(line: log_events.LogEvent, instance: str) -> str | None:
+    """The new id of a static member, if the rebalance that it caused names it."""
+    if not isinstance(line, log_events.Preparing):
         return None
-    reason = why(line.reason)
+    reason = parse_reason(line.reason)
     is_same = reason.cause == "static_replaced" and reason.instance == instance
     return reason.members[0] if is_same and reason.members else None

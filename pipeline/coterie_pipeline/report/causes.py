@@ -1,4 +1,4 @@
-"""How a cause is drawn: shape, letter and colour say the same, so that any one of them does."""
+"""The signs of causes: a shape, a letter and a colour, any one of which is enough to tell them."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ _OUTLINES: Final[Mapping[str, tuple[tuple[float, float], ...]]] = {
 
 
 def sign(cause: str) -> Sign:
-    """The sign of a cause; one that is not known has a sign, too."""
+    """The sign of a cause, also of an unknown one."""
     return _SIGNS.get(cause, Sign("?", "changed"))
 
 
 def order(cause: str) -> tuple[int, str]:
-    """Where a cause stands among others."""
+    """The key that sorts causes."""
     known = list(_SIGNS)
     return (known.index(cause) if cause in _SIGNS else len(known), cause)
 
 
 def mark(cause: str, radius: float) -> tuple[Markup, Markup]:
-    """The shape and the letter of a cause, around the middle of their place."""
-    its = sign(cause)
-    outline = _OUTLINES.get(its.family)
+    """The shape and the letter of a cause, centred at the origin."""
+    chosen = sign(cause)
+    outline = _OUTLINES.get(chosen.family)
     if outline is None:
         shape = element("circle", r=f"{radius:.1f}")
     else:
         points = " L".join(f"{x * radius:.1f},{y * radius:.1f}" for x, y in outline)
         shape = element("path", d=f"M{points}Z")
-    return shape, element("text", its.letter, y="3.5")
+    return shape, element("text", chosen.letter, y="3.5")
 
 
 def icon(cause: str) -> Markup:

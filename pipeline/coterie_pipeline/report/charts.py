@@ -1,7 +1,7 @@
-"""Which partitions and intervals a group's chart of ownership shows.
+"""Choosing, in Spark, the partitions and intervals that a group's chart of ownership shows.
 
 Partitions with faults come first.  If there are too many intervals to draw, those of one owner that
-are too close to tell apart become one, the closer ones first; if there are still too many, quiet
+are too close to tell apart are merged, the closest first; if there are still too many, the last
 partitions are left out.
 """
 
@@ -17,17 +17,17 @@ from pyspark.sql.window import WindowSpec
 
 from coterie_pipeline.report import model
 from coterie_pipeline.report.model import Bar, Caps, Fault, Span, shares
-from coterie_pipeline.report.selecting import first, grouped, row_of, summed, text
+from coterie_pipeline.report.queries import first, grouped, row_of, summed, text
 
 __all__ = ["Chart", "charts"]
 
-#: What parts of the whole time are too short to tell apart, from finest to coarsest.  The coarsest
-#: is a few pixels wide, or a hatched gap would cover what was owned.
+#: Fractions of the whole time that are too short to tell apart, from finest to coarsest.  The
+#: coarsest is a few pixels wide; if it were wider, a hatched gap would cover what was owned.
 _FINENESS: Final = (2000, 500, 200)
 
 _PARTITION: Final = ("group", "topic", "partition")
 _EVENTFUL: Final = ("overlaps", "possible", "stopped_ms", "intervals")
-#: What of a partition there is to draw.
+#: The counts of what there is to draw of a partition.
 _DRAWN: Final = ("overlaps", "possible", "gaps", "intervals")
 
 
@@ -50,7 +50,7 @@ def charts(
 ) -> Mapping[str, Chart]:
     """The chart of each group that has a span, the most important first.
 
-    A group in which nobody owned anything has none.
+    A group without any ownership has none.
     """
     chosen = _chosen(ownership, faults, caps).persist()
     rows = grouped(chosen.orderBy("group", "place").collect())
@@ -81,7 +81,7 @@ def charts(
 
 
 def _with_identity(sessions: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Which process an owner is; the owner itself if its membership is not known."""
+    """Add the process of each owner; the owner itself if its membership is not known."""
     known = sessions.groupBy("group", "member").agg(F.min("identity").alias("identity"))
 
     def add(ownership: DataFrame) -> DataFrame:
@@ -117,7 +117,7 @@ def _chosen(held: DataFrame, faults: DataFrame, caps: Caps) -> DataFrame:
 
 
 def _pieces(held: DataFrame, faults: DataFrame) -> DataFrame:
-    """All that is drawn in a row: intervals of ownership, gaps and overlaps, each in its lane."""
+    """All that is drawn in rows: intervals of ownership, gaps and overlaps, each in its lane."""
     none = F.lit(None)
     bars = held.select(
         *_PARTITION,
@@ -156,7 +156,7 @@ def _in_lane() -> WindowSpec:
 
 
 def _with_distances(pieces: DataFrame) -> DataFrame:
-    """How far each piece is from the one before it; null if they can't become one."""
+    """Add the distance of each piece from the one before it; null if they can't be merged."""
     window = _in_lane()
     is_same = (F.col("lane") != "bar") | (F.lag("holder").over(window) == F.col("holder"))
     since_ms = F.col("from_ms") - F.lag("to_ms").over(window)
@@ -164,7 +164,7 @@ def _with_distances(pieces: DataFrame) -> DataFrame:
 
 
 def _with_nearness(pieces: DataFrame) -> DataFrame:
-    """Below which distance pieces become one, in each group: the least that leaves few enough."""
+    """Add the distance below which pieces are merged: the least that leaves few enough."""
     whole = Window.partitionBy("group")
     nearness = [F.lit(0), *(F.ceil(F.col("length_ms") / part) for part in _FINENESS)]
     chosen: Column = nearness[-1]
@@ -175,7 +175,7 @@ def _with_nearness(pieces: DataFrame) -> DataFrame:
 
 
 def _merged(pieces: DataFrame) -> DataFrame:
-    """Pieces that are too close to each other as one."""
+    """Merge pieces that are too close to each other."""
     begins = F.col("distance_ms").isNull() | (F.col("distance_ms") >= F.col("near_ms"))
     upto = _in_lane().rowsBetween(Window.unboundedPreceding, Window.currentRow)
     order = F.struct("from_ms", "to_ms", "holder", "next_holder")
@@ -199,7 +199,7 @@ def _merged(pieces: DataFrame) -> DataFrame:
 
 
 def _cut(pieces: DataFrame) -> DataFrame:
-    """Leave out quiet partitions while there is too much; of a single one, what is short."""
+    """Leave out the last partitions while there is too much; of a single one, short pieces."""
     worst = [
         F.col("lane").isin("bar", "gap"),  # false, that is overlaps, comes first
         F.desc(F.col("to_ms") - F.col("from_ms")),

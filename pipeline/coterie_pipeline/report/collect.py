@@ -1,4 +1,4 @@
-"""From tables to what a report shows: chosen and cut short in Spark, so that little is collected.
+"""From tables to the data of a report, chosen and cut short in Spark so that little is collected.
 
 Every choice has a total order, so the same tables give the same report.
 """
@@ -23,7 +23,7 @@ from coterie_pipeline.report.model import (
     Totals,
     Unread,
 )
-from coterie_pipeline.report.selecting import first, row_of, summed, text
+from coterie_pipeline.report.queries import first, row_of, summed, text
 
 __all__ = ["collect"]
 
@@ -46,12 +46,11 @@ _FIGURES: Final = (
 
 
 def collect(tables: Tables, caps: Caps) -> Report:
-    """All that a report shows of the tables."""
+    """The data of a report."""
     nodes = _nodes(tables["nodes"])
     span = _span(nodes)
     figures = _figures(tables).persist()
     lines = _lines(tables, figures, span, caps)
-    # A group's own advice first, then what is about nodes and everybody.
     weighed = tables["advice"].transform(_weighed)
     drawn = lines[: caps.groups_drawn]
     report = Report(
@@ -97,7 +96,7 @@ def _span(nodes: Sequence[NodeRead]) -> Span:
 
 
 def _figures(tables: Tables) -> DataFrame:
-    """What is known of each group: one row each, from all tables that know it."""
+    """The figures of each group, from all tables that have any."""
     health = tables["group_health"].select(
         "group",
         *(name for name in _FIGURES if name != "flapping"),
@@ -157,7 +156,7 @@ def _lines(tables: Tables, figures: DataFrame, span: Span, caps: Caps) -> tuple[
 
 
 def _main_causes(rebalances: DataFrame, groups: Sequence[str]) -> Mapping[str, tuple[str, int]]:
-    """For each group, the cause at the root of most of its rebalances, and of how many."""
+    """By group, the most frequent root cause of its rebalances, and its count."""
     found = (
         rebalances.where(F.col("group").isin(list(groups)))
         .groupBy("group", text("root_cause"))
@@ -171,7 +170,7 @@ def _main_causes(rebalances: DataFrame, groups: Sequence[str]) -> Mapping[str, t
 def _stopped_by_time(
     faults: DataFrame, groups: Sequence[str], span: Span
 ) -> Mapping[str, tuple[int, ...]]:
-    """For each group, what stood still in equal parts of the time; gaps are split among them."""
+    """By group, the time stood still in each of equal parts of the time; gaps are split."""
     part_ms = -(-span.length_ms // _PARTS)
 
     def part(moment: Column) -> Column:
@@ -199,7 +198,7 @@ _WEIGHT: Final = ("weight", "saves_order", "group", "rule", "about", "sentence")
 
 
 def _weighed(advice: DataFrame) -> DataFrame:
-    """Advice with what its order goes by: the worst first, then what saves most."""
+    """Add the columns that sort advice: the worst first, then what saves most."""
     weight = reduce(
         lambda rest, index: F.when(F.col("severity") == _SEVERITIES[index], index).otherwise(rest),
         range(len(_SEVERITIES)),
@@ -213,7 +212,7 @@ def _weighed(advice: DataFrame) -> DataFrame:
 def _advice_of(
     weighed: DataFrame, lines: Sequence[GroupLine], caps: Caps
 ) -> Mapping[str, tuple[tuple[Advice, ...], int]]:
-    """For each group the advice that is shown, and how much there is."""
+    """By group, the advice that is shown, and how much there is."""
     groups = [line.group for line in lines]
     found = (
         weighed.where(F.col("group").isin(groups))

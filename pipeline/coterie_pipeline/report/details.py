@@ -1,4 +1,4 @@
-"""What is shown of single groups."""
+"""The part of a report's data that is about single groups."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from coterie_pipeline.report.model import (
     Span,
     shares,
 )
-from coterie_pipeline.report.selecting import first, grouped, row_of, summed, text
+from coterie_pipeline.report.queries import first, grouped, row_of, summed, text
 
 __all__ = ["details"]
 
@@ -56,7 +56,7 @@ def details(
     advice: Mapping[str, tuple[tuple[Advice, ...], int]],
     caps: Caps,
 ) -> tuple[GroupDetail, ...]:
-    """All that is shown of these groups, in their order."""
+    """The details of these groups, in their order."""
     if not lines:
         return ()
     groups = [line.group for line in lines]
@@ -97,7 +97,7 @@ def details(
 
 
 def _spans(its: Tables) -> Mapping[str, Span]:
-    """From when until when anything happened in each group."""
+    """By group, the time from the first event to the last."""
     times = (
         ("rebalances", "started_ms", "ended_ms"),
         ("ownership", "from_ms", "to_ms"),
@@ -126,7 +126,7 @@ def _spans(its: Tables) -> Mapping[str, Span]:
 def _rebalances(
     rebalances: DataFrame, lines: Sequence[GroupLine], caps: Caps
 ) -> Mapping[str, tuple[Rebalance, ...]]:
-    """The rebalances of each group that cost most, in their order."""
+    """The most costly rebalances of each group, in the order of time."""
     given = shares({line.group: line.rebalances for line in lines}, caps.rebalances)
     cost = [
         F.desc_nulls_last("stopped_partition_ms"),
@@ -146,7 +146,7 @@ def _rebalances(
 
 
 def _given(given: Mapping[str, int]) -> Column:
-    """How many of a group's rows are shown, as a column."""
+    """The number of a group's rows that are shown, as a column."""
     pairs = (F.lit(part) for pair in sorted(given.items()) for part in pair)
     return F.create_map(*pairs)[F.col("group")]
 
@@ -182,7 +182,7 @@ def _rebalance(row: Row) -> Rebalance:
 
 
 def _costs(rebalances: DataFrame, faults: DataFrame) -> Mapping[str, tuple[Cost, ...]]:
-    """What each root cause cost, the dearest first; what belongs to no rebalance has no cause."""
+    """The cost of each root cause, the highest first; gaps outside of rebalances have no cause."""
     is_follow_up = F.col("root") != F.col("rebalance")
     roots = rebalances.select(
         "group", "rebalance", text("root_cause"), is_follow_up.alias("is_follow_up")
@@ -227,7 +227,7 @@ def _processes(
         .transform(first(caps.processes, ["group"], order))
     )
     latest = [F.desc_nulls_last("joined_ms"), F.desc_nulls_first("ended_ms"), F.asc("member")]
-    # Each process' latest one, then each one's latest but one, ...: all are shown for a time.
+    # First the latest membership of each process, then the one before, and so on.
     turn = F.row_number().over(Window.partitionBy("group", "identity").orderBy(*latest))
     counts = processes.groupBy("group").agg(F.sum("memberships").alias("n")).collect()
     wanted = {row["group"]: row["n"] for row in counts}

@@ -1,23 +1,122 @@
-"""Who owned what: a row for each partition, a bar for each owner."""
+"""The chart of ownership: a row for each partition, a bar for each owner.
+
+A process keeps its colour over its memberships.  The colour starts from a hash of its name, so that
+it is the same in each report as far as possible; another one is taken only where a process that it
+meets in the chart, before, after, above or below, already has it.  The colours themselves are in
+`report.css`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from typing import Final
 
 from coterie_pipeline.report import words
 from coterie_pipeline.report.markup import Markup, element
-from coterie_pipeline.report.model import Bar, Fault, GroupDetail, Rebalance, Row
-from coterie_pipeline.report.owners import Owner
+from coterie_pipeline.report.model import Bar, Fault, GroupDetail, Process, Rebalance, Row
 from coterie_pipeline.report.scale import Scale, plot
 
-__all__ = ["gantt", "note", "tip"]
+__all__ = ["COLOURS", "Owner", "gantt", "note", "owners", "tip"]
+
+#: The number of colours; red is not among them, as it means that something is wrong.
+COLOURS: Final = 8
+
+#: A prefix that all names share is left out of bars from this length on.
+_SHARED_MIN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """How a holder appears."""
+
+    colour: int
+    #: The number of its process, by which the page selects and filters.
+    number: int
+    name: str
+
+
+def owners(rows: Sequence[Row], processes: Sequence[Process]) -> Mapping[str, Owner]:
+    """How each holder in these rows and processes appears."""
+    holders = _identities(rows, processes)
+    colours = _colours(rows, holders)
+    numbers = {identity: number for number, identity in enumerate(sorted(set(holders.values())))}
+    shared = _shared(list(holders))
+    return {
+        holder: Owner(
+            colours[identity], numbers[identity], words.short_name(holder[shared:]) or holder
+        )
+        for holder, identity in holders.items()
+    }
+
+
+def _identities(rows: Sequence[Row], processes: Sequence[Process]) -> dict[str, str]:
+    """The process of each holder, by memberships first and by intervals where there is none."""
+    found = {bar.holder: bar.identity for row in rows for bar in row.bars}
+    for process in processes:
+        found |= {session.holder: process.identity for session in process.sessions}
+    return found
+
+
+def _shared(names: Sequence[str]) -> int:
+    """The length of the prefix, up to the end of a word, that all names share."""
+    if len(names) < 2:
+        return 0
+    pairs = zip(min(names), max(names), strict=False)
+    common = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    ends = max(common.rfind(mark) for mark in "-_./@: ") + 1
+    return ends if ends >= _SHARED_MIN else 0
+
+
+def _colours(rows: Sequence[Row], holders: Mapping[str, str]) -> Mapping[str, int]:
+    meets: dict[str, set[str]] = {identity: set() for identity in holders.values()}
+    for pair in _meetings(rows):
+        one, other = (holders[holder] for holder in pair)
+        if one != other:
+            meets[one].add(other)
+            meets[other].add(one)
+    chosen: dict[str, int] = {}
+    # Those that meet most others have the least choice, so they choose first.
+    for identity in sorted(meets, key=lambda each: (-len(meets[each]), each)):
+        taken = [chosen[other] for other in sorted(meets[identity]) if other in chosen]
+        wanted = zlib.crc32(identity.encode(errors="replace")) % COLOURS
+        order = [(wanted + step) % COLOURS for step in range(COLOURS)]
+        chosen[identity] = min(order, key=taken.count)
+    return chosen
+
+
+def _meetings(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Pairs of holders that are side by side in the chart."""
+    for row in rows:
+        for bar, following in pairwise(row.bars):
+            yield bar.holder, following.holder
+    for upper, lower in pairwise(rows):
+        yield from _side_by_side(upper.bars, lower.bars)
+
+
+def _side_by_side(upper: Sequence[Bar], lower: Sequence[Bar]) -> Iterator[tuple[str, str]]:
+    """Pairs of holders of two neighbouring partitions at one time; both rows are sorted."""
+    above, below = 0, 0
+    while above < len(upper) and below < len(lower):
+        one, other = upper[above], lower[below]
+        if one.from_ms < other.to_ms and other.from_ms < one.to_ms:
+            yield one.holder, other.holder
+        if one.to_ms <= other.to_ms:
+            above += 1
+        else:
+            below += 1
+
+
+# -- the chart -------------------------------------------------------------------------------------
+
 
 _HEIGHT: Final = 16
 _BAR: Final = 12
 _TOP: Final = 2
 
-#: From which share of the chart on a bar has room for some letters of its owner's name.
+#: The least share of the chart at which a bar has room for letters of its owner's name.
 _NAMED_MIN: Final = 0.015
 
 
@@ -39,7 +138,7 @@ def _moments(rebalances: tuple[Rebalance, ...], scale: Scale) -> Iterator[Markup
 
 
 def tip(*lines: str | None) -> Markup:
-    """What is told of a shape to who points at it."""
+    """What is tooltip of a shape to who points at it."""
     return element("title", "\n".join(line for line in lines if line))
 
 
@@ -81,7 +180,7 @@ def _is_overlap(fault: Fault) -> bool:
 
 
 def _bar(bar: Bar, scale: Scale, owner: Owner) -> Markup:
-    """A bar; a wide one bears its owner's name, which its own window cuts off at its end."""
+    """A bar; a wide one has its owner's name, cut off at its end."""
     place: dict[str, str | int] = {
         "x": scale.at(bar.from_ms),
         "width": scale.width(bar.from_ms, bar.to_ms),
@@ -90,12 +189,12 @@ def _bar(bar: Bar, scale: Scale, owner: Owner) -> Markup:
         "class_": f"bar o{owner.colour}",
         "data_h": owner.number,
     }
-    told = _bar_tip(bar)
+    tooltip = _bar_tip(bar)
     if scale.share(bar.from_ms, bar.to_ms) < _NAMED_MIN:
-        return element("rect", told, **place)
+        return element("rect", tooltip, **place)
     whole = element("rect", width="100%", height=_BAR)
     name = element("text", owner.name, x=4, y=_BAR - 3)
-    return element("svg", whole, name, told, **place)
+    return element("svg", whole, name, tooltip, **place)
 
 
 def _bar_tip(bar: Bar) -> Markup:
@@ -118,9 +217,9 @@ def _bar_tip(bar: Bar) -> Markup:
 
 
 _BEGAN: Final[Mapping[str, str]] = {
-    "claimed": "nobody gave it, it said that it owns it",
+    "claimed": "not assigned: the member claimed it",
     "recovered": "had it when a node read the group back",
-    "replaced": "took it over from its former self",
+    "replaced": "took it over from its former process",
 }
 
 
@@ -140,7 +239,7 @@ def _when(from_ms: int, to_ms: int) -> str:
 
 
 def _tail(bar: Bar, scale: Scale, owner: Owner) -> Markup:
-    """From when somebody lost a partition until it had let go of it at the latest."""
+    """The time after a bar in which the former owner may have worked on."""
     return element(
         "rect",
         x=scale.at(bar.to_ms),
@@ -155,25 +254,27 @@ def _fault(fault: Fault, scale: Scale) -> Markup:
     x, width = scale.at(fault.from_ms), scale.width(fault.from_ms, fault.to_ms)
     if not _is_overlap(fault):
         return element("rect", _gap_tip(fault), x=x, width=width, y=_TOP, height=_BAR, class_="gap")
-    told = _overlap_tip(fault)
+    tooltip = _overlap_tip(fault)
     if not fault.sure_ms:
-        return element("rect", told, x=x, width=width, y=1, height=_HEIGHT - 2, class_="possible")
+        return element(
+            "rect", tooltip, x=x, width=width, y=1, height=_HEIGHT - 2, class_="possible"
+        )
     # The outline is a shape of its own, so that the shortest one is red with dark edges.
     place: dict[str, str | int] = {"x": x, "width": width, "y": 1, "height": _HEIGHT - 2}
     edge = element("rect", **place, class_="edge")
-    return element("g", edge, element("rect", **place), told, class_="overlap")
+    return element("g", edge, element("rect", **place), tooltip, class_="overlap")
 
 
 def _overlap_tip(fault: Fault) -> Markup:
     sure, most = words.duration(fault.sure_ms), words.duration(fault.to_ms - fault.from_ms)
     if fault.sure_ms:
-        told = f"Two owners for {sure}" + (f", perhaps {most}" if sure != most else "")
+        tooltip = f"Two owners for {sure}" + (f", perhaps {most}" if sure != most else "")
     else:
-        told = f"Perhaps two owners, for {most} at most"
+        tooltip = f"Perhaps two owners, for {most} at most"
     if fault.times > 1:
-        told += f" ({fault.times} times)"
+        tooltip += f" ({fault.times} times)"
     both = f"{words.short_name(fault.holder)} and {words.short_name(fault.next_holder)}"
-    return tip(told, both, _when(fault.from_ms, fault.to_ms), words.cause(fault.cause))
+    return tip(tooltip, both, _when(fault.from_ms, fault.to_ms), words.cause(fault.cause))
 
 
 def _gap_tip(fault: Fault) -> Markup:
@@ -192,18 +293,18 @@ def _gap_tip(fault: Fault) -> Markup:
 
 
 def note(detail: GroupDetail) -> Markup | None:
-    """What of the partitions is not drawn, or not drawn apart; None if all is."""
+    """What is not drawn, or merged; None if everything is drawn."""
     left = detail.rows_in_all - len(detail.rows)
-    said = []
+    sentences = []
     if left:
         faulty = detail.faulty_rows_left_out
         had = f"{faulty:,} of them with a fault" if faulty else "none with a fault"
-        said.append(f"+ {words.count(left, 'partition')} more, {had}.")
+        sentences.append(f"+ {words.count(left, 'partition')} more, {had}.")
     if detail.merged_below_ms:
         near = words.duration(detail.merged_below_ms)
-        said.append(f"What is less than {near} apart is drawn as one.")
+        sentences.append(f"What is less than {near} apart is drawn as one.")
     drawn = sum(bar.intervals for row in detail.rows for bar in row.bars)
     hidden = sum(row.intervals for row in detail.rows) - drawn
     if hidden:
-        said.append(f"{words.count(hidden, 'short interval')} not drawn.")
-    return element("p", " ".join(said), class_="note") if said else None
+        sentences.append(f"{words.count(hidden, 'short interval')} not drawn.")
+    return element("p", " ".join(sentences), class_="note") if sentences else None

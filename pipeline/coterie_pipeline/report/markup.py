@@ -1,7 +1,7 @@
 """Elements of HTML and SVG, escaped wherever text goes in.
 
-Names in a journal are whatever clients chose, so there is one way in: `element` escapes all that
-is not `Markup` already, and what it returns is both HTML and well-formed XML.
+Names in a journal are chosen by clients, so there is only one way in: `element` escapes whatever is
+not `Markup` already, and its result is both HTML and well-formed XML.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _EMPTY: Final = frozenset(
     ("meta", "link", "br", "hr", "input", "rect", "line", "path", "circle", "polyline", "use")
 )
 
-#: What no XML may hold, what can't be encoded, and what would turn the rest of a line around.
+#: Characters that XML forbids, that can't be encoded, or that change the direction of text.
 _UNFIT: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]"
 )
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is markup, and so needs no escaping."""
 
     __slots__ = ()
 

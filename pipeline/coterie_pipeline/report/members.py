@@ -1,4 +1,4 @@
-"""Who was a member when: a row for each process, a bar for each of its memberships."""
+"""The chart of members: a row for each process, a bar for each of its memberships."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from coterie_pipeline.report import words
-from coterie_pipeline.report.gantt import tip
+from coterie_pipeline.report.gantt import Owner, tip
 from coterie_pipeline.report.markup import Markup, element
 from coterie_pipeline.report.model import GroupDetail, Process, Session
-from coterie_pipeline.report.owners import Owner
 from coterie_pipeline.report.scale import Scale, plot
 
 __all__ = ["members", "note"]
@@ -18,7 +17,7 @@ _HEIGHT: Final = 16
 _BAR: Final = 10
 _TOP: Final = 3
 
-#: Signs for how a membership ended; what is not here was given up by the coordinator.
+#: Signs for the ends of memberships; those not listed were ended by the coordinator.
 _SIGNS: Final[Mapping[str, str]] = {
     "left": "→",
     "replaced": "↻",
@@ -37,21 +36,23 @@ def members(detail: GroupDetail, scale: Scale, owners: Mapping[str, Owner]) -> M
 
 
 def note(detail: GroupDetail) -> Markup | None:
-    """What of the processes is not drawn; None if all is."""
+    """What is not drawn; None if everything is."""
     left = detail.processes_in_all - len(detail.processes)
-    said = []
+    sentences = []
     if left:
-        said.append(f"+ {words.count(left, 'process', 'processes')} more with fewer memberships.")
+        sentences.append(
+            f"+ {words.count(left, 'process', 'processes')} more with fewer memberships."
+        )
     hidden = sum(each.memberships - len(each.sessions) for each in detail.processes)
     if hidden:
-        said.append(f"The latest memberships are drawn, and {hidden:,} earlier ones are not.")
-    return element("p", " ".join(said), class_="note") if said else None
+        sentences.append(f"The latest memberships are drawn, and {hidden:,} earlier ones are not.")
+    return element("p", " ".join(sentences), class_="note") if sentences else None
 
 
 def _row(process: Process, scale: Scale, owners: Mapping[str, Owner]) -> Markup:
     bars = [_bar(each, scale, owners[each.holder]) for each in process.sessions]
     signs = (_sign(each, scale) for each in process.sessions)
-    said = words.cut(f"{process.identity}: {', '.join(_facts(process))}")
+    sentence = words.cut(f"{process.identity}: {', '.join(_facts(process))}")
     holders = sorted({session.holder for session in process.sessions})
     label = element(
         "div",
@@ -63,7 +64,7 @@ def _row(process: Process, scale: Scale, owners: Mapping[str, Owner]) -> Markup:
     return element(
         "div",
         label,
-        plot(_HEIGHT, said, *bars, *signs),
+        plot(_HEIGHT, sentence, *bars, *signs),
         class_="lane process",
         data_h=owners[process.sessions[0].holder].number,
         data_name=words.cut(" ".join((process.identity, *holders)), 400),
@@ -88,7 +89,7 @@ def _badge(process: Process) -> Markup:
 
 
 def _times(session: Session, scale: Scale) -> tuple[int, int]:
-    """When it began and ended; where that is not known, the edges of the chart."""
+    """Its beginning and end, which are the edges of the chart where they are not known."""
     span = scale.span
     return (
         span.from_ms if session.joined_ms is None else session.joined_ms,
@@ -111,7 +112,7 @@ def _bar(session: Session, scale: Scale, owner: Owner) -> Markup:
 
 
 def _sign(session: Session, scale: Scale) -> Markup | None:
-    """How it ended; drawn after all bars, for the next one may begin at once."""
+    """The sign for its end; drawn after all bars, as the next one may begin at once."""
     sign = _SIGNS.get(session.ended, _GIVEN_UP)
     if not sign:
         return None

@@ -1,4 +1,4 @@
-"""What a report shows, as plain data: bounded, in its order, with nothing of Spark in it."""
+"""The data of a report: bounded, sorted, and without Spark."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ class Span:
 
 
 def shares(wanted: Mapping[str, int], most: int) -> Mapping[str, int]:
-    """What each gets of what there is, the most important first.
+    """Divide `most` among names that want some of it, the most important first.
 
     The second gets half of what the first gets, the third a third, and so on; what one does not
-    want is left to the others.  Nobody gets less than one.
+    want is left to the others.  Each gets at least one.
     """
     weights = {name: 1 / place for place, name in enumerate(wanted, 1)}
     given: dict[str, int] = {}
@@ -85,7 +85,7 @@ def shares(wanted: Mapping[str, int], most: int) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """How many members, and the names of the first of them."""
+    """A number of members, and the names of the first of them."""
 
     count: int = 0
     names: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class NodeRead:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Lines that could not be taken into account, for one reason."""
+    """Lines that could not be read, for one reason."""
 
     why: str
     lines: int
@@ -177,7 +177,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """An interval of ownership; or several of one owner, too close to tell them apart."""
+    """An interval of ownership, or several of one owner that were merged."""
 
     holder: str
     #: The process that it is, over all its memberships.
@@ -196,7 +196,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A time in which a partition had two owners, or none; or several, too close to tell apart."""
+    """A time in which a partition had two owners or none, or several that were merged."""
 
     fault: str
     from_ms: int
@@ -278,7 +278,7 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one root cause cost: its rebalances and their follow-ups."""
+    """The cost of a root cause: its rebalances and their follow-ups."""
 
     cause: str
     rebalances: int
@@ -306,7 +306,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """What has one identity over its memberships."""
+    """A process, which has one identity over its memberships."""
 
     identity: str
     kind: str
@@ -334,7 +334,7 @@ class CommitLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetail:
-    """All that is shown of one group; the figures `..._in_all` count what is left out, too."""
+    """The details of one group; the figures `..._in_all` include what is left out."""
 
     line: GroupLine
     span: Span
@@ -356,7 +356,7 @@ class GroupDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All that a report shows."""
+    """All data of a report."""
 
     span: Span
     nodes: tuple[NodeRead, ...]

@@ -1,4 +1,4 @@
-"""From times to places: everything that lies in time is placed in per cent of its chart.
+"""From times to positions: everything is placed in per cent of the width of its chart.
 
 So a chart fits any width without a script, and zooming is only a wider chart behind the same
 window: shapes, letters and hatching keep their size.
@@ -39,7 +39,7 @@ class Scale:
     span: Span
 
     def at(self, at_ms: int) -> str:
-        """The place of a moment; what is outside lies on the edge."""
+        """The position of a moment; one outside of the chart is at its edge."""
         return self._share(min(max(at_ms, self.span.from_ms), self.span.to_ms) - self.span.from_ms)
 
     def width(self, from_ms: int, to_ms: int) -> str:
@@ -57,7 +57,7 @@ class Scale:
         return f"{written}%"
 
     def ticks(self) -> Iterator[tuple[int, str]]:
-        """The moments that an axis marks, and what it says there."""
+        """The moments that an axis marks, and their labels."""
         step = next(
             (each for each in _STEPS if self.span.length_ms / each <= _TICKS_MAX), _STEPS[-1]
         )
@@ -71,7 +71,7 @@ class Scale:
 
 
 def plot(height: int, label: str, *children: Markup | None, class_: str = "") -> Markup:
-    """A chart as wide as its place: a window, and in it what a script may move and widen."""
+    """A chart as wide as its container: a window, and in it what a script may move and widen."""
     inner = element("svg", *children, class_="plot", width="100%", height=height)
     return element(
         "svg",

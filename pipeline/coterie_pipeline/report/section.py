@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coterie_pipeline.report import gantt, members, words
-from coterie_pipeline.report.advice import advised
-from coterie_pipeline.report.figures import commits, costs
+from coterie_pipeline.report.figures import advised, commits, costs
+from coterie_pipeline.report.gantt import owners
 from coterie_pipeline.report.markup import Markup, element
 from coterie_pipeline.report.model import GroupDetail
-from coterie_pipeline.report.owners import owners
 from coterie_pipeline.report.scale import Scale, plot
 from coterie_pipeline.report.timeline import listing, timeline
 
@@ -19,7 +18,7 @@ _AXIS_HEIGHT = 22
 
 
 def section(detail: GroupDetail, anchor: str) -> Markup:
-    """The section."""
+    """The section of a group."""
     name = words.cut(detail.line.group, 120) or "(no name)"
     advice = advised(detail.advice, detail.advice_in_all) if detail.advice else None
     return element(
@@ -107,8 +106,8 @@ def _marks_note(detail: GroupDetail) -> Markup | None:
     if left <= 0:
         return None
     drawn = words.number(len(detail.rebalances))
-    said = f"The {drawn} rebalances that cost most are shown, {left:,} more are not."
-    return element("p", said, class_="note")
+    sentence = f"The {drawn} rebalances that cost most are shown, {left:,} more are not."
+    return element("p", sentence, class_="note")
 
 
 def _tables(detail: GroupDetail) -> Iterator[Markup]:

@@ -1,4 +1,4 @@
-"""Numbers, times and the journal's codes in words for a person."""
+"""Numbers, times and the journal's codes as text for people."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CAUSES: Final[Mapping[str, str]] = {
     "admin": "an administrator asked for it",
     "over_capacity": "the group had too many members",
     "assigned_twice": "one assignment gave it to both",
-    "claimed_twice": "both said that they own it",
+    "claimed_twice": "both claimed it",
     "taken_while_held": "given away before it was let go",
 }
 
@@ -94,7 +94,7 @@ _UUID: Final = re.compile(
 
 _SHORT_MAX: Final = 26
 
-#: Not as the locale has them: a report is in one language, and the same wherever it is made.
+#: Not those of the locale: a report is in English, and the same wherever it is made.
 _MONTHS: Final = (
     "Jan",
     "Feb",
@@ -110,12 +110,12 @@ _MONTHS: Final = (
     "Dec",
 )
 
-#: What stands in a table where there is nothing to tell.
+#: Shown in a table where there is no value.
 NONE: Final = "\N{EN DASH}"
 
 
 def cause(code: str) -> str:
-    """Why a rebalance began, or partitions were owned twice; a code that is not known, as it is."""
+    """The cause of a rebalance or an overlap; an unknown code as it is."""
     return _CAUSES.get(code) or _GONE.get(code) or code.replace("_", " ") or "not known"
 
 
@@ -135,7 +135,7 @@ def gone(code: str) -> str:
 
 
 def moment(at_ms: int) -> datetime:
-    """A time of the journal's."""
+    """A time in a journal, in UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
@@ -178,7 +178,7 @@ def duration(length_ms: int | None) -> str:
 
 
 def seconds(length_ms: int | None) -> str:
-    """A figure in seconds, without its unit; nothing that is more than none looks like it."""
+    """A figure in seconds, without its unit; only zero is shown as zero."""
     if length_ms is None:
         return "?"
     digits = 3 if length_ms < 100 else 1
@@ -191,7 +191,7 @@ def number(value: int) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share; never rounded up to a whole that it is not."""
+    """A share in per cent; only a whole is shown as 100 %."""
     if share is None:
         return NONE
     for digits in (1, 2, 3, 4):
@@ -202,17 +202,17 @@ def percent(share: float | None) -> str:
 
 
 def count(value: int, noun: str, plural: str | None = None) -> str:
-    """How many of what."""
+    """A number with its noun."""
     return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
 
 
 def cut(value: str, most: int = 200) -> str:
-    """Text that is not longer than that."""
+    """Text, cut to a length."""
     return value if len(value) <= most else f"{value[: most - 1]}…"
 
 
 def short_name(name: str) -> str:
-    """A member's name as far as a person needs it: a UUID at its end is cut down."""
+    """A member's name, with a UUID at its end cut short."""
     found = _UUID.match(name)
     if found:
         head, tail = found.groups()

@@ -1,8 +1,8 @@
 """From lines to tables: pure functions from DataFrames to DataFrames, one after the other.
 
-Nothing here reads or writes.  Spark looks at a plan as a whole, and what is made of what is made
-of what grows past what it can look at; so the steps are stages, and `make_tables` hands the result
-of each to `settle`, which puts it down somewhere and answers with what is there.
+Nothing here reads or writes.  Spark optimizes a plan as a whole, and a plan of all steps would be
+too large for that; so `make_tables` hands the result of each stage to `materialize`, which stores
+it and returns a DataFrame that starts from there.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from coterie_pipeline.steps.statements import identities, kept, statements
 
 __all__ = [
     "STAGES",
-    "Settle",
+    "Materialize",
     "Stage",
     "checkpoint",
-    "gathered",
+    "coalesced",
     "make_tables",
     "parse",
     "stages_for",
 ]
 
-#: Puts the result of a stage down, and answers with a DataFrame that has no past.
-Settle = Callable[[str, DataFrame], DataFrame]
+#: Stores the result of a stage, and returns a DataFrame that reads it.
+Materialize = Callable[[str, DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step, and the stages whose results it is made of."""
+    """A step, and the stages whose results it takes."""
 
     name: str
     sources: tuple[str, ...]
     step: Callable[..., DataFrame]
-    #: What is made easily is made anew for each stage that needs it.
-    is_settled: bool = True
+    #: A cheap step is repeated by each stage that needs its result.
+    is_materialized: bool = True
 
     @property
     def is_table(self) -> bool:
-        """Whether it makes a table, rather than what tables are made of."""
+        """Whether it makes a table, rather than an intermediate result."""
         return not self.name.startswith("_")
 
 
@@ -63,7 +63,7 @@ def _control(once: DataFrame) -> DataFrame:
 
 
 def _horizons(once: DataFrame) -> DataFrame:
-    """Until when anything is known of each group."""
+    """The time of the last line about each group."""
     return once.where("`group` != ''").groupBy("group").agg(F.max("ts").alias("horizon_ms"))
 
 
@@ -84,11 +84,11 @@ def _commits(once: DataFrame, ends: DataFrame) -> DataFrame:
     return commits(once.where(F.col("part") == COMMITS), ends)
 
 
-#: In an order in which each comes after what it is made of.
+#: Each stage comes after those whose results it takes.
 STAGES: Final = (
     Stage("unread", ("bronze",), unread),
     Stage("_segments", ("bronze",), segments),
-    Stage("_once", ("bronze", "_segments"), each_once, is_settled=False),
+    Stage("_once", ("bronze", "_segments"), each_once, is_materialized=False),
     Stage("_control", ("_once",), _control),
     Stage("nodes", ("bronze", "_segments", "_once", "_control"), nodes),
     Stage("_horizons", ("_once",), _horizons),
@@ -134,29 +134,31 @@ def stages_for(names: Iterable[str]) -> tuple[Stage, ...]:
 
 
 def checkpoint(_name: str, rows: DataFrame) -> DataFrame:
-    """Put a result down in Spark's own memory."""
+    """Store a result in Spark's own memory."""
     return rows.localCheckpoint()
 
 
-def gathered(rows: DataFrame) -> DataFrame:
-    """All rows in one place, if any shuffle would bring them there: so no step has to shuffle."""
+def coalesced(rows: DataFrame) -> DataFrame:
+    """All rows in one partition if any shuffle would do the same, so that no step shuffles."""
     return rows.coalesce(1) if is_quick(rows.sparkSession) else rows
 
 
 def make_tables(
     bronze: DataFrame,
     ends: DataFrame,
-    settle: Settle = checkpoint,
+    materialize: Materialize = checkpoint,
     names: Iterable[str] | None = None,
 ) -> dict[str, DataFrame]:
-    """Every table, or those that are named, of what was parsed.
+    """Make every table, or those that are named, of parsed lines.
 
-    `ends` says where partitions end, if anything is known of that; see `commits.ENDS`.
+    `ends` has the known ends of partitions; see `commits.ENDS`.
     """
     wanted = STAGES if names is None else stages_for(names)
-    results = {"bronze": gathered(bronze), "ends": gathered(ends)}
+    results = {"bronze": coalesced(bronze), "ends": coalesced(ends)}
     for stage in wanted:
         made = stage.step(*(results[source] for source in stage.sources))
-        results[stage.name] = gathered(settle(stage.name, made)) if stage.is_settled else made
+        results[stage.name] = (
+            coalesced(materialize(stage.name, made)) if stage.is_materialized else made
+        )
     tables = {stage.name for stage in wanted if stage.is_table}
     return {name: result for name, result in results.items() if name in tables}

@@ -1,4 +1,4 @@
-"""Commits: how fast groups go on, how far behind they are, and whether an offset went back."""
+"""The table `commits`: progress, lag, and offsets that went back, by partition and hour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
 _KEY: Final = ["group", "topic", "partition"]
 
-#: What is known of partitions' ends: where a partition ended when.
+#: Known ends of partitions: the offset at which a partition ended at a time.
 ENDS: Final = "topic STRING, partition BIGINT, ts BIGINT, offset BIGINT"
 
 

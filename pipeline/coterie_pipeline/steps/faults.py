@@ -1,4 +1,4 @@
-"""Where ownership failed: two owners at once, or none."""
+"""The table `ownership_faults`: times with two owners at once, or with none."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def _of_partition() -> WindowSpec:
 
 
 def overlaps(found: DataFrame) -> DataFrame:
-    """Every two intervals of one partition, of different holders, that meet in time."""
+    """Every two intervals of one partition that belong to different holders and overlap in time."""
     before = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
     whole = Window.partitionBy(*_KEY)
     is_met = F.col("from_ms") < F.max("released_ms").over(before)
     ranked = (
         found.withColumns({"rank": F.row_number().over(_of_partition()), "is_met": is_met})
-        # Only the few partitions where it can have happened are looked at pair by pair.
+        # Only the few partitions in which it can have happened are compared pair by pair.
         .withColumn("is_suspect", F.max(F.coalesce("is_met", F.lit(False))).over(whole))
         .where("is_suspect")
     )
@@ -123,15 +123,15 @@ def gaps(
 
 
 def _uncovered(found: DataFrame) -> DataFrame:
-    """After which intervals nobody follows at once, and who follows in the end."""
+    """Intervals that no other one follows at once, with the one that follows in the end."""
     so_far = _of_partition().rowsBetween(Window.unboundedPreceding, 0)
     last = F.max(F.struct("to_ms", "to_pos", "ended", "holder", "given_ms")).over(so_far)
     next_ = F.lead(F.struct("from_ms", "from_pos", "holder")).over(_of_partition())
     is_free = F.col("next").isNull() | (F.col("next.from_ms") > F.col("last.to_ms"))
-    nobody_knows = F.col("last.ended").isin("open", "emptied", "deleted", "lost")
+    is_unknown = F.col("last.ended").isin("open", "emptied", "deleted", "lost")
     return (
         found.select(*_KEY, last.alias("last"), next_.alias("next"))
-        .where(is_free & ~nobody_knows)
+        .where(is_free & ~is_unknown)
         .select(
             *_KEY,
             F.col("last.to_ms").alias("from_ms"),
@@ -147,7 +147,7 @@ def _uncovered(found: DataFrame) -> DataFrame:
 
 
 def _dismissals(lines: DataFrame) -> DataFrame:
-    """By line, the next one by which whatever has no owner then is to have none."""
+    """By line, the next line after which partitions without an owner are meant to have none."""
     gives_all = ~F.coalesce("needs_rejoin", F.lit(False)) | F.col("assigned").isNull()
     dismisses = (
         (is_kind("rebalance_completed") & gives_all)
@@ -171,11 +171,11 @@ def _places(lines: DataFrame) -> DataFrame:
 
 
 def _ended(free: DataFrame) -> DataFrame:
-    """When each gap ended, and in which rebalance: whatever comes first."""
+    """When each gap ended, and in which rebalance."""
     is_dismissed = F.col("dismissal").isNotNull() & (
         F.col("from_pos").isNull() | (F.col("dismissal.pos") < F.col("from_pos"))
     )
-    # Since it was given: what is deleted is nobody's business any more.
+    # Deletions after it was given end a gap: a deleted topic needs no owner.
     gone_ms = F.array_min(
         F.filter("deleted_ms", lambda ms: (ms > F.col("given_ms")) & (ms < F.col("end_ms")))
     )
@@ -210,10 +210,10 @@ def _ended(free: DataFrame) -> DataFrame:
 
 
 def costs(gaping: DataFrame, rebalances: DataFrame) -> DataFrame:
-    """For how long partitions stood still on account of each rebalance.
+    """For how long partitions stood still because of each rebalance.
 
-    A gap is paid by the rebalances that end while it lasts, each from the end of the one before.
-    What went with its topic was gone before the rebalance that this caused.
+    A gap counts for the rebalances that end while it lasts, for each from the end of the one
+    before.  A gap that ended with its topic ended before the rebalance that the deletion caused.
     """
     ends_later = F.when(F.col("end_pos").isNotNull(), F.col("ended_pos") <= F.col("end_pos"))
     lasts = F.col("is_open") | F.coalesce(ends_later, F.col("ended_ms") < F.col("to_ms"))

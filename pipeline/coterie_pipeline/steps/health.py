@@ -1,4 +1,4 @@
-"""How each group did, hour by hour."""
+"""The table `group_health`: each group, hour by hour."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _hour(ms: str) -> Column:
 
 
 def _by_hour(rows: DataFrame, *kept: str) -> DataFrame:
-    """Times from `from_ms` to `to_ms` as one row for each hour that they touch, with its share."""
+    """Split times from `from_ms` to `to_ms` into one row for each hour, with its share."""
     last_ms = F.greatest(F.col("to_ms") - 1, "from_ms")
     hours = F.sequence(_hour("from_ms"), last_ms - last_ms % _HOUR_MS, F.lit(_HOUR_MS))
     return rows.select(*kept, "from_ms", "to_ms", F.explode(hours).alias("hour_ms")).select(
@@ -91,7 +91,7 @@ def _of_rebalances(rebalances: DataFrame) -> DataFrame:
 
 
 def _rebalancing(rebalances: DataFrame, horizons: DataFrame) -> DataFrame:
-    """One that goes on counts as well: a group that is stuck is to be seen."""
+    """The time spent in rebalances; one that goes on counts, so that a stuck group shows."""
     spans = rebalances.join(F.broadcast(horizons), "group", how="inner").select(
         "group",
         F.col("started_ms").alias("from_ms"),
@@ -101,7 +101,7 @@ def _rebalancing(rebalances: DataFrame, horizons: DataFrame) -> DataFrame:
 
 
 def _in_force(rebalances: DataFrame, horizons: DataFrame) -> DataFrame:
-    """The most members that a generation had while it was in force."""
+    """The number of members of the largest generation that was in force."""
     is_empty = F.col("outcome") == "emptied"
     since_ms = F.when(is_empty, F.col("ended_ms")).otherwise(F.col("joined_ms"))
     until_ms = F.lead("from_ms").over(Window.partitionBy("group").orderBy("rebalance"))
@@ -120,7 +120,7 @@ def _in_force(rebalances: DataFrame, horizons: DataFrame) -> DataFrame:
 
 
 def _owned(intervals: DataFrame) -> DataFrame:
-    """Several owners at once are no more than one: each has what those before it do not have."""
+    """The time with an owner; time with several owners at once counts once."""
     before = (
         Window.partitionBy("group", "topic", "partition")
         .orderBy("from_ms", "to_ms", "holder", "member")

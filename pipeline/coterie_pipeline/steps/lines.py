@@ -20,7 +20,7 @@ __all__ = [
 
 _BEFORE_ALL: Final = -1
 
-#: For products of numbers that fit into 64 bits.
+#: For products of 64-bit numbers.
 _WIDE: Final = "decimal(38,0)"
 
 
@@ -51,13 +51,13 @@ def _group_order() -> WindowSpec:
 def segments(bronze: DataFrame) -> DataFrame:
     """Each file of each node: its numbers from `low` to `high`, and whether it is entangled.
 
-    It is if some of its numbers may be there twice, within it or in another file, or if some
-    between its first and last one are missing.  Nearly all files keep to themselves.
+    A file is entangled if some of its numbers may be there twice, within it or in another file, or
+    if some between its first and last one are missing.  Nearly no file is.
     """
     by_range = Window.partitionBy("node").orderBy("low", "high", "segment")
     lower = by_range.rowsBetween(Window.unboundedPreceding, -1)
     count = F.col("high") - F.col("low") + 1
-    # As many numbers as fit between the lowest and the highest, and their sum is right.
+    # The count and the sum are those of all numbers from the lowest to the highest.
     right_sum = (F.col("low") + F.col("high")).cast(_WIDE) * count / 2
     is_regular = (F.col("lines") == count) & (F.col("sum") == right_sum)
     overlaps = (F.max("high").over(lower) >= F.col("low")) | (
@@ -89,9 +89,8 @@ def of_entangled(good: DataFrame, segments: DataFrame) -> DataFrame:
 def each_once(bronze: DataFrame, segments: DataFrame) -> DataFrame:
     """The lines that can be taken into account, each number of a node once.
 
-    A file may be given twice, as it is and compressed, and a number may be used twice, if the line
-    that had it was torn: then the one in the later file counts.  Only entangled files need to be
-    looked into.
+    A file may be given twice, plain and compressed, and a number may be used twice, if its first
+    line was torn: then the line in the later file counts.  Only entangled files need a closer look.
     """
     good = bronze.where("why is null")
     latest_first = Window.partitionBy("node", "seq").orderBy(
@@ -115,8 +114,8 @@ def _file_name() -> Column:
 def in_order(control: DataFrame) -> DataFrame:
     """The lines about groups in each group's order, as `pos`, with a time that never goes back.
 
-    Within one node the numbers give the order.  When a group goes over to another node, whose
-    clock may disagree, the generation does: it never goes back.
+    Within one node the numbers give the order.  Between nodes, whose clocks may disagree, the
+    group's generation does, as it never goes back.
     """
     of_node = Window.partitionBy("group", "node").orderBy("seq")
     stint = Window.partitionBy("group", "node", "stint").orderBy("seq")

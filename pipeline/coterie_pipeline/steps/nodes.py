@@ -1,4 +1,4 @@
-"""Whether journals are whole: what is missing, what was there twice, whose clock is off."""
+"""The tables `nodes` and `unread`: missing and repeated lines, clocks that are off."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXCERPT_CHARACTERS: Final = 120
 
 
 def nodes(bronze: DataFrame, segments: DataFrame, once: DataFrame, ordered: DataFrame) -> DataFrame:
-    """The table: of all that was read and its files, of the lines that count, and of groups."""
+    """The table `nodes`."""
     entangled = of_entangled(bronze.where("why is null"), segments)
     return (
         once.groupBy("node")
@@ -41,7 +41,7 @@ def _or_zero(name: str, type_: str) -> Column:
 
 
 def _copies(entangled: DataFrame) -> DataFrame:
-    """How many lines were there more than once, and how many numbers had different lines."""
+    """By node, how many lines were repeated, and how many numbers had different lines."""
     return (
         entangled.groupBy("node", "seq")
         .agg(F.count("digest").alias("copies"), F.count_distinct("digest").alias("texts"))
@@ -54,9 +54,9 @@ def _copies(entangled: DataFrame) -> DataFrame:
 
 
 def _ranges(bronze: DataFrame, segments: DataFrame, entangled: DataFrame) -> DataFrame:
-    """Which numbers are there, from `low` to `high`: files as a whole, and single lines.
+    """The numbers that are present, as ranges from `low` to `high`: whole files, and single lines.
 
-    A line that can't be read is there all the same.
+    Lines that can't be read are not missing.
     """
     unread = bronze.where("why is not null and node is not null and seq is not null")
     lines = entangled.select("node", "seq").unionByName(unread.select("node", "seq"))
@@ -67,7 +67,7 @@ def _ranges(bronze: DataFrame, segments: DataFrame, entangled: DataFrame) -> Dat
 
 
 def _numbers(ranges: DataFrame) -> DataFrame:
-    """Which numbers are missing."""
+    """By node, the first and last number, and how many are missing between them."""
     before = (
         Window.partitionBy("node").orderBy("low", "high").rowsBetween(Window.unboundedPreceding, -1)
     )
@@ -122,7 +122,7 @@ def _behind(ordered: DataFrame) -> DataFrame:
 
 
 def unread(bronze: DataFrame) -> DataFrame:
-    """The table: each different line once for each file that has it."""
+    """The table `unread`."""
     return (
         bronze.where("why is not null")
         .withColumn("excerpt", F.substring("line", 1, _EXCERPT_CHARACTERS))

@@ -1,4 +1,4 @@
-"""From statements to intervals: who owned which partition from when until when."""
+"""From statements to intervals: who owned which partition, and from when until when."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coterie_pipeline.tables import OWNERSHIP
 
 __all__ = ["intervals", "ownership"]
 
-#: How a membership can end of which its process need not know.
+#: Ends of a membership that its process may not know of yet.
 _FORCED: Final = (
     "removed",
     "rebalance_expired",
@@ -49,10 +49,10 @@ def _of_holder() -> WindowSpec:
 
 
 def _in_runs(held: DataFrame) -> DataFrame:
-    """Statements that follow upon each other without an end in between, as one row.
+    """Consecutive statements without an end in between, as one row.
 
-    If an assignment takes a partition from a holder that then joins and says that it owns it, it
-    has never let go of it.
+    If an assignment takes a partition from a holder that then claims it as it joins, the holder has
+    never let go of it.
     """
     step = F.col("k") - F.lag("k").over(_of_holder())
     has_held_on = (
@@ -121,7 +121,7 @@ def _bounded(runs: DataFrame) -> DataFrame:
 
 
 def _released() -> Column:
-    """Until when the owner may have worked, as far as the rules bind it."""
+    """Until when the owner may have worked if it keeps to the rules."""
     lease_end = (
         F.col("to_ms") - F.col("last.next.silent_ms") + F.col("last.next.session_timeout_ms")
     )
@@ -132,20 +132,20 @@ def _released() -> Column:
 
 
 def _replacements(lines: DataFrame) -> DataFrame:
-    """By instance, each time that a static member came back, and when its former self was told.
+    """By instance, each time that a static member came back, and when its former process was told.
 
     A refused request shows that the former process was still there.
     """
     fenced = lines.where(is_kind("member_fenced")).select(
         "group", "instance", F.col("member").alias("former_member"), F.col("at").alias("told_at")
     )
-    told = fenced.groupBy("group", "instance", "former_member").agg(
+    refused = fenced.groupBy("group", "instance", "former_member").agg(
         F.max("told_at").alias("told_at")
     )
     return (
         lines.where(is_kind("member_replaced"))
         .select("group", "instance", "pos", "at", "member", "former_member")
-        .join(told, ["group", "instance", "former_member"], how="left")
+        .join(refused, ["group", "instance", "former_member"], how="left")
         .groupBy("group", "instance")
         .agg(
             F.array_sort(
@@ -192,7 +192,7 @@ def _piece(number: Column) -> Column:
     after = F.get("cuts", number)
     is_first, is_last = before.isNull(), after.isNull()
     end = F.when(is_last, F.col("to_ms")).otherwise(F.greatest(after["at"], "from_ms"))
-    told = F.greatest(after["at"], after["told_at"], "from_ms")
+    refused = F.greatest(after["at"], after["told_at"], "from_ms")
     given = F.filter("given", lambda row: row["pos"] < after["pos"])
     values = {
         "member": F.when(is_last, before["member"]).otherwise(after["former_member"]),
@@ -200,7 +200,7 @@ def _piece(number: Column) -> Column:
             F.greatest(before["at"], "from_ms")
         ),
         "to_ms": end,
-        "released_ms": F.when(is_last, F.col("released_ms")).otherwise(told),
+        "released_ms": F.when(is_last, F.col("released_ms")).otherwise(refused),
         "from_pos": F.when(is_first, F.col("from_pos")).otherwise(before["pos"]),
         "to_pos": F.when(is_last, F.col("to_pos")).otherwise(after["pos"]),
         "began": F.when(is_first, F.col("began")).otherwise("replaced"),

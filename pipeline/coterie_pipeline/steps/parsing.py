@@ -1,4 +1,4 @@
-"""From text to columns: what the lines of journals say, and which of them say nothing."""
+"""From text to columns: the fields of journal lines, and why some lines can't be read."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def parse(raw: DataFrame) -> DataFrame:
     return (
         raw.where(F.trim("value") != "")
         .withColumn(
-            "said", F.from_json("value", line_schema(), {"columnNameOfCorruptRecord": CORRUPT})
+            "parsed", F.from_json("value", line_schema(), {"columnNameOfCorruptRecord": CORRUPT})
         )
-        .select("segment", "value", "said.*")
+        .select("segment", "value", "parsed.*")
         .transform(_with_divided_fields)
         .withColumn("why", _why())
         .select(
@@ -59,7 +59,7 @@ def _with_divided_fields(lines: DataFrame) -> DataFrame:
     read = {
         each.column: F.when(
             F.col("kind") == each.kind,
-            # A number or a text is no JSON document of its own, so it is put into one.
+            # Spark parses only objects and arrays, so the value is wrapped into an object.
             F.from_json(
                 F.concat(F.lit('{"it":'), F.col(each.field), F.lit("}")),
                 f"it {each.type.simpleString()}",
@@ -71,11 +71,9 @@ def _with_divided_fields(lines: DataFrame) -> DataFrame:
 
 
 def _why() -> Column:
-    """What is wrong with a line; the first branch spares good ones all other looks."""
+    """What is wrong with a line; the first branch spares good lines the other checks."""
     has_envelope = F.col("ts").isNotNull() & F.col("node").isNotNull() & F.col("seq").isNotNull()
-    is_known = F.col("v").between(0, SCHEMA_VERSION) & F.coalesce(
-        F.col("kind").isin(*KINDS), F.lit(False)
-    )
+    is_known = (F.col("v") == SCHEMA_VERSION) & F.coalesce(F.col("kind").isin(*KINDS), F.lit(False))
     fits = F.col(CORRUPT).isNull() & ~_lacks()
     return (
         F.when(has_envelope & is_known & fits, None)
@@ -88,7 +86,7 @@ def _why() -> Column:
 
 
 def _lacks() -> Column:
-    """Whether a line lacks a field that all of its kind have."""
+    """Whether a line lacks a field that all lines of its kind have."""
     lacks = F.lit(False)
     for kind, names in required().items():
         is_one_null = reduce(or_, (F.col(name).isNull() for name in names))
@@ -97,5 +95,5 @@ def _lacks() -> Column:
 
 
 def _is_object() -> Column:
-    """Whether a text is one JSON object, whatever is in it."""
+    """Whether a text is one JSON object, with any content."""
     return F.json_object_keys("value").isNotNull()

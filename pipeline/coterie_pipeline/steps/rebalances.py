@@ -1,4 +1,4 @@
-"""Rebalances: what each was about, who was waited for, how it ended."""
+"""The table `rebalances`: the cause of each, the members it waited for, its end and its cost."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _RECOVERED: Final = "group_recovered"
 
 
 def numbered(control: DataFrame) -> DataFrame:
-    """Ordered lines with the `rebalance` they belong to or come after, and what goes with that.
+    """Ordered lines with the `rebalance` that they belong to or come after, and more columns.
 
     - `rebalance`: the number of the latest one that had begun; 0 before the first.
     - `is_running`: whether the line is one of those between its beginning and its end.
     - `epoch`: how many generations had begun before the line.
-    - `is_known`: whether it could be told, before the line, who owned what.
+    - `is_known`: whether it was known before the line who owned what.
     """
     of_rebalance = Window.partitionBy("group", "rebalance")
     mark = F.when(is_kind(_STARTED, _JOINED) | _ends(), F.col("kind"))
@@ -64,8 +64,8 @@ def numbered(control: DataFrame) -> DataFrame:
 
 
 def _beginning() -> Column:
-    """When a rebalance began; if that line is missing, as the next ones tell."""
-    told = {
+    """When a rebalance began; if its first line is missing, as worked out from the next ones."""
+    begun_at = {
         _STARTED: F.col("at"),
         _JOINED: F.col("at") - F.col("took_ms"),
         _COMPLETED: F.col("at") - F.col("total_ms"),
@@ -74,13 +74,13 @@ def _beginning() -> Column:
     return F.coalesce(
         *(
             F.max(F.when(F.col("is_running") & is_kind(kind), when)).over(of_rebalance)
-            for kind, when in told.items()
+            for kind, when in begun_at.items()
         )
     )
 
 
 def _ends() -> Column:
-    """Lines that end a rebalance; one that a group is read back in goes on."""
+    """Lines that end a rebalance; if a group is read back in the middle of one, it goes on."""
     is_in_one = F.col("state").isin("PreparingRebalance", "CompletingRebalance")
     return is_kind(_COMPLETED, _EMPTIED) | (is_kind(_RECOVERED) & ~is_in_one)
 
@@ -90,22 +90,22 @@ def _by_number() -> WindowSpec:
 
 
 def rebalances(lines: DataFrame, kept: DataFrame) -> DataFrame:
-    """Rebalances without their costs; `kept` has what stayed with its owner, by rebalance."""
+    """Rebalances without their costs; `kept` has the partitions that stayed, by rebalance."""
     return (
         lines.where("is_running")
         .groupBy("group", "rebalance")
         .agg(*_gathered())
         .transform(_with_end)
         .join(_comings_and_goings(lines), ["group", "epoch"], how="left")
-        .withColumns({name: F.coalesce(name, _nobody()) for name in ("came", "went")})
+        .withColumns({name: F.coalesce(name, _no_members()) for name in ("came", "went")})
         .transform(_with_chain)
         .join(kept, ["group", "rebalance"], how="left")
-        .select("*", *_told())
+        .select("*", *_columns())
     )
 
 
 def with_costs(rebalances: DataFrame, costs: DataFrame) -> DataFrame:
-    """The table: what `rebalances` makes, with the time that partitions stood still."""
+    """The table: the result of `rebalances`, with the time that partitions stood still."""
     is_paid = F.col("outcome").isin("completed", "superseded", "emptied") & F.col("knew_owners")
     cost = F.when(is_paid, F.coalesce("stopped_ms", F.lit(0)))
     return (
@@ -119,7 +119,7 @@ def with_costs(rebalances: DataFrame, costs: DataFrame) -> DataFrame:
 
 
 def _gathered() -> list[Column]:
-    """What the lines of a rebalance say, each kind's in a struct of its own."""
+    """The lines of a rebalance, with a struct for each kind."""
     return [
         F.min_by("node", "pos").alias("node"),
         F.min_by("is_known", "pos").alias("knew_owners_at_start"),
@@ -156,18 +156,18 @@ def _gathered() -> list[Column]:
 
 
 def _the(which: Column, name: str, *fields: str | Column) -> Column:
-    """The line of a rebalance that is one of a kind."""
+    """The only line of its kind in a rebalance."""
     return F.first(F.when(which, F.struct(*fields)), ignorenulls=True).alias(name)
 
 
 def _all(kind: str, name: str, *fields: str) -> Column:
-    """The lines of a rebalance that are of a kind."""
+    """All lines of a kind in a rebalance."""
     rows = F.collect_list(F.when(is_kind(kind), F.struct(*fields)))
     return F.array_sort(rows).alias(name)
 
 
 def _with_end(found: DataFrame) -> DataFrame:
-    """How and when each ended, and which generation it was on the way to."""
+    """How and when each ended."""
     next_ms = F.lead("started_ms").over(_by_number())
     next_pos = F.lead("began_pos").over(_by_number())
     outcome = (
@@ -200,7 +200,7 @@ def _with_end(found: DataFrame) -> DataFrame:
 
 
 def _comings_and_goings(lines: DataFrame) -> DataFrame:
-    """Who came and who went before each generation began."""
+    """The members that came and went before each generation began."""
 
     def names(kind: str) -> Column:
         rows = F.collect_list(F.when(is_kind(kind), F.struct("pos", "member")))
@@ -215,7 +215,7 @@ def _comings_and_goings(lines: DataFrame) -> DataFrame:
 
 
 def _with_chain(found: DataFrame) -> DataFrame:
-    """Which rebalance called for it in the end, and why that one began."""
+    """The rebalance that began the chain of follow-ups, and its cause."""
     so_far = _by_number().rowsBetween(Window.unboundedPreceding, 0)
     begins = F.col("started.follows").isNull() | (F.col("rebalance") == 1)
     root = F.last(F.when(begins, F.col("rebalance")), ignorenulls=True).over(so_far)
@@ -232,8 +232,8 @@ def _with_chain(found: DataFrame) -> DataFrame:
     )
 
 
-def _told() -> list[Column]:
-    """The columns of the table that are not there by their names yet."""
+def _columns() -> list[Column]:
+    """The columns of the table that still have to be computed or renamed."""
     return [
         *(F.col(f"started.{name}") for name in ("from_state", "detail", "follows")),
         F.coalesce(
@@ -241,7 +241,7 @@ def _told() -> list[Column]:
         ).alias("generation"),
         *(F.col(f"joined.{name}") for name in ("protocol", "leader")),
         F.size("joined.members").cast("bigint").alias("members"),
-        F.coalesce("joined.dropped", _nobody()).alias("dropped"),
+        F.coalesce("joined.dropped", _no_members()).alias("dropped"),
         F.col("started.awaited"),
         _late().alias("late"),
         (F.col("joined_ms") - F.col("started_ms")).alias("prepare_ms"),
@@ -251,14 +251,14 @@ def _told() -> list[Column]:
     ]
 
 
-def _nobody() -> Column:
+def _no_members() -> Column:
     return F.array().cast("array<string>")
 
 
 def _late() -> Column:
-    """Those who were awaited and did not join at once."""
-    awaited = F.coalesce("started.awaited", _nobody())
-    # One that came back more than once inherits from itself.
+    """The members that were awaited and did not join at once, the slowest first."""
+    awaited = F.coalesce("started.awaited", _no_members())
+    # A static member may have come back more than once.
     all_awaited = F.aggregate(
         "replaced",
         awaited,
@@ -310,7 +310,7 @@ def _late() -> Column:
 
 
 def _late_one(after: Column, row: Column, how: Column, *, named: bool = True) -> Column:
-    """One who was late, in a shape that sorts the slowest first."""
+    """A member that was late, as a struct that sorts the slowest first."""
     return F.struct(
         (-after).alias("minus_ms"),
         row["member"].alias("member"),

@@ -1,4 +1,4 @@
-"""Memberships: who was in a group from when until when, and who keeps coming back."""
+"""The table `member_sessions`: memberships, and members that keep coming back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from coterie_pipeline.tables import SESSIONS
 __all__ = ["sessions"]
 
 _HOUR_MS: Final = 3_600_000
-#: So many returns within an hour are no accident any more.
+#: So many returns within an hour count as flapping.
 _FLAPPING: Final = 3
 
 _KEY: Final = ["group", "member", "n"]
 
-#: What only a join tells, and a static member that comes back keeps.
+#: The fields of a join that a static member keeps when it comes back.
 _TOLD_BY_JOIN: Final = (
     "client_id",
     "session_timeout_ms",
@@ -43,7 +43,7 @@ def sessions(lines: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _signs(lines: DataFrame) -> DataFrame:
-    """Every line that shows that a member is there, came or went."""
+    """The lines that show that a member came, went or is there."""
     came = lines.where(is_kind("member_joined", "member_replaced")).select(
         *("group", "member", "pos"),
         F.struct(
@@ -94,7 +94,7 @@ def _in_sessions(signs: DataFrame) -> DataFrame:
 
 
 def _closings(lines: DataFrame) -> DataFrame:
-    """By group, the lines by which a member is out that has no end of its own."""
+    """By group, the lines that end memberships without an end of their own."""
     is_closing = is_kind("group_emptied", "group_deleted", "group_recovered")
     return (
         lines.where(is_closing)
@@ -145,7 +145,7 @@ def _ended(found: DataFrame) -> DataFrame:
 
 
 def _with_identity(found: DataFrame) -> DataFrame:
-    """Who that is: a static member goes on as what its former self said it was."""
+    """Add the identity; a static member inherits the fields of its earlier joins."""
     before = (
         Window.partitionBy("group", "instance")
         .orderBy("first_pos", "member")
@@ -166,7 +166,7 @@ def _with_identity(found: DataFrame) -> DataFrame:
 
 
 def _with_returns(found: DataFrame) -> DataFrame:
-    """How often each had come back lately, and when it came back after this."""
+    """How often each identity had returned within the hour, and when it returned next."""
     of_identity = Window.partitionBy("group", "identity")
     within_hour = of_identity.orderBy("ms").rangeBetween(-_HOUR_MS, 0)
     in_order = of_identity.orderBy("pos", F.desc("what"), "member")
@@ -184,10 +184,10 @@ def _with_returns(found: DataFrame) -> DataFrame:
             F.lit("end").alias("what"),
         ),
     )
-    # Who is turned away at once has not come back to itself.
+    # A member that was turned away at once is not its own return.
     is_own = by_itself & (F.col("ended_ms") == F.col("joined_ms"))
     is_end, is_begin = F.col("what") == "end", F.col("what") == "begin"
-    told = (
+    by_session = (
         found.select(*_KEY, "identity", F.inline(moments))
         .where("ms is not null")
         .withColumns(
@@ -200,7 +200,7 @@ def _with_returns(found: DataFrame) -> DataFrame:
         .agg(F.max("returns").alias("returns"), F.max("back_ms").alias("back_ms"))
     )
     return (
-        found.join(told, _KEY, how="left")
+        found.join(by_session, _KEY, how="left")
         .withColumns(
             {
                 "returns": F.coalesce(F.col("returns") - is_own.cast("bigint"), F.lit(0)),

@@ -1,8 +1,8 @@
-"""What the coordinator was told about who owns what: the ground of all intervals.
+"""What the coordinator knew about who owns what; intervals of ownership are made of this.
 
 A *holder* is a static member's instance id, or a dynamic member's id.  A *statement* gives all
-that one holder owns from then on: an assignment, a holder's own word as it joins, the end of a
-membership.  A *closing* is a line that ends whatever it does not mention.
+that one holder owns from then on: an assignment, a claim of the holder as it joins, the end of a
+membership.  A *closing* is a line that ends the ownership of all holders that it does not mention.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def identities(lines: DataFrame) -> DataFrame:
 
 
 def snapshots(lines: DataFrame, known: DataFrame) -> DataFrame:
-    """What every member has by an assignment, or as a group is read back: a row for each."""
+    """A row for each member of an assignment, or of a group that is read back."""
     return (
         lines.where(_is_readable())
         .select(
@@ -60,9 +60,9 @@ def snapshots(lines: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def kept(lines: DataFrame, known: DataFrame) -> DataFrame:
-    """For each rebalance that was completed, how many partitions stayed with their holders.
+    """For each completed rebalance, how many partitions stayed with their holders.
 
-    And how many could have stayed at best: of what a holder had it can keep as many as it has now.
+    And how many could have at best: a holder can keep as many as it had before and has now.
     """
     has_owners = _is_readable() & ~F.col("state").eqNullSafe("Empty")
     counted = lines.withColumns(
@@ -95,7 +95,7 @@ def kept(lines: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _stayed(owned: DataFrame) -> DataFrame:
-    """By snapshot: what is with the holders that had it in the snapshot before."""
+    """By snapshot, how many partitions are with the holders of the snapshot before."""
     by_snapshot = Window.partitionBy("group", "holder").orderBy("snapshot")
     is_next = F.lag("snapshot").over(by_snapshot) == F.col("snapshot") - 1
     former = F.coalesce(F.when(is_next, F.lag("owns").over(by_snapshot)), F.array())
@@ -132,7 +132,7 @@ def statements(lines: DataFrame, known: DataFrame) -> DataFrame:
     something else ended what it had.
     `next` is what ended it: the holder's next statement, or a closing.
     """
-    told = (
+    found = (
         snapshots(lines, known)
         .unionByName(_claims(lines, known), allowMissingColumns=True)
         .unionByName(_ends(lines, known), allowMissingColumns=True)
@@ -148,7 +148,7 @@ def statements(lines: DataFrame, known: DataFrame) -> DataFrame:
         F.when(F.col("is_closing"), F.struct("pos", "at", "kind")), ignorenulls=True
     ).over(after)
     return (
-        told.unionByName(closings, allowMissingColumns=True)
+        found.unionByName(closings, allowMissingColumns=True)
         .withColumn("closing", closing)
         .where("is_closing is null")
         .withColumn("owns", _partitions_of("owns"))
@@ -156,8 +156,8 @@ def statements(lines: DataFrame, known: DataFrame) -> DataFrame:
     )
 
 
-def _with_next(told: DataFrame) -> DataFrame:
-    """Statements with the one before and what comes next."""
+def _with_next(found: DataFrame) -> DataFrame:
+    """Statements with the kind of the one before and with what comes next."""
     own = F.struct(
         *("pos", "at", "kind", "how", "silent_ms", "session_timeout_ms"),
         F.lit(False).alias("is_closing"),
@@ -172,11 +172,11 @@ def _with_next(told: DataFrame) -> DataFrame:
         F.col("own.pos").isNull() | (F.col("closing.pos") < F.col("own.pos"))
     )
     former = _of_holder().rowsBetween(Window.unboundedPreceding, -1)
-    # A member that is away has not heard of assignments, although they name it.
+    # A member that is away has not received assignments, although they name it.
     own_word = F.when(is_kind("phase_joined", "member_gone"), F.col("at"))
     after_next = _of_holder().rowsBetween(2, Window.unboundedFollowing)
     return (
-        told.withColumns(
+        found.withColumns(
             {
                 "own": F.lead(own).over(_of_holder()),
                 "own_after_ms": F.first(own_word, ignorenulls=True).over(after_next),
@@ -187,7 +187,7 @@ def _with_next(told: DataFrame) -> DataFrame:
         .withColumn("next", F.when(F.col("is_closed"), by_closing).otherwise(F.col("own")))
         .withColumn(
             "k",
-            # Further than any step that goes on.
+            # A larger step than any that continues an interval.
             F.coalesce(F.sum(F.when(F.col("is_closed"), 4).otherwise(1)).over(former), F.lit(0)),
         )
         .drop("closing", "own", "is_closed")
@@ -195,9 +195,9 @@ def _with_next(told: DataFrame) -> DataFrame:
 
 
 def _claims(lines: DataFrame, known: DataFrame) -> DataFrame:
-    """What members say that they own as they join."""
-    # A node that is started anew in the midst of a phase counts from then on; and time that
-    # stands still, because a clock was set back, makes no join later than the phase's end.
+    """What members claim to own as they join."""
+    # After a restart in the middle of a phase, a node counts from the restart; and where time
+    # stands still because a clock was set back, no join is later than the end of the phase.
     since_ms = F.greatest("began_at", F.col("at") - F.col("took_ms"))
     return (
         lines.where(is_kind("phase_joined"))
@@ -218,7 +218,7 @@ def _claims(lines: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _ends(lines: DataFrame, known: DataFrame) -> DataFrame:
-    """Who is gone and owns nothing any more."""
+    """Members that are gone, and so own nothing."""
     return (
         lines.where(is_kind("member_gone"))
         .select("group", "pos", "at", "kind", "member", "how", "silent_ms", "session_timeout_ms")
@@ -227,7 +227,7 @@ def _ends(lines: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _closes() -> Column:
-    """Lines that end what they do not mention."""
+    """Lines that end the ownership of all holders that they do not mention."""
     starts_empty = is_kind("rebalance_started") & (F.col("from_state") == "Empty")
     return is_kind(_COMPLETED, _RECOVERED, "group_emptied", "group_deleted") | starts_empty
 
@@ -237,7 +237,7 @@ def _of_holder() -> WindowSpec:
 
 
 def _with_holder(known: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Say for each member who that is over all its member ids."""
+    """Add the holder of each member id."""
 
     def step(rows: DataFrame) -> DataFrame:
         return rows.join(known, ["group", "member"], how="left").withColumn(

@@ -1,1 +1,1 @@
-"""Journals as they grow: tailing them, keeping tables up to date, and alerts."""
+"""Following journals as they grow: reading what is new, updating tables, and alerts."""

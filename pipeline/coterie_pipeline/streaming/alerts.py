@@ -1,7 +1,7 @@
-"""What somebody should hear of at once: partitions with two owners, and groups without rest.
+"""Alerts: partitions with two owners, and groups that rebalance again and again.
 
-Pure functions of the control lines of the groups that something happened to.  An alert has a key
-that stays the same however often it is found, so that it is given once.
+Pure functions of the control lines of groups.  An alert has a key that stays the same however often
+it is found, so that it is raised once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie_pipeline.steps import Settle, checkpoint, gathered
+from coterie_pipeline.steps import Materialize, checkpoint, coalesced
 from coterie_pipeline.steps.faults import overlaps
 from coterie_pipeline.steps.lines import each_once, in_order, segments
 from coterie_pipeline.steps.ownership import intervals
@@ -22,8 +22,8 @@ from coterie_pipeline.tables import Table, declared
 
 __all__ = ["ALERTS", "Storm", "alerts", "overlap_alerts", "storm_alerts"]
 
-#: What the steps that lead to alerts look at: the fewer, the sooner Spark has a plan.
-_LOOKED_AT: Final = (
+#: The columns that alerts depend on: the fewer, the sooner Spark has a plan.
+_COLUMNS: Final = (
     *("segment", "digest", "why", "node", "seq", "ts", "group", "kind", "generation"),
     *("from_state", "cause", "state", "took_ms", "total_ms", "assigned", "phase_joined_members"),
     *("member", "instance", "host", "former_member", "former_host", "how", "silent_ms"),
@@ -32,11 +32,11 @@ _LOOKED_AT: Final = (
 
 ALERTS: Final = Table(
     "alerts",
-    "one thing that somebody should hear of at once; only `follow` makes these",
+    "one thing to look into at once; only `follow` makes these",
     declared("""
-key | STRING | what it is about: there is one alert of a key
+key | STRING | what it is about: each key has one alert
 group | STRING | the group
-kind | STRING | `overlap`: a partition has two owners; `possible_overlap`: it may have, for one that
+kind | STRING | `overlap`: a partition has two owners; `possible_overlap`: it may have, as one that
     had not let go of it may have worked on; `rebalance_storm`: the group rebalances again and again
 at_ms | BIGINT | when it began
 sentence | STRING | what was seen, for a person
@@ -47,26 +47,26 @@ evidence | MAP<STRING, STRING> | the facts behind the sentence
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """When a group that rebalances is said to storm: so often within such a time."""
+    """How many rebalances of a group within how much time are a storm."""
 
     rebalances: int = 5
     within_ms: int = 300_000
 
 
-def alerts(control: DataFrame, storm: Storm, settle: Settle = checkpoint) -> DataFrame:
-    """All alerts that the control lines of some groups give rise to, once they are parsed."""
-    looked_at = gathered(control).select(*_LOOKED_AT)
-    once = each_once(looked_at, segments(looked_at))
-    lines = settle("_control", once.transform(in_order).transform(numbered))
-    return overlap_alerts(lines, settle).unionByName(storm_alerts(lines, storm))
+def alerts(control: DataFrame, storm: Storm, materialize: Materialize = checkpoint) -> DataFrame:
+    """All alerts about some groups, from their parsed control lines."""
+    lines_of_groups = coalesced(control).select(*_COLUMNS)
+    once = each_once(lines_of_groups, segments(lines_of_groups))
+    lines = materialize("_control", once.transform(in_order).transform(numbered))
+    return overlap_alerts(lines, materialize).unionByName(storm_alerts(lines, storm))
 
 
-def overlap_alerts(lines: DataFrame, settle: Settle = checkpoint) -> DataFrame:
-    """Partitions with two owners; those that went from one to another at once are one alert."""
+def overlap_alerts(lines: DataFrame, materialize: Materialize = checkpoint) -> DataFrame:
+    """Partitions with two owners; those with the same two since one moment are one alert."""
     known = identities(lines)
     # An overlap that begins with the last line has lasted no time yet, and is one all the same.
     horizons = lines.groupBy("group").agg((F.max("at") + 1).alias("horizon_ms"))
-    held = settle("_intervals", intervals(lines, statements(lines, known), known, horizons))
+    held = materialize("_intervals", intervals(lines, statements(lines, known), known, horizons))
     numbers = F.array_join(F.array_sort(F.collect_set("partition")), ",")
     by_topic = F.format_string("%s[%s]", "topic", "numbers")
     pair = ("group", "kind", "from_ms", "holder", "next_holder", "cause", "began")
@@ -114,9 +114,9 @@ def _overlap_sentence() -> Column:
 
 
 def storm_alerts(lines: DataFrame, storm: Storm) -> DataFrame:
-    """Groups that rebalance too often: told when it begins, and again only after it was over.
+    """Storms of rebalances: one alert at the beginning of each.
 
-    It is over when it has not been so bad for as long a time as it is counted in.
+    A storm is over when there has been none for as long as the time that rebalances are counted in.
     """
     by_time = Window.partitionBy("group").orderBy("at_ms")
     within = by_time.rangeBetween(1 - storm.within_ms, 0)

@@ -1,8 +1,8 @@
-"""What is done with each micro-batch: it is kept, and looked through for what is alarming."""
+"""What is done with each micro-batch: its lines are stored, and searched for alerts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
@@ -10,24 +10,65 @@ from pyspark.sql import functions as F
 
 from coterie_pipeline.session import quick_session
 from coterie_pipeline.steps.parsing import CONTROL, parse
-from coterie_pipeline.streaming.alert_log import AlertLog
-from coterie_pipeline.streaming.alerts import Storm, alerts
+from coterie_pipeline.streaming.alerts import ALERTS, Storm, alerts
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
+from coterie_pipeline.warehouse import Files
 
-__all__ = ["Batches", "Stopping"]
+__all__ = ["AlertLog", "Batches", "Stopping"]
 
-#: Naming more groups than this in a query costs more than looking at all.
+
+class AlertLog:
+    """The table `alerts` of a directory, in pieces, one for each micro-batch with alerts.
+
+    Each alert is stored once, even if a micro-batch is repeated.
+    """
+
+    def __init__(self, spark: SparkSession, out: str) -> None:
+        self._spark = spark
+        self._files = Files(spark, out)
+        rows = self.read().select("key", "piece").collect()
+        self._piece_of = {row["key"]: row["piece"] for row in rows}
+
+    def read(self) -> DataFrame:
+        """All alerts, with their pieces."""
+        schema = f"{ALERTS.ddl}, piece STRING"
+        if not self._files.names(ALERTS.name):
+            return self._spark.createDataFrame([], schema)
+        return self._spark.read.schema(schema).parquet(self._files.path(ALERTS.name))
+
+    def add(self, piece: str, found: Iterable[Row]) -> list[Row]:
+        """Store the alerts that no other piece has, and return them, the earliest first.
+
+        A piece of the same name is replaced.
+        """
+        fresh = [row for row in found if self._piece_of.get(row["key"], piece) == piece]
+        fresh.sort(key=lambda row: (row["at_ms"], row["key"]))
+        if fresh:
+            (
+                self._spark.createDataFrame(fresh, ALERTS.ddl)
+                .coalesce(1)
+                .write.mode("overwrite")
+                .parquet(self._files.path(f"{ALERTS.name}/piece={piece}"))
+            )
+            self._piece_of.update((row["key"], piece) for row in fresh)
+        return fresh
+
+
+# -- the batches -----------------------------------------------------------------------------------
+
+
+#: Naming more groups than this in a query costs more than reading all of them.
 _GROUPS_MAX: Final = 500
 
 
-class Stopping(Exception):  # noqa: N818  # it is no error: the batch is done when following goes on
-    """A micro-batch is refused, for it is time to stop."""
+class Stopping(Exception):  # noqa: N818  # no error: the batch is repeated later
+    """A micro-batch is refused because following is about to stop."""
 
 
 class Batches:
-    """Takes micro-batches, each called by its number, in a thread of Spark's.
+    """Handles micro-batches, which are identified by their numbers, in a thread of Spark's.
 
-    One that is taken again, for the driver died before Spark noted it, replaces what it left.
+    If the driver dies before Spark has recorded a batch, the batch comes again and replaces itself.
     """
 
     def __init__(
@@ -45,12 +86,12 @@ class Batches:
         self._is_stopping = False
         self.taken = 0
         self.lines = 0
-        #: What went wrong here; Spark tells it with much around it.
+        #: The exception raised here, which Spark wraps into long texts.
         self.failure: Exception | None = None
 
     def take(self, raw: DataFrame, number: int) -> None:
-        """Do all that has to be done with one."""
-        with self._pieces.still:
+        """Handle one micro-batch."""
+        with self._pieces.lock:
             if self._is_stopping:
                 raise Stopping
             try:
@@ -61,25 +102,25 @@ class Batches:
             self.taken += 1
 
     def finish(self) -> None:
-        """Wait for the one that is being taken, and take no more."""
-        with self._pieces.still:
+        """Wait for the one that is being handled, and refuse all others."""
+        with self._pieces.lock:
             self._is_stopping = True
 
     def _take(self, raw: DataFrame, piece: str) -> None:
         seen = Observation()
-        is_told = (F.col("part") == CONTROL) & (F.col("group") != "")
+        is_about_group = (F.col("part") == CONTROL) & (F.col("group") != "")
         bronze = raw.transform(parse).observe(
             seen,
             F.count(F.lit(1)).alias("lines"),
-            F.collect_set(F.when(is_told, F.col("group"))).alias("groups"),
+            F.collect_set(F.when(is_about_group, F.col("group"))).alias("groups"),
         )
         self._pieces.add(piece, bronze)
         self.lines += seen.get["lines"]
         groups = seen.get["groups"]
         if groups:
-            self._look_at(groups, piece)
+            self._alert(groups, piece)
 
-    def _look_at(self, groups: list[str], piece: str) -> None:
+    def _alert(self, groups: list[str], piece: str) -> None:
         control = self._quick.bronze((CONTROL,))
         if len(groups) <= _GROUPS_MAX:
             control = control.where(F.col("group").isin(groups))

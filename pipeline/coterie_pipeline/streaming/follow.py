@@ -1,8 +1,9 @@
-"""Following journals: the batch's tables, brought up to date again and again, and alerts at once.
+"""Following journals: the tables that `run` makes, updated again and again, and alerts at once.
 
-Each micro-batch is parsed and kept as one piece of bronze, which replaces what a killed driver may
-have left of it.  The tables are made of all pieces by the batch's own steps, so they say the same.
-They are published beside the micro-batches, so alerts do not wait for them.
+Each micro-batch is parsed and stored as one piece, which replaces what a killed driver may have
+left of it.  The tables are made from all pieces by the steps of `run`, so they have the same
+content.  They are published in another thread than the micro-batches, so alerts do not wait for
+them.
 """
 
 from __future__ import annotations
@@ -27,22 +28,30 @@ import coterie_pipeline.streaming
 from coterie_pipeline.steps import parse
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
-from coterie_pipeline.streaming.files import SourceError, find, name_of, tails
 from coterie_pipeline.streaming.offsets import behind_bytes
 from coterie_pipeline.streaming.pieces import Pieces
-from coterie_pipeline.streaming.source import BATCH_BYTES, FORMAT, JournalSource, source_options
+from coterie_pipeline.streaming.source import (
+    BATCH_BYTES,
+    FORMAT,
+    JournalSource,
+    SourceError,
+    find,
+    name_of,
+    source_options,
+    tails,
+)
 from coterie_pipeline.warehouse import BRONZE, Warehouse
 
 __all__ = ["CheckpointError", "FollowOptions", "Progress", "follow"]
 
-#: How soon it is noticed that there is something to do besides the micro-batches.
+#: How often the main thread checks whether it has something to do.
 _LOOK_S: Final = 0.2
 
 _SENTENCE: Final = re.compile(r"\bSourceError: (.+)")
 
 _CHECKPOINT: Final = "checkpoint"
 
-#: The piece that has what follows the last whole line of each node, as of the latest tables.
+#: The piece with what follows the last whole line of each node, as of the latest tables.
 _TAILS: Final = "tails"
 
 #: The micro-batches and the tables take turns on executors that are busy.
@@ -50,7 +59,7 @@ _POOL: Final = "spark.scheduler.pool"
 
 
 class CheckpointError(Exception):
-    """What a directory holds can't be gone on with; the message says what to do."""
+    """Following can't be continued in a directory; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,20 +70,20 @@ class FollowOptions:
     every_s: float = 1.0
     #: How long to wait between publications of the tables.
     refresh_s: float = 60.0
-    #: How much text a micro-batch has at most, about.
+    #: About how much text a micro-batch has at most.
     batch_bytes: int = BATCH_BYTES
-    #: Whether to stop when everything is read that is there at the beginning.
+    #: Whether to stop when everything that was there at the beginning is read.
     once: bool = False
     storm: Storm = field(default_factory=Storm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far it got since it was started."""
+    """How far following has got since it was started."""
 
     batches: int
     lines: int
-    #: How much text there is to read yet, about.
+    #: About how much text is still to be read.
     behind_bytes: int
     #: How often tables were published.
     published: int
@@ -89,14 +98,14 @@ def follow(
     on_alert: Callable[[Row], None] = lambda _: None,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> None:
-    """Follow journals until SIGINT or SIGTERM comes, or to their ends if it is done once.
+    """Follow journals until SIGINT or SIGTERM, or to their present ends with `once`.
 
     `on_alert` gets each new row of `alerts`, from another thread.  An alert of the micro-batch in
-    which a driver was killed may be given again by the next one; it is kept once.
+    which a driver was killed may be passed again by the next one; it is stored once.
 
     Raises `CheckpointError` if `out` was made by following other journals, `WrongLayoutError` if it
     holds something else, and `SourceError` if there are no journals or they can't be read any
-    further.  Whatever ends it, following can go on later.
+    further.  Following can always be continued later.
     """
     wanted = options or FollowOptions()
     journals = tuple(_folder(journal) for journal in journals)
@@ -111,7 +120,7 @@ def follow(
         try:
             _attend(query, stop, wanted, tables, on_progress)
         finally:
-            # Spark would cut a micro-batch short; that does no harm, but its work would be lost.
+            # Spark would interrupt a micro-batch, which does no harm but wastes its work.
             batches.finish()
             query.stop()
     _complain(query, batches)
@@ -130,11 +139,11 @@ def _folder(journal: str) -> str:
 
 
 def _claim(warehouse: Warehouse, journals: Sequence[str]) -> None:
-    """Make sure that what is there goes on, and note what it is about."""
+    """Check that the directory can be continued, and note the journals."""
     state = warehouse.claim("follow")
     if warehouse.files.names(BRONZE) and not warehouse.files.names(_CHECKPOINT):
         raise CheckpointError(
-            f"{warehouse.out}/{_CHECKPOINT} is gone, so nobody knows how far the journals were "
+            f"{warehouse.out}/{_CHECKPOINT} is gone, so it is not known how far the journals were "
             "read: give a new directory."
         )
     missing = [journal for journal in state.get("journals", ()) if journal not in journals]
@@ -153,7 +162,7 @@ def _start(
     take: Callable[[DataFrame, int], None],
     options: FollowOptions,
 ) -> StreamingQuery:
-    # By value, so that executors need nothing of this package.
+    # By value, so that executors need not have this package.
     cloudpickle.register_pickle_by_value(coterie_pipeline.streaming)  # type: ignore[no-untyped-call]
     spark.dataSource.register(JournalSource)
     writer = (
@@ -175,16 +184,16 @@ def _attend(
     tables: _Tables,
     on_progress: Callable[[Progress], None],
 ) -> None:
-    """Publish tables and tell how far it is, while micro-batches are taken in another thread."""
-    told = None
+    """Publish tables and report progress, while another thread handles micro-batches."""
+    reported = None
     due_s = time.monotonic() + options.refresh_s
     while query.isActive and not stop.wait(_LOOK_S):
-        # What is only caught up with is published when that is done.
+        # With `once`, the tables are published at the end.
         if not options.once and time.monotonic() >= due_s:
             tables.publish()
             due_s = time.monotonic() + options.refresh_s
-        if tables.steps != told:
-            told = tables.steps
+        if tables.steps != reported:
+            reported = tables.steps
             on_progress(tables.progress(query))
 
 
@@ -218,7 +227,7 @@ class _Tables:
         context = self._spark.sparkContext
         context.setLocalProperty(_POOL, "tables")
         try:
-            with self._warehouse.still:
+            with self._warehouse.lock:
                 self._warehouse.add(_TAILS, self._tails().transform(parse))
             self._warehouse.merge()
             self._warehouse.refresh()

@@ -1,8 +1,8 @@
-"""The pieces that following leaves: many small ones, merged into fewer and bigger ones.
+"""The pieces that following writes: many small ones, merged into fewer and larger ones.
 
 Each micro-batch is a piece.  A hundred pieces of one level are merged into one of the next level,
-so there are never many.  What counts, the pieces or what they were merged into, is noted in one
-step, so a driver that is killed meanwhile loses nothing and counts nothing twice.
+so there are never many.  Whether the pieces count or the merged one is noted in one step, so a
+driver that is killed meanwhile loses nothing and counts nothing twice.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ _PREFIX: Final = "piece="
 
 
 def piece_name(number: int, level: int = 0) -> str:
-    """What a micro-batch's piece is called, or one that ends with that micro-batch."""
+    """The name of a micro-batch's piece, or of a merged piece that ends with it."""
     return f"level{level}-{number:010}"
 
 
 class Pieces(Warehouse):
     """A warehouse that one thread adds to while others read and merge."""
 
-    def __init__(self, spark: SparkSession, out: str, still: threading.RLock | None = None) -> None:
+    def __init__(self, spark: SparkSession, out: str, lock: threading.RLock | None = None) -> None:
         super().__init__(spark, out)
-        #: Held while pieces come and go: which there are is looked up at other times.
-        self.still = still or threading.RLock()
+        #: Held while pieces are added or removed, and while they are listed.
+        self.lock = lock or threading.RLock()
 
     def quick(self) -> Pieces:
         """The same directory, by a session for little data."""
-        return Pieces(quick_session(self._spark), self.out, self.still)
+        return Pieces(quick_session(self._spark), self.out, self.lock)
 
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
-        """Every line that was added so far, each from one piece."""
-        with self.still:
+        """Every line that was added so far, once."""
+        with self.lock:
             read = super().bronze(parts)
             void = self._void()
         return read.where(~F.col("piece").isin(void)) if void else read
 
     def merge(self, at_least: int = _MERGED) -> None:
-        """Merge the pieces of each level of which there are enough; the newest piece stays."""
+        """Merge the pieces of each level that has enough of them, except for the newest piece."""
         self.mend()
         for level in _LEVELS:
             former = self._of_level(level)
             if level == 0:
-                # Spark may take the latest micro-batch again.
+                # Spark may repeat the latest micro-batch.
                 former = former[:-1]
             if len(former) >= at_least:
                 self._merge(former, piece_name(int(former[-1].rpartition("-")[2]), level + 1))
 
     def mend(self) -> None:
-        """Finish a merge, or undo it, that was cut off."""
-        with self.still:
+        """Finish or undo a merge that was interrupted."""
+        with self.lock:
             void = self._void()
             for piece in void:
                 self.files.delete(f"{BRONZE}/{_PREFIX}{piece}")
@@ -74,17 +74,17 @@ class Pieces(Warehouse):
         self._note_merge({"void": [into]})
         of_former = F.col("piece").isin(former)
         self.add(into, super().bronze().where(of_former))
-        with self.still:
+        with self.lock:
             self._note_merge({"void": former})
             self.mend()
 
     def _void(self) -> list[str]:
-        """Pieces that do not count: half of a merge, or what was merged."""
+        """Pieces that do not count: an unfinished merge, or what was merged."""
         state: dict[str, Any] = self._state()
         return list((state.get("merge") or {}).get("void", ()))
 
     def _note_merge(self, merge: dict[str, list[str]] | None) -> None:
-        with self.still:
+        with self.lock:
             self.note(self._state() | {"merge": merge})
 
     def _state(self) -> dict[str, Any]:

@@ -1,19 +1,22 @@
 """The source `coterie-journal`: the lines of journals as they grow, as a stream in Spark.
 
-It finds all segments beneath the directories that it is given, again and again, so nodes may come
-at any time.  It reads only whole lines, and what a crash left of a line once that is certain.  A
-segment that its node deleted is no error if it was read; what was planned and is gone, is.
+It looks for segments beneath the given directories again and again, so nodes may appear at any
+time.  It reads only whole lines, and what a crash left of a line once that is certain.  A segment
+that its node deleted is an error only if it was to be read and was not.
 
-All that reads files must find them under the same path, the executors of a cluster as well.
+The executors of a cluster must find the files under the same paths.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -25,15 +28,239 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from coterie_pipeline.streaming.files import DiskShelf, cut, find, name_of, read_lines
-from coterie_pipeline.streaming.offsets import WHOLE, Range, advance, ranges
-from coterie_pipeline.streaming.segments import Segment
+from coterie_pipeline.streaming.offsets import (
+    WHOLE,
+    Range,
+    Segment,
+    advance,
+    ranges,
+    survey,
+    time_of,
+)
 
-__all__ = ["BATCH_BYTES", "FORMAT", "JournalSource", "source_options"]
+__all__ = [
+    "BATCH_BYTES",
+    "FORMAT",
+    "FileLookup",
+    "JournalSource",
+    "SourceError",
+    "cut",
+    "find",
+    "name_of",
+    "read_lines",
+    "source_options",
+    "tails",
+]
+
+#: How much is read at a time to find a line feed.
+_BLOCK_BYTES: Final = 65_536
+
+#: How much of a line is read to find its time.
+_GLANCE_BYTES: Final = 512
+
+#: How much text is returned at a time.
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+
+#: The suffixes of a segment's file after its key, and the compression of each.
+_COPIES: Final = {"": None, ".gz": "gzip", ".zst": "zstd"}
+
+
+#: Characters that must be escaped in the path of a URI.
+_ILLEGAL: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
+
+
+class SourceError(Exception):
+    """A journal can't be read any further; the message says what to do."""
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _File(_Readable, Protocol):
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+
+
+def find(journals: Iterable[str]) -> tuple[Segment, ...]:
+    """The segments in directories and all that is beneath them."""
+    found: dict[str, int] = {}
+    for journal in journals:
+        for folder, _, names in os.walk(os.path.abspath(journal)):  # noqa: PTH100
+            # The names are listed before any size is read: a file with a later one beside it is
+            # complete.
+            for name in names:
+                path = f"{folder}/{name}"
+                with contextlib.suppress(FileNotFoundError):  # too old, and deleted by its node
+                    found[path] = os.stat(path).st_size  # noqa: PTH116  # done for every file
+    return survey(found.items())
+
+
+def name_of(path: str) -> str:
+    """The name of a file in Spark's `_metadata.file_path`."""
+    return "file:" + _ILLEGAL.sub(lambda match: f"%{ord(match[0]):02X}", path)
+
+
+class FileLookup:
+    """Looks things up in files; see `offsets.LineLookup`."""
+
+    def line_end(self, segment: Segment, start: int, upto: int) -> int:
+        """The end of the last line that is whole by `upto`, or else of the first line."""
+        if segment.is_closed and upto >= segment.size:
+            return segment.size  # including what a crash left of a line
+        with open(segment.path, "rb") as file:  # noqa: PTH123  # paths are texts here
+            if not segment.is_closed and _line_start(file, start) != start:
+                raise SourceError(
+                    f"{segment.path} is not the file that was read so far under this name: if its "
+                    "node began anew, follow its journal into a new directory."
+                )
+            end = _last_line_end(file, start, upto) or _first_line_end(file, upto)
+        if end is None:
+            return segment.size if segment.is_closed else start
+        return end
+
+    def time_at(self, segment: Segment, start: int) -> int:
+        """The time of a line; of a compressed segment, that of its first one."""
+        if segment.is_packed:
+            with _unpacked(segment.path) as text:
+                return time_of(text.read(_GLANCE_BYTES))
+        with open(segment.path, "rb") as file:  # noqa: PTH123
+            file.seek(start)
+            return time_of(file.read(_GLANCE_BYTES))
+
+
+def cut(whole: Range, slice_bytes: int) -> Iterator[Range]:
+    """Cut a range at ends of lines into slices; a compressed segment stays whole."""
+    path = _path_of(whole)
+    if path != whole.key or whole.end - whole.start <= slice_bytes:
+        yield whole
+        return
+    start = whole.start
+    with open(path, "rb") as file:  # noqa: PTH123
+        while start < whole.end:
+            end = _first_line_end(file, start + slice_bytes)
+            end = whole.end if end is None else min(end, whole.end)
+            yield Range(whole.key, start, end)
+            start = end
+
+
+def read_lines(part: Range) -> Iterator[tuple[str, list[bytes]]]:
+    """The file of a range, and its lines without their line feeds, some at a time."""
+    path = _path_of(part)
+    if path == part.key:
+        with open(path, "rb") as file:  # noqa: PTH123
+            end = file.seek(0, os.SEEK_END) if part.end == WHOLE else part.end
+            # The range starts within a line if a crash had seemed to cut off the part before it.
+            start = file.seek(_line_start(file, part.start))
+            for lines in _split(file, end - start, path):
+                yield path, lines
+    else:
+        yield from ((path, lines) for lines in _read_packed(path, part))
+
+
+def _read_packed(path: str, part: Range) -> Iterator[list[bytes]]:
+    left = None if part.end == WHOLE else part.end - part.start
+    try:
+        with _unpacked(path) as text:
+            _skip(text, part.start)
+            yield from _split(text, left, path)
+    except OSError as error:
+        raise SourceError(
+            f"{path} can't be unpacked ({error}): follow the journals again when it is whole."
+        ) from error
+
+
+def tails(segments: Iterable[Segment]) -> list[tuple[str, bytes]]:
+    """What follows the last line feed of each segment that is not closed."""
+    found = []
+    for segment in segments:
+        if not segment.is_closed:
+            with contextlib.suppress(FileNotFoundError), open(segment.path, "rb") as file:  # noqa: PTH123
+                start = _line_start(file, segment.size)
+                file.seek(start)
+                if start < segment.size:
+                    found.append((segment.path, file.read(segment.size - start)))
+    return found
+
+
+def _path_of(part: Range) -> str:
+    """The present file of a segment, which may have been compressed in the meantime."""
+    for ending in _COPIES:
+        path = part.key + ending
+        if os.path.exists(path):  # noqa: PTH110
+            return path
+    raise SourceError(
+        f"{part.key} was deleted before it was read from byte {part.start} on: put it back, or "
+        "give up what it said by following the journals into a new directory."
+    )
+
+
+def _unpacked(path: str) -> contextlib.AbstractContextManager[_Readable]:
+    text: contextlib.AbstractContextManager[_Readable] = pa.input_stream(
+        path, compression=_COPIES[path[path.rindex(".") :]]
+    )
+    return text
+
+
+def _skip(text: _Readable, count: int) -> None:
+    while count > 0 and (block := text.read(min(count, _CHUNK_BYTES))):
+        count -= len(block)
+
+
+def _split(text: _Readable, left: int | None, path: str) -> Iterator[list[bytes]]:
+    """The lines in `left` bytes, or in the whole text."""
+    rest = b""
+    while left is None or left > 0:
+        block = text.read(_CHUNK_BYTES if left is None else min(left, _CHUNK_BYTES))
+        if not block:
+            break
+        left = None if left is None else left - len(block)
+        *lines, rest = (rest + block).split(b"\n")
+        if lines:
+            yield lines
+    if left:
+        raise SourceError(
+            f"{path} is shorter than it was, by {left} bytes: follow the journals again when it is "
+            "whole, or into a new directory."
+        )
+    if rest:
+        yield [rest]
+
+
+def _line_start(file: _File, position: int) -> int:
+    """The beginning of the line that contains a position."""
+    end = position
+    while end > 0:
+        begin = max(end - _BLOCK_BYTES, 0)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
+
+
+def _last_line_end(file: _File, start: int, upto: int) -> int | None:
+    end = _line_start(file, upto)
+    return end if end > start else None
+
+
+def _first_line_end(file: _File, position: int) -> int | None:
+    """The end of the first line that ends after a position."""
+    file.seek(position)
+    while block := file.read(_BLOCK_BYTES):
+        found = block.find(b"\n")
+        if found >= 0:
+            return position + found + 1
+        position += len(block)
+    return None
+
+
+# -- the source ------------------------------------------------------------------------------------
+
 
 FORMAT: Final = "coterie-journal"
 
-#: How much text a micro-batch has at most, so that a long journal is caught up with in steps.
+#: How much text a micro-batch has at most, so that a long journal is read in steps.
 BATCH_BYTES: Final = 128 * 1024 * 1024
 
 #: How much text one task reads.
@@ -77,7 +304,7 @@ class JournalSource(DataSource):
 
 @dataclass
 class _Task(InputPartition):
-    """What one task reads: little things are read together."""
+    """The ranges that one task reads; small ones are read together."""
 
     parts: tuple[Range, ...]
 
@@ -87,7 +314,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._journals = journals
         self._batch_bytes = batch_bytes
         self._slice_bytes = slice_bytes
-        #: What there was when a stream began that reads just that.
+        #: The segments at the beginning of a stream that reads no others.
         self._fixed: tuple[Segment, ...] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -103,7 +330,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         segments = self._fixed if self._fixed is not None else find(self._journals)
         assert isinstance(limit, (ReadMaxBytes, ReadAllAvailable))
         limit_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        return advance(start, segments, limit_bytes, DiskShelf())
+        return advance(start, segments, limit_bytes, FileLookup())
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         slices = (cut(each, self._slice_bytes) for each in ranges(start, end))
@@ -117,7 +344,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _packed(slices: Iterable[Range], slice_bytes: int) -> list[_Task]:
-    """Tasks of about a size; a compressed segment is one of its own."""
+    """Tasks of about a size; a compressed segment is a task of its own."""
     tasks: list[list[Range]] = []
     room = 0
     for each in slices:
@@ -131,7 +358,7 @@ def _packed(slices: Iterable[Range], slice_bytes: int) -> list[_Task]:
 
 
 def _batch(path: str, lines: list[bytes]) -> pa.RecordBatch:
-    # A text of Spark's is any bytes: what is no UTF-8 comes through as Spark's own reader has it.
+    # Spark's strings may be any bytes: what is not UTF-8 passes as it does in Spark's own reader.
     values: Any = pa.array(lines, pa.binary())
     texts = pa.StringArray.from_buffers(len(values), values.buffers()[1], values.buffers()[2])
     return pa.record_batch(

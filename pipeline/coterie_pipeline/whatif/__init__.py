@@ -1,9 +1,8 @@
-"""What would have been with other settings: histories, replayed in the simulator."""
+"""What-if: groups' histories, replayed in the simulator with other settings."""
 
 from coterie_pipeline.whatif.answers import HEADINGS, LIMITS, Answer, answers
-from coterie_pipeline.whatif.histories import Bounds
+from coterie_pipeline.whatif.distribution import Bounds, what_if
 from coterie_pipeline.whatif.plan import Plan
-from coterie_pipeline.whatif.spreading import what_if
 from coterie_pipeline.whatif.table import WHAT_IF
 
 __all__ = [

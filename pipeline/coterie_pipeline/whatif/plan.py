@@ -1,4 +1,4 @@
-"""Which settings are to be tried, on which groups."""
+"""Parsing the settings that are to be tried."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from coterie_testing.replay import Changes
 
 __all__ = ["Plan"]
 
-#: More than anybody reads, and than most clusters play in a night.
+#: More than a person reads, or most clusters replay in a night.
 _SETTINGS_MAX: Final = 200
 
-#: Enough to see whether a difference is one.
+#: Enough to tell a difference from chance.
 _SEEDS: Final = 3
 _SEEDS_MAX: Final = 100
 
-Wishes = tuple[tuple[str, str], ...]
+Overrides = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Which settings are to be tried, on which groups."""
 
-    #: Each of them keys and values, in Kafka's words.
-    settings: tuple[Wishes, ...]
-    #: All groups if none are named.
+    #: For each setting, keys and values with Kafka's names.
+    settings: tuple[Overrides, ...]
+    #: Empty for all groups.
     groups: tuple[str, ...] = ()
-    #: How often each history is played.
+    #: How often each history is replayed.
     seeds: int = _SEEDS
 
     @classmethod
@@ -41,7 +41,7 @@ class Plan:
         groups: Sequence[str] = (),
         seeds: int = _SEEDS,
     ) -> Self:
-        """Read `KEY=VALUE`, which holds in all settings, and `KEY=VALUE,VALUE...`, to be combined.
+        """Parse `KEY=VALUE`, part of all settings, and `KEY=VALUE,VALUE...`, to be combined.
 
         Raises `ValueError` with one sentence if there is no such setting or value.
         """

@@ -1,4 +1,4 @@
-"""What a what-if answers: its columns and what they mean."""
+"""The result of a what-if: its columns and their meaning."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final
 
 from coterie_pipeline.tables import Table, declared
 
-__all__ = ["AS_IT_WAS", "AS_TOLD", "RUNS", "WHAT_IF"]
+__all__ = ["AS_RECORDED", "BASELINE", "RUNS", "WHAT_IF"]
 
-#: The places of what is not a setting to be tried.
-AS_TOLD: Final = 0
-AS_IT_WAS: Final = 1
+#: The places of the rows that are not settings: the journal itself, and its unchanged replay.
+AS_RECORDED: Final = 0
+BASELINE: Final = 1
 
 _TRIED: Final = """
 group | STRING | the group
@@ -41,7 +41,7 @@ seed | BIGINT | the number of the seed
         """
 why | STRING | why there is no outcome; null if there is one
 by_cause | MAP<STRING, BIGINT> | how many rebalances of each cause
-stopped_s | DOUBLE | partition-seconds without anybody at work
+stopped_s | DOUBLE | partition-seconds without a worker
 moved | BIGINT | how many partitions moved
 takeover_s | DOUBLE | after how long partitions were taken over: the median
 slowest_takeover_s | DOUBLE | the longest of these times
@@ -67,7 +67,7 @@ rebalances | DOUBLE | how many rebalances began: the median of the replays
 rebalances_least | BIGINT | the least of them
 rebalances_most | BIGINT | the most of them
 by_cause | MAP<STRING, DOUBLE> | how many of each cause: the median
-stopped_s | DOUBLE | partition-seconds without anybody at work: the median; at place 0 what the
+stopped_s | DOUBLE | partition-seconds without a worker: the median; at place 0 what the
     journal tells of it
 stopped_least_s | DOUBLE | the least of them
 stopped_most_s | DOUBLE | the most of them
@@ -75,8 +75,8 @@ moved | DOUBLE | how many partitions moved: the median
 moved_least | BIGINT | the least of them
 moved_most | BIGINT | the most of them
 takeover_s | DOUBLE | how long it took from the last sign of life of a member that was given up
-    until somebody was given its partitions: the median over the partitions and then over the
-    replays; null if nobody was given up
+    until its partitions had new owners: the median over the partitions and then over the
+    replays; null if no session expired
 slowest_takeover_s | DOUBLE | the longest of these times: the median
 slowest_takeover_least_s | DOUBLE | the least of them
 slowest_takeover_most_s | DOUBLE | the most of them

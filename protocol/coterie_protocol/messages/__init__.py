@@ -1,4 +1,4 @@
-"""Every message that Coterie speaks, a module for each API."""
+"""Every message that Coterie speaks, one module per API."""
 
 from __future__ import annotations
 

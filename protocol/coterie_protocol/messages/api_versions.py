@@ -1,4 +1,4 @@
-"""ApiVersions (18): which requests the other side speaks, and in which versions."""
+"""ApiVersions (18): which APIs the server speaks, and in which versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 @request(ApiKey.API_VERSIONS, versions="0-4", flexible="3+")
 class ApiVersionsRequest:
-    """Ask what can be asked; the first request of every connection."""
+    """Ask for the APIs and versions; the first request of every connection."""
 
     client_software_name: str = field(STRING, versions="3+", ignorable=True, default="")
     client_software_version: str = field(STRING, versions="3+", ignorable=True, default="")
@@ -35,7 +35,7 @@ class ApiVersionsRequest:
 
 @struct()
 class ApiVersion:
-    """One API and the versions of it that are spoken."""
+    """One API and the range of its versions."""
 
     api_key: int = field(INT16)
     min_version: int = field(INT16)
@@ -44,7 +44,7 @@ class ApiVersion:
 
 @struct()
 class SupportedFeatureKey:
-    """A feature of the whole cluster that this node could run."""
+    """A feature of the whole cluster that this node supports."""
 
     name: str = field(STRING)
     min_version: int = field(INT16)
@@ -62,7 +62,7 @@ class FinalizedFeatureKey:
 
 @response(ApiKey.API_VERSIONS, versions="0-4", flexible="3+")
 class ApiVersionsResponse:
-    """What can be asked, or error 35 in the shape of version 0."""
+    """The APIs and versions, or error 35 in the form of version 0."""
 
     error_code: int = field(INT16, default=0)
     api_keys: tuple[ApiVersion, ...] = field(Array(ApiVersion))

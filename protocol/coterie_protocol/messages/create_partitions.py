@@ -1,4 +1,4 @@
-"""CreatePartitions (37): make topics grow."""
+"""CreatePartitions (37): raise the number of partitions of topics."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = [
 
 @struct()
 class CreatePartitionsAssignment:
-    """Which nodes are to hold one new partition."""
+    """The nodes that are to hold one new partition."""
 
     broker_ids: tuple[int, ...] = field(Array(INT32))
 
 
 @struct()
 class CreatePartitionsTopic:
-    """A topic and how many partitions it is to have."""
+    """A topic, and how many partitions it is to have."""
 
     name: str = field(STRING)
     count: int = field(INT32)
@@ -44,7 +44,7 @@ class CreatePartitionsTopic:
 
 @request(ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+")
 class CreatePartitionsRequest:
-    """Raise the number of partitions of topics."""
+    """Raise the number of partitions of topics, or only check that it could be done."""
 
     topics: tuple[CreatePartitionsTopic, ...] = field(Array(CreatePartitionsTopic))
     timeout_ms: int = field(INT32)

@@ -1,4 +1,4 @@
-"""CreateTopics (19): name new topics."""
+"""CreateTopics (19): create topics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 @struct()
 class CreatableReplicaAssignment:
-    """Which nodes are to hold one partition."""
+    """The nodes that are to hold one partition."""
 
     partition_index: int = field(INT32)
     broker_ids: tuple[int, ...] = field(Array(INT32))
@@ -72,7 +72,7 @@ class CreateTopicsRequest:
 
 @struct()
 class CreatableTopicConfigs:
-    """A setting that the topic got."""
+    """A setting of a created topic."""
 
     name: str = field(STRING)
     value: str | None = field(STRING, nullable="0+")

@@ -1,4 +1,4 @@
-"""DeleteGroups (42): forget groups that have no members."""
+"""DeleteGroups (42): delete groups that have no members."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = [
 
 @request(ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+")
 class DeleteGroupsRequest:
-    """Forget groups with all their offsets."""
+    """Delete groups and all their offsets."""
 
     groups_names: tuple[str, ...] = field(Array(STRING))
 
 
 @struct()
 class DeletableGroupResult:
-    """Whether one group is gone."""
+    """Whether one group was deleted."""
 
     group_id: str = field(STRING)
     error_code: int = field(INT16, default=0)
@@ -29,7 +29,7 @@ class DeletableGroupResult:
 
 @response(ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+")
 class DeleteGroupsResponse:
-    """Whether each group is gone."""
+    """Whether each group was deleted."""
 
     throttle_time_ms: int = field(INT32, default=0)
     results: tuple[DeletableGroupResult, ...] = field(Array(DeletableGroupResult))

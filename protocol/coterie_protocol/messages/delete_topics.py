@@ -1,4 +1,4 @@
-"""DeleteTopics (20): take topics away."""
+"""DeleteTopics (20): delete topics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DeleteTopicsRequest:
 
 @struct()
 class DeletableTopicResult:
-    """Whether one topic is gone."""
+    """Whether one topic was deleted."""
 
     name: str | None = field(STRING, nullable="6+")
     topic_id: uuid.UUID = field(UUID, versions="6+", ignorable=True, default=NIL_UUID)
@@ -60,7 +60,7 @@ class DeletableTopicResult:
 
 @response(ApiKey.DELETE_TOPICS, versions="0-6", flexible="4+")
 class DeleteTopicsResponse:
-    """Whether each topic is gone."""
+    """Whether each topic was deleted."""
 
     throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
     responses: tuple[DeletableTopicResult, ...] = field(Array(DeletableTopicResult))

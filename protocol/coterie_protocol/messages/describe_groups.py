@@ -48,7 +48,7 @@ class DescribedGroupMember:
 
 @struct()
 class DescribedGroup:
-    """A group, or why it cannot be told."""
+    """A group, or an error."""
 
     error_code: int = field(INT16, default=0)
     error_message: str | None = field(STRING, versions="6+", nullable="6+", default=None)
@@ -62,7 +62,7 @@ class DescribedGroup:
 
 @response(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
 class DescribeGroupsResponse:
-    """The groups asked for; one that does not exist is Dead."""
+    """The groups asked for; the state of one that does not exist is Dead."""
 
     throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
     groups: tuple[DescribedGroup, ...] = field(Array(DescribedGroup))

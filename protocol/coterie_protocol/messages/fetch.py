@@ -1,4 +1,4 @@
-"""Fetch (1): records of partitions.  Coterie has none, but consumers ask."""
+"""Fetch (1): records of partitions.  Coterie has none, but consumers ask for them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ForgottenTopic:
 
 @struct()
 class ReplicaState:
-    """Which broker fetches, if one does."""
+    """The broker that fetches, if it is a broker."""
 
     replica_id: int = field(INT32, default=-1)
     replica_epoch: int = field(INT64, default=-1)
@@ -87,7 +87,7 @@ class ReplicaState:
 
 @request(ApiKey.FETCH, versions="0-18", flexible="12+")
 class FetchRequest:
-    """Ask for records from given offsets on, and wait for them."""
+    """Ask for records from given offsets on, and wait until there are some."""
 
     cluster_id: str | None = field(
         STRING, versions="12+", nullable="12+", tag=0, ignorable=True, default=None
@@ -109,7 +109,7 @@ class FetchRequest:
 
 @struct()
 class EpochEndOffset:
-    """Where the log of a follower differs from its leader's."""
+    """The place from which a follower's log differs from its leader's."""
 
     epoch: int = field(INT32, default=-1)
     end_offset: int = field(INT64, default=-1)
@@ -117,7 +117,7 @@ class EpochEndOffset:
 
 @struct()
 class LeaderIdAndEpoch:
-    """Who leads a partition now."""
+    """The current leader of a partition."""
 
     leader_id: int = field(INT32, default=-1)
     leader_epoch: int = field(INT32, default=-1)
@@ -125,7 +125,7 @@ class LeaderIdAndEpoch:
 
 @struct()
 class SnapshotId:
-    """A snapshot to be fetched instead."""
+    """A snapshot to fetch instead."""
 
     end_offset: int = field(INT64, default=-1)
     epoch: int = field(INT32, default=-1)
@@ -133,7 +133,7 @@ class SnapshotId:
 
 @struct()
 class AbortedTransaction:
-    """A transaction whose records do not count."""
+    """A transaction whose records are to be skipped."""
 
     producer_id: int = field(INT64)
     first_offset: int = field(INT64)
@@ -141,7 +141,7 @@ class AbortedTransaction:
 
 @struct()
 class PartitionData:
-    """What there is of one partition."""
+    """The records of one partition."""
 
     partition_index: int = field(INT32)
     error_code: int = field(INT16, default=0)
@@ -164,7 +164,7 @@ class PartitionData:
 
 @struct()
 class FetchableTopicResponse:
-    """What there is of one topic, by name or, since version 13, by id."""
+    """The records of one topic, by name or, since version 13, by id."""
 
     topic: str = field(STRING, versions="0-12", ignorable=True, default="")
     topic_id: uuid.UUID = field(UUID, versions="13+", ignorable=True, default=NIL_UUID)
@@ -173,7 +173,7 @@ class FetchableTopicResponse:
 
 @struct()
 class NodeEndpoint:
-    """Where a broker is that leads partitions now."""
+    """The address of a broker that leads partitions."""
 
     node_id: int = field(INT32)
     host: str = field(STRING)
@@ -183,7 +183,7 @@ class NodeEndpoint:
 
 @response(ApiKey.FETCH, versions="0-18", flexible="12+")
 class FetchResponse:
-    """Records, or that there are none yet."""
+    """Records, if there are any yet."""
 
     throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
     error_code: int = field(INT16, versions="7+", ignorable=True, default=0)

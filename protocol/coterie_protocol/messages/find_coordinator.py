@@ -24,7 +24,7 @@ __all__ = [
 
 @request(ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+")
 class FindCoordinatorRequest:
-    """Ask for one key, or since version 4 for many."""
+    """Ask for the coordinator of one key or, since version 4, of many."""
 
     key: str = field(STRING, versions="0-3", default="")
     key_type: int = field(INT8, versions="1+", default=0)
@@ -33,7 +33,7 @@ class FindCoordinatorRequest:
 
 @struct()
 class Coordinator:
-    """A key's coordinator, or why there is none."""
+    """The coordinator of a key, or an error."""
 
     key: str = field(STRING)
     node_id: int = field(INT32)
@@ -45,7 +45,7 @@ class Coordinator:
 
 @response(ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+")
 class FindCoordinatorResponse:
-    """Where the coordinators are."""
+    """The coordinators and their addresses."""
 
     throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
     error_code: int = field(INT16, versions="0-3", default=0)

@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member says that it is alive, and hears when to rejoin."""
+"""Heartbeat (12): a member says that it is alive, and is told when to rejoin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HeartbeatRequest:
 
 @response(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
 class HeartbeatResponse:
-    """Whether the membership stands, or which error ends it."""
+    """No error while the membership stands and no rebalance has begun."""
 
     throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
     error_code: int = field(INT16, default=0)

@@ -26,7 +26,7 @@ __all__ = [
 
 @struct()
 class JoinGroupRequestProtocol:
-    """A protocol that the member can follow, and its subscription in that protocol."""
+    """A protocol that the member supports, and its subscription in that protocol."""
 
     name: str = field(STRING)
     metadata: bytes = field(BYTES)
@@ -34,7 +34,7 @@ class JoinGroupRequestProtocol:
 
 @request(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")
 class JoinGroupRequest:
-    """Ask to take part in the next generation, with the protocols that the member can follow."""
+    """Ask to be in the next generation; lists the protocols that the member supports."""
 
     group_id: str = field(STRING)
     session_timeout_ms: int = field(INT32)
@@ -48,7 +48,7 @@ class JoinGroupRequest:
 
 @struct()
 class JoinGroupResponseMember:
-    """A member, as the leader is told of it."""
+    """A member and its subscription, for the leader."""
 
     member_id: str = field(STRING)
     group_instance_id: str | None = field(
@@ -59,7 +59,7 @@ class JoinGroupResponseMember:
 
 @response(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")
 class JoinGroupResponse:
-    """The new generation; the leader also gets every member with its metadata."""
+    """The new generation; for the leader, also all members and their metadata."""
 
     throttle_time_ms: int = field(INT32, versions="2+", ignorable=True, default=0)
     error_code: int = field(INT16, default=0)

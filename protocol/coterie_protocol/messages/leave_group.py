@@ -1,4 +1,4 @@
-"""LeaveGroup (13): members go, by their own will or removed by an administrator."""
+"""LeaveGroup (13): members leave, or an administrator removes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 
 @struct()
 class MemberIdentity:
-    """A member to go, by its id, or by its instance id with an empty member id."""
+    """A member that leaves: its member id, or its instance id and an empty member id."""
 
     member_id: str = field(STRING)
     group_instance_id: str | None = field(STRING, nullable="0+", default=None)
@@ -24,7 +24,7 @@ class MemberIdentity:
 
 @request(ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+")
 class LeaveGroupRequest:
-    """Leave, or since version 3 make several members leave."""
+    """Leave or, since version 3, make several members leave."""
 
     group_id: str = field(STRING)
     member_id: str = field(STRING, versions="0-2", default="")
@@ -33,7 +33,7 @@ class LeaveGroupRequest:
 
 @struct()
 class MemberResponse:
-    """Whether one member is gone."""
+    """Whether one member has left."""
 
     member_id: str = field(STRING)
     group_instance_id: str | None = field(STRING, nullable="0+")
@@ -42,7 +42,7 @@ class MemberResponse:
 
 @response(ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+")
 class LeaveGroupResponse:
-    """Whether each of them is gone."""
+    """Whether each member has left."""
 
     throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
     error_code: int = field(INT16, default=0)

@@ -14,7 +14,7 @@ __all__ = [
 
 @request(ApiKey.LIST_GROUPS, versions="0-5", flexible="3+")
 class ListGroupsRequest:
-    """Ask for all groups, or those in some states or of some types."""
+    """Ask for all groups, or for those of given states or types."""
 
     states_filter: tuple[str, ...] = field(Array(STRING), versions="4+", default=())
     types_filter: tuple[str, ...] = field(Array(STRING), versions="5+", default=())
@@ -22,7 +22,7 @@ class ListGroupsRequest:
 
 @struct()
 class ListedGroup:
-    """A group in short."""
+    """The summary of a group."""
 
     group_id: str = field(STRING)
     protocol_type: str = field(STRING)
@@ -32,7 +32,7 @@ class ListedGroup:
 
 @response(ApiKey.LIST_GROUPS, versions="0-5", flexible="3+")
 class ListGroupsResponse:
-    """The groups."""
+    """The groups of a node."""
 
     throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
     error_code: int = field(INT16, default=0)

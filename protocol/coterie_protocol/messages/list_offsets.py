@@ -28,7 +28,7 @@ __all__ = [
 
 @struct()
 class ListOffsetsPartition:
-    """The question for one partition."""
+    """The time to look up in one partition."""
 
     partition_index: int = field(INT32)
     current_leader_epoch: int = field(INT32, versions="4+", ignorable=True, default=-1)
@@ -38,7 +38,7 @@ class ListOffsetsPartition:
 
 @struct()
 class ListOffsetsTopic:
-    """The questions for one topic."""
+    """The times to look up in one topic."""
 
     name: str = field(STRING)
     partitions: tuple[ListOffsetsPartition, ...] = field(Array(ListOffsetsPartition))
@@ -55,7 +55,7 @@ class ListOffsetsRequest:
 
 @struct()
 class ListOffsetsPartitionResponse:
-    """The answer for one partition."""
+    """The offset in one partition."""
 
     partition_index: int = field(INT32)
     error_code: int = field(INT16, default=0)
@@ -67,7 +67,7 @@ class ListOffsetsPartitionResponse:
 
 @struct()
 class ListOffsetsTopicResponse:
-    """The answers for one topic."""
+    """The offsets in one topic."""
 
     name: str = field(STRING)
     partitions: tuple[ListOffsetsPartitionResponse, ...] = field(

@@ -1,4 +1,4 @@
-"""Metadata (3): the nodes and the topics with their partitions."""
+"""Metadata (3): the nodes, and the topics with their partitions."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class MetadataRequestTopic:
     name: str | None = field(STRING, nullable="10+")
 
 
-# librdkafka asks for all topics with four zero bytes where one says null, so that its request ends
-# later than it should (librdkafka #5049).
+# librdkafka asks for all topics by four zero bytes where a single one means null, so its request is
+# longer than it should be (librdkafka #5049).
 @request(ApiKey.METADATA, versions="0-12", flexible="9+", surplus="9+")
 class MetadataRequest:
-    """Ask for some topics, all of them (null; in version 0 an empty list), or none."""
+    """Ask for some topics, for all (null; in version 0 an empty list), or for none."""
 
     topics: tuple[MetadataRequestTopic, ...] | None = field(
         Array(MetadataRequestTopic), nullable="1+"
@@ -56,7 +56,7 @@ class MetadataRequest:
 
 @struct()
 class MetadataResponseBroker:
-    """A node and where it is reached."""
+    """A node and its address."""
 
     node_id: int = field(INT32)
     host: str = field(STRING)
@@ -81,7 +81,7 @@ class MetadataResponsePartition:
 
 @struct()
 class MetadataResponseTopic:
-    """A topic, or why it cannot be told."""
+    """A topic, or an error."""
 
     error_code: int = field(INT16, default=0)
     name: str | None = field(STRING, nullable="12+")

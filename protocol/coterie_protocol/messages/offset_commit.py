@@ -1,4 +1,4 @@
-"""OffsetCommit (8): remember how far a group has come."""
+"""OffsetCommit (8): store a group's offsets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OffsetCommitRequestTopic:
 
 @request(ApiKey.OFFSET_COMMIT, versions="0-9", flexible="8+")
 class OffsetCommitRequest:
-    """Store offsets in a group's name."""
+    """Store offsets of a group."""
 
     group_id: str = field(STRING)
     generation_id_or_member_epoch: int = field(INT32, versions="1+", ignorable=True, default=-1)
@@ -57,7 +57,7 @@ class OffsetCommitRequest:
     group_instance_id: str | None = field(STRING, versions="7+", nullable="7+", default=None)
     retention_time_ms: int = field(INT64, versions="2-4", ignorable=True, default=-1)
     topics: tuple[OffsetCommitRequestTopic, ...] = field(Array(OffsetCommitRequestTopic))
-    #: Coterie's own: grows with each commit that a member sends; -1 if it does not count them.
+    #: Coterie's own: grows with each commit of a member; -1 if the member does not number them.
     sequence: int = field(INT64, versions="8+", tag=OWN_TAGS_FROM, ignorable=True, default=-1)
 
 
@@ -81,7 +81,7 @@ class OffsetCommitResponseTopic:
 
 @response(ApiKey.OFFSET_COMMIT, versions="0-9", flexible="8+")
 class OffsetCommitResponse:
-    """Whether each offset is stored."""
+    """Whether each offset was stored."""
 
     throttle_time_ms: int = field(INT32, versions="3+", ignorable=True, default=0)
     topics: tuple[OffsetCommitResponseTopic, ...] = field(Array(OffsetCommitResponseTopic))

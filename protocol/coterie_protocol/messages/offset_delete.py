@@ -1,4 +1,4 @@
-"""OffsetDelete (47): forget offsets of a group."""
+"""OffsetDelete (47): delete offsets of a group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 @struct()
 class OffsetDeleteRequestPartition:
-    """One partition whose offset is to go."""
+    """A partition whose offset is to be deleted."""
 
     partition_index: int = field(INT32)
 
@@ -34,7 +34,7 @@ class OffsetDeleteRequestTopic:
 
 @request(ApiKey.OFFSET_DELETE, versions="0", flexible="none")
 class OffsetDeleteRequest:
-    """Forget offsets of topics that the group is no longer subscribed to."""
+    """Delete offsets of topics that the group is not subscribed to."""
 
     group_id: str = field(STRING)
     topics: tuple[OffsetDeleteRequestTopic, ...] = field(Array(OffsetDeleteRequestTopic))
@@ -60,7 +60,7 @@ class OffsetDeleteResponseTopic:
 
 @response(ApiKey.OFFSET_DELETE, versions="0", flexible="none")
 class OffsetDeleteResponse:
-    """Whether each offset is gone."""
+    """Whether each offset was deleted."""
 
     error_code: int = field(INT16, default=0)
     throttle_time_ms: int = field(INT32, default=0)

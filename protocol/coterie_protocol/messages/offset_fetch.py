@@ -1,4 +1,4 @@
-"""OffsetFetch (9): how far a group has come."""
+"""OffsetFetch (9): read a group's offsets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OffsetFetchRequestGroup:
 
 @request(ApiKey.OFFSET_FETCH, versions="0-9", flexible="6+")
 class OffsetFetchRequest:
-    """Ask for some offsets of a group, or all (null); since version 8 of many groups."""
+    """Ask for some or all (null) offsets of a group or, since version 8, of many groups."""
 
     group_id: str = field(STRING, versions="0-7", default="")
     topics: tuple[OffsetFetchRequestTopic, ...] | None = field(

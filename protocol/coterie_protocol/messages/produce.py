@@ -90,7 +90,7 @@ class TopicProduceResponse:
 
 @response(ApiKey.PRODUCE, versions="0-9", flexible="9+")
 class ProduceResponse:
-    """Why nothing was appended."""
+    """The errors, since nothing is appended."""
 
     responses: tuple[TopicProduceResponse, ...] = field(Array(TopicProduceResponse))
     throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)

@@ -13,14 +13,14 @@ __all__ = [
 
 @request(ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+")
 class SaslAuthenticateRequest:
-    """Bring the client's next token."""
+    """The client's next token."""
 
     auth_bytes: bytes = field(BYTES)
 
 
 @response(ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse:
-    """Bring the server's next token, or say why it refuses."""
+    """The server's next token, or an error."""
 
     error_code: int = field(INT16, default=0)
     error_message: str | None = field(STRING, nullable="0+")

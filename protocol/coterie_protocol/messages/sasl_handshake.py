@@ -1,4 +1,4 @@
-"""SaslHandshake (17): choose how to authenticate."""
+"""SaslHandshake (17): choose the mechanism of authentication."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SaslHandshakeRequest:
 
 @response(ApiKey.SASL_HANDSHAKE, versions="0-1", flexible="none")
 class SaslHandshakeResponse:
-    """Whether it is spoken, and which are."""
+    """Whether the server accepts the mechanism, and which ones it offers."""
 
     error_code: int = field(INT16, default=0)
     mechanisms: tuple[str, ...] = field(Array(STRING))

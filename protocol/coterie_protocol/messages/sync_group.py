@@ -1,4 +1,4 @@
-"""SyncGroup (14): hand out the assignment; the second phase of a rebalance."""
+"""SyncGroup (14): distribute the assignment; the second phase of a rebalance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 @struct()
 class SyncGroupRequestAssignment:
-    """What one member is given."""
+    """The assignment of one member."""
 
     member_id: str = field(STRING)
     assignment: bytes = field(BYTES)
@@ -35,7 +35,7 @@ class SyncGroupRequestAssignment:
 
 @request(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
 class SyncGroupRequest:
-    """The leader brings everybody's assignment; the others ask for theirs."""
+    """The leader sends all assignments; the other members ask for theirs."""
 
     group_id: str = field(STRING)
     generation_id: int = field(INT32)
@@ -54,7 +54,7 @@ class SyncGroupRequest:
 
 @response(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
 class SyncGroupResponse:
-    """What the member is assigned."""
+    """The member's assignment."""
 
     throttle_time_ms: int = field(INT32, versions="1+", ignorable=True, default=0)
     error_code: int = field(INT16, default=0)
@@ -65,5 +65,5 @@ class SyncGroupResponse:
         STRING, versions="5+", nullable="5+", ignorable=True, default=None
     )
     assignment: bytes = field(BYTES)
-    #: Coterie's own: the fencing token of what the member takes over now; -1 if it has none.
+    #: Coterie's own: the fencing token of the partitions that the member takes over; -1 if none.
     fencing_token: int = field(INT64, versions="4+", tag=OWN_TAGS_FROM, ignorable=True, default=-1)

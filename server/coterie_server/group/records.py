@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from coterie_protocol import decode, encode
@@ -31,7 +30,7 @@ __all__ = [
 ]
 
 
-@structure(versions="0-3")
+@structure(versions="0")
 class GroupRow:
     """A group as a whole."""
 
@@ -45,13 +44,13 @@ class GroupRow:
     #: Why the rebalance that is going on, or the last one, was started.
     cause: str = field(STRING, default="")
     #: The generation that was last given an assignment; -1 if none was.
-    assigned_in: int = field(INT32, versions="1+", default=-1)
+    assigned_in: int = field(INT32, default=-1)
     #: How often members were let go on in this generation as if it had just begun for them: the
-    #: low half of its fencing tokens.  -1 if it began before there was a count, and so has none.
-    renewals: int = field(INT64, versions="2+", default=-1)
+    #: low half of its fencing tokens.  -1 before the first generation, which has no members.
+    renewals: int = field(INT64, default=-1)
 
 
-@structure(versions="0-3")
+@structure(versions="0")
 class FloorRow:
     """What a shard remembers of all that was deleted."""
 
@@ -60,7 +59,7 @@ class FloorRow:
     generation: int = field(INT32, default=0)
     #: When offsets were deleted last. What is missing since was not lost, whatever a journal says
     #: whose last lines were.
-    forgot_at_ms: int = field(INT64, versions="3+", default=-1)
+    forgot_at_ms: int = field(INT64, default=-1)
 
 
 @structure()
@@ -71,7 +70,7 @@ class SupportedProtocol:
     metadata: bytes = field(BYTES)
 
 
-@structure(versions="0-3")
+@structure(versions="0")
 class MemberRow:
     """A member of a generation."""
 
@@ -86,11 +85,11 @@ class MemberRow:
     #: What it was given last.
     assignment: bytes = field(BYTES, default=b"")
     #: Its assignment is not shown any more: a later one was on its way and came to nothing.
-    is_void: bool = field(BOOL, versions="1+", default=False)
+    is_void: bool = field(BOOL, default=False)
     #: A static member that did not join this generation; it has not let go of anything.
-    is_away: bool = field(BOOL, versions="1+", default=False)
+    is_away: bool = field(BOOL, default=False)
     #: The last generation whose assignment asked it to join once more; -1 if none did.
-    asked_to_rejoin_in: int = field(INT32, versions="1+", default=-1)
+    asked_to_rejoin_in: int = field(INT32, default=-1)
 
 
 #: The last moment that can be stored; old clients ask for offsets to be kept that long and longer.
@@ -115,20 +114,6 @@ class OffsetRow(NamedTuple):
     expires_at_ms: int = -1
 
 
-@structure(versions="0")
-class _FirstOffsetRow:
-    """An offset as it was stored at first, with all that its key says as well."""
-
-    group_id: str = field(STRING)
-    topic: str = field(STRING)
-    partition: int = field(INT32)
-    offset: int = field(INT64)
-    leader_epoch: int = field(INT32)
-    metadata: str = field(STRING)
-    committed_at_ms: int = field(INT64)
-    expires_at_ms: int = field(INT64)
-
-
 #: What belongs to a group.
 Row = GroupRow | MemberRow | OffsetRow
 
@@ -148,31 +133,19 @@ class Gone:
 StoredRow = Row | FloorRow
 Record = StoredRow | Gone
 
-_KINDS: Final[dict[type[StoredRow], int]] = {GroupRow: 1, MemberRow: 2, OffsetRow: 3, FloorRow: 4}
+#: Offsets are stored otherwise, many to a record.
+_KINDS: Final[dict[type[StoredRow], int]] = {GroupRow: 1, MemberRow: 2, FloorRow: 3}
 _ROWS: Final = {kind: row for row, kind in _KINDS.items()}
 _KEY: Final = struct.Struct(">BH")
-_PARTITION: Final = struct.Struct(">i")
-#: Stored in front of every value, so that rows can change their shape.
-_ROW_VERSION: Final = 3
+#: In front of every value; a row of any other version is refused.
+_ROW_VERSION: Final = 0
 _MARK: Final = bytes((_ROW_VERSION,))
-#: An offset's own: what its key says is not said again in its value.  Metadata follows.
-_OFFSET: Final = struct.Struct(">Bqiqq")
-_OFFSET_VERSION: Final = 1
-#: For how many topics of groups the beginnings of keys are remembered.
-_PREFIXES_MAX: Final = 4_096
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value under which a record is stored; the value is None if the row is gone."""
-    # Offsets come first, as there are more of them than of all the others.
-    if type(record) is OffsetRow:
-        group_id, topic, partition, offset, epoch, metadata, committed_ms, expires_ms = record
-        value = _OFFSET.pack(_OFFSET_VERSION, offset, epoch, committed_ms, expires_ms)
-        return _offset_prefix(group_id, topic) + _PARTITION.pack(partition), (
-            value + metadata.encode()
-        )
     if isinstance(record, Gone):
-        return _key_of_gone(record), None
+        return _key(record.row, record.group_id, record.name), None
     name = record.member_id if isinstance(record, MemberRow) else ""
     group_id = "" if isinstance(record, FloorRow) else record.group_id
     return _key(type(record), group_id, name), _MARK + encode(record, _ROW_VERSION)
@@ -180,39 +153,14 @@ def to_stored(record: Record) -> tuple[bytes, bytes | None]:
 
 def from_stored(key: bytes, value: bytes) -> StoredRow:
     """The row stored under a key."""
+    if value[0] != _ROW_VERSION:
+        raise ValueError(f"a row in version {value[0]}, which is not known")
     row: type[Any] = _ROWS[key[0]]
-    if row is OffsetRow:
-        return _stored_offset(key, value)
-    found: StoredRow = decode(row, value[0], value[1:])
+    found: StoredRow = decode(row, _ROW_VERSION, value[1:])
     return found
 
 
-def _stored_offset(key: bytes, value: bytes) -> OffsetRow:
-    if value[0] != _OFFSET_VERSION:
-        first = decode(_FirstOffsetRow, value[0], value[1:])
-        return OffsetRow(*(getattr(first, name) for name in OffsetRow._fields))
-    _, offset, epoch, committed_ms, expires_ms = _OFFSET.unpack_from(value)
-    metadata = value[_OFFSET.size :].decode()
-    _, size = _KEY.unpack_from(key)
-    start, end = _KEY.size, len(key) - _PARTITION.size
-    group_id, topic = key[start : start + size].decode(), key[start + size : end].decode()
-    (partition,) = _PARTITION.unpack_from(key, end)
-    return OffsetRow(group_id, topic, partition, offset, epoch, metadata, committed_ms, expires_ms)
-
-
-def _key_of_gone(gone: Gone) -> bytes:
-    if gone.row is OffsetRow:
-        return _offset_prefix(gone.group_id, gone.name) + _PARTITION.pack(gone.partition)
-    return _key(gone.row, gone.group_id, gone.name)
-
-
 def _key(row: type[StoredRow], group_id: str, name: str = "") -> bytes:
-    """A key that sorts groups before their members, and those before their offsets."""
+    """A key that sorts groups before their members."""
     group = group_id.encode()
     return _KEY.pack(_KINDS[row], len(group)) + group + name.encode()
-
-
-@lru_cache(_PREFIXES_MAX)
-def _offset_prefix(group_id: str, topic: str) -> bytes:
-    """A commit is of many partitions of one topic, and the next one of the same."""
-    return _key(OffsetRow, group_id, topic)

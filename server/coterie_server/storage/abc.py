@@ -117,9 +117,9 @@ class Store(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Get ready, making what is missing and migrating what is old.
+        """Get ready, making what is missing.
 
-        What a newer Coterie made, what another program made and what is damaged is refused, and
+        What another program or another version of Coterie made and what is damaged is refused, and
         stays as it is. A store that was closed can be opened again.
         """
 

@@ -44,11 +44,6 @@ class _Bundle:
         self.places: list[_Place] = [row[:3] for row in rows]
         self.rows = rows
 
-    @property
-    def is_old(self) -> bool:
-        """Whether it is a single offset, as they were kept at first."""
-        return self.key[0] != _KIND
-
     def without(self, places: Collection[_Place]) -> list[OffsetRow]:
         """The offsets that are left when some go."""
         both = zip(self.places, self.rows, strict=True)
@@ -72,17 +67,14 @@ class OffsetBundles:
                 self._settle(_Bundle(key, rows))
                 yield from rows
             else:
-                row = from_stored(key, value)
-                if isinstance(row, OffsetRow):
-                    self._settle(_Bundle(key, (row,)))
-                yield row
+                yield from_stored(key, value)
 
     def pack(self, records: Sequence[RowRecord]) -> list[Record]:
         """What is to be stored for these rows, and for those that are gone."""
         rows = [record for record in records if type(record) is OffsetRow]
         if rows and len(rows) == len(records):
             home = self._homes.get(rows[0][:3])
-            if home is not None and home.places == [row[:3] for row in rows] and not home.is_old:
+            if home is not None and home.places == [row[:3] for row in rows]:
                 # The same partitions as the last time, as nearly always.
                 home.rows = rows
                 return [(home.key, _written(rows))]
@@ -107,7 +99,7 @@ class OffsetBundles:
         touched = {id(home): home for place in moving if (home := homes.get(place)) is not None}
         are_few = len(touched) <= 2 * (1 + len(fresh) // BUNDLE_OFFSETS_MAX)
         for home in touched.values():
-            if are_few and not home.is_old and all(place in fresh for place in home.places):
+            if are_few and all(place in fresh for place in home.places):
                 home.rows = [fresh.pop(place) for place in home.places]
                 yield home.key, _written(home.rows)
             else:

@@ -1,27 +1,27 @@
-"""The SQLite file: how it is opened, checked and brought up to date."""
+"""The SQLite file: opening and checking it."""
 
 from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from coterie_server.storage.abc import StoreError
-from coterie_server.storage.damage import checksum, damaged
+from coterie_server.storage.damage import damaged
 from coterie_server.storage.guard import read_reached
 from coterie_server.storage.mark import Mark, Reached, mark_path
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "Connect", "Migration", "explain", "open_database"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Connect", "explain", "open_database"]
 
 Connect = Callable[..., sqlite3.Connection]
 """`sqlite3.connect`, or something that can be called like it."""
 
-Migration = Callable[[sqlite3.Connection], None]
-"""Takes the schema from the version of its place in the list to the next one."""
-
 APPLICATION_ID: Final = 0x436F5465  # "CoTe": tells our files from other programs'
+
+#: The version of the tables and of what is in them; a file with any other is refused.
+SCHEMA_VERSION: Final = 1
 
 BUSY_TIMEOUT_S: Final = 5.0  # other processes write for milliseconds; this long is a hang
 
@@ -38,70 +38,44 @@ _WAY_ON: Final = (
 # beyond this limit is cut off.
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024
 
-
-def _version_1(connection: sqlite3.Connection) -> None:
+_TABLES: Final = (
     # Rows are found by shard and key only, so they are kept in that order and nothing else is.
-    connection.execute(
-        "CREATE TABLE records ("
-        " shard INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,"
-        " PRIMARY KEY (shard, key)) WITHOUT ROWID"
-    )
-    # A shard that was given up keeps its row, with the owner empty, because epochs never go back.
-    connection.execute(
-        "CREATE TABLE leases ("
-        " shard INTEGER NOT NULL PRIMARY KEY, epoch INTEGER NOT NULL,"
-        " owner TEXT NOT NULL, address TEXT NOT NULL, expires_ms INTEGER NOT NULL)"
-    )
-    connection.execute(
-        "CREATE TABLE agreed (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
-    )
-
-
-def _version_2(_connection: sqlite3.Connection) -> None:
-    """Change nothing in the file; what is in the records changes, and older versions must not try.
-
-    Offsets are kept many to a record from here on.  Those that were kept one to a record are read
-    as well, and move when they are next committed.
     """
-
-
-def _version_3(connection: sqlite3.Connection) -> None:
-    # A file that lost something must not be taken for an older one: each record has a checksum, and
-    # each transaction counts; the mark beside the file remembers the number (see mark.py). And rows
-    # of groups say more from here on.
-    connection.create_function("checksum", 3, checksum, deterministic=True)
-    connection.execute("ALTER TABLE records ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
-    connection.execute("UPDATE records SET checksum = checksum(shard, key, value)")
-    connection.execute("CREATE TABLE progress (store TEXT NOT NULL, commits INTEGER NOT NULL)")
-    connection.execute("INSERT INTO progress VALUES (?, 0)", (uuid.uuid4().hex,))
-
-
-def _version_4(_connection: sqlite3.Connection) -> None:
-    """Change nothing in the file; shards say from here on when they last deleted offsets."""
-
-
-MIGRATIONS: Final[Sequence[Migration]] = (_version_1, _version_2, _version_3, _version_4)
-#: From this version on a store says how far it has come.
-_COUNTS_FROM: Final = 3
+    CREATE TABLE records (
+        shard INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, checksum INTEGER NOT NULL,
+        PRIMARY KEY (shard, key)
+    ) WITHOUT ROWID
+    """,
+    # A shard that was given up keeps its row, with the owner empty, because epochs never go back.
+    """
+    CREATE TABLE leases (
+        shard INTEGER NOT NULL PRIMARY KEY, epoch INTEGER NOT NULL,
+        owner TEXT NOT NULL, address TEXT NOT NULL, expires_ms INTEGER NOT NULL
+    )
+    """,
+    "CREATE TABLE agreed (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    # Transactions are counted, and the mark beside the file remembers the number (see mark.py), so
+    # that a file which lost some of them is not taken for an older one.
+    "CREATE TABLE progress (store TEXT NOT NULL, commits INTEGER NOT NULL)",
+)
 
 
 def open_database(
     path: Path,
     connect: Connect = sqlite3.connect,
-    migrations: Sequence[Migration] = MIGRATIONS,
     *,
     mark: Mark | None = None,
     accept_loss: bool = False,
 ) -> sqlite3.Connection:
-    """Return a connection to the file, which is made or migrated if need be.
+    """Return a connection to the file, which is created if there is none.
 
-    Raises `StoreError`, and leaves the file as it is, when the file is another program's, was
-    written by a newer Coterie, is damaged, or is behind its mark, unless that is accepted.
+    Raises `StoreError`, and leaves the file as it is, when the file is another program's, has
+    another schema, is damaged, or is behind its mark, unless that is accepted.
     """
     mark = mark or Mark(mark_path(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _inspect(path, mark, connect, newest=len(migrations), accept_loss=accept_loss)
+        _inspect(path, mark, connect, accept_loss=accept_loss)
         connection = connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     except OSError as error:
         raise StoreError(f"cannot make the folder {path.parent}: {error.strerror}") from error
@@ -109,7 +83,7 @@ def open_database(
         raise explain(path, error) from error
     try:
         _configure(path, connection)
-        _migrate(connection, migrations)
+        _create_tables(connection)
         if accept_loss:
             _part_from_the_past(connection)
     except BaseException as error:
@@ -120,7 +94,7 @@ def open_database(
     return connection
 
 
-def _inspect(path: Path, mark: Mark, connect: Connect, *, newest: int, accept_loss: bool) -> None:
+def _inspect(path: Path, mark: Mark, connect: Connect, *, accept_loss: bool) -> None:
     """Look at a file without a chance of changing it.
 
     Who closes a file that could be written to as the last one empties its log into it: the log of a
@@ -138,7 +112,7 @@ def _inspect(path: Path, mark: Mark, connect: Connect, *, newest: int, accept_lo
         return
     reader = connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
     try:
-        _refuse_strangers(path, reader, newest)
+        _refuse_strangers(path, reader)
         _refuse_damage(path, reader)
         if marked is not None:
             _refuse_loss(path, reader, marked)
@@ -147,8 +121,9 @@ def _inspect(path: Path, mark: Mark, connect: Connect, *, newest: int, accept_lo
 
 
 def _refuse_loss(path: Path, connection: sqlite3.Connection, marked: Reached) -> None:
-    counts = _number(connection, "user_version") >= _COUNTS_FROM
-    found = read_reached(connection) if counts else Reached(marked.store, 0)
+    # A file without tables was made by a process that was killed at once.
+    has_tables = _number(connection, "user_version") == SCHEMA_VERSION
+    found = read_reached(connection) if has_tables else Reached(marked.store, 0)
     if found.store != marked.store:
         raise StoreError(
             f"{path} is another store than the one that was in use here last, or one whose loss was"
@@ -167,7 +142,7 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
     return value
 
 
-def _refuse_strangers(path: Path, connection: sqlite3.Connection, newest: int) -> None:
+def _refuse_strangers(path: Path, connection: sqlite3.Connection) -> None:
     if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
         return
     if _number(connection, "application_id") != APPLICATION_ID:
@@ -176,10 +151,10 @@ def _refuse_strangers(path: Path, connection: sqlite3.Connection, newest: int) -
             f"file for the store"
         )
     version = _number(connection, "user_version")
-    if version > newest:
+    if version != SCHEMA_VERSION:
         raise StoreError(
-            f"{path} was written by a newer Coterie (schema {version}; this one knows them up to "
-            f"{newest}): start that Coterie, or name another file for the store"
+            f"{path} was written by another version of Coterie (schema {version}; this one reads "
+            f"{SCHEMA_VERSION}): start that version, or name another file for the store"
         )
 
 
@@ -204,16 +179,18 @@ def _configure(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
 
-def _migrate(connection: sqlite3.Connection, migrations: Sequence[Migration]) -> None:
-    # Looked at once without a lock, because an up-to-date file need not wait for its writers.
-    if _number(connection, "user_version") == len(migrations):
+def _create_tables(connection: sqlite3.Connection) -> None:
+    # Looked at once without a lock, because a file that has them need not wait for its writers.
+    if _number(connection, "user_version") == SCHEMA_VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for migration in migrations[_number(connection, "user_version") :]:
-            migration(connection)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        if _number(connection, "user_version") != SCHEMA_VERSION:
+            for table in _TABLES:
+                connection.execute(table)
+            connection.execute("INSERT INTO progress VALUES (?, 0)", (uuid.uuid4().hex,))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

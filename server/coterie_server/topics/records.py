@@ -17,7 +17,7 @@ from coterie_protocol.schema import struct as structure
 __all__ = ["Gone", "Record", "TopicRow", "from_stored", "to_stored"]
 
 
-@structure(versions="0-1")
+@structure(versions="0")
 class TopicRow:
     """A topic: a name for a number of partitions."""
 
@@ -27,7 +27,7 @@ class TopicRow:
     partitions: int = field(INT32)
     created_at_ms: int = field(INT64)
     #: When it was made or grew last.
-    changed_at_ms: int = field(INT64, versions="1+", default=0)
+    changed_at_ms: int = field(INT64, default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ Record = TopicRow | Gone
 
 #: In front of every key, so that the catalogue can come to hold more than topics.
 _TOPIC: Final = b"\x01"
-#: In front of every value, so that rows can change their shape.
-_ROW_VERSION: Final = 1
+#: In front of every value; a row of any other version is refused.
+_ROW_VERSION: Final = 0
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:
@@ -57,4 +57,6 @@ def from_stored(key: bytes, value: bytes) -> TopicRow:
     """The row stored under a key."""
     if key[:1] != _TOPIC:
         raise ValueError(f"{key!r} is not the key of a topic")
-    return decode(TopicRow, value[0], value[1:])
+    if value[0] != _ROW_VERSION:
+        raise ValueError(f"a row in version {value[0]}, which is not known")
+    return decode(TopicRow, _ROW_VERSION, value[1:])

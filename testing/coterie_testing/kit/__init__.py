@@ -1,4 +1,4 @@
-"""For whoever tests consumers: a coordinator in the test's own process, and faults on demand."""
+"""The test kit for consumers: a coordinator in the test's own process, and faults on demand."""
 
 from coterie_testing.kit.cluster import Cluster, Program
 from coterie_testing.kit.faults import Fault, Faults

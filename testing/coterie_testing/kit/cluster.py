@@ -8,14 +8,14 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from coterie_client.group import default_sources
 from coterie_client.membership import Sources
+from coterie_client.options import default_sources
 from coterie_client.wire import default_dial
 from coterie_protocol.journal import Event, Line
 from coterie_server.config.settings import Settings
 from coterie_testing.kit.faults import Faults
-from coterie_testing.sim.coordinator import ADDRESS, Coordinator
-from coterie_testing.virtual import Disk, Network, Process, World
+from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
+from coterie_testing.virtual import Disk, Network, Process, Scheduler
 
 __all__ = ["Cluster", "Program"]
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Program:
-    """A program of the test's, in a process of its own."""
+    """A program that a test starts, in a virtual process of its own."""
 
     def __init__(self, cluster: Cluster, name: str, process: Process) -> None:
         self._cluster = cluster
@@ -33,10 +33,10 @@ class Program:
         self._task: asyncio.Task[Any] | None = None
 
     def begin(self, main: Coroutine[Any, Any, Any]) -> None:
-        """Run its main coroutine, in a context in which clients connect within the cluster."""
+        """Run its main coroutine, in a context in which clients use the virtual network."""
         context = copy_context()
         context.run(default_dial.set, self._network.dialler(self.process))
-        sources = Sources(self._cluster.world.random.random, self.process.wall_ms)
+        sources = Sources(self._cluster.scheduler.random.random, self.process.wall_ms)
         context.run(default_sources.set, sources)
         self._task = self.process.create_task(main, name=self.name, context=context)
 
@@ -51,7 +51,7 @@ class Program:
             raise RuntimeError(f"{self.name} was not begun")
         return self._task.result()
 
-    # -- what befalls it -----------------------------------------------------------------------
+    # -- faults --------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Cancel its main coroutine, as Ctrl-C would."""
@@ -59,28 +59,30 @@ class Program:
             self.process.call_soon(self._task.cancel)
 
     def kill(self) -> None:
-        """`kill -9`: nothing of it runs any more, not even a `finally`."""
+        """`kill -9`: none of its code runs again, not even a `finally`."""
         self.process.kill()
 
     def pause(self, seconds: float) -> None:
         """Stop the machine it runs on for a while, as a hypervisor does."""
         self.process.pause()
-        self._cluster.world.after(seconds, self.process.resume)
+        self._cluster.scheduler.after(seconds, self.process.resume)
 
     def cut(self) -> None:
         """Break its connections; it may connect anew at once."""
         self._network.cut(self.process)
 
     def part(self, seconds: float) -> None:
-        """Let nothing through between it and the coordinator for a while."""
-        self._cluster.world.after(seconds, self._network.part(self.process.host, ADDRESS.host))
+        """Cut it off from the coordinator for a while."""
+        self._cluster.scheduler.after(
+            seconds, self._network.conditions.isolate(self.process.host, ADDRESS.host)
+        )
 
 
 class Cluster:
     """A coordinator, a network, and time that passes only when the test lets it.
 
-    Programs are plain asyncio code that uses `coterie_client`; what they await takes no real time,
-    and everything that is left to chance is decided by the seed::
+    Programs are plain asyncio code that uses `coterie_client`. What they await takes no real time,
+    and the seed decides everything that is random::
 
         with Cluster({"orders": 4}) as cluster:
             first, second = (cluster.start(name, consume(cluster.bootstrap)) for name in "ab")
@@ -96,17 +98,17 @@ class Cluster:
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        self.world = World(seed)
-        self.network = Network(self.world)
-        #: What befalls requests.
-        self.faults = Faults(lambda: self.world.now_s, self._hand_on)
+        self.scheduler = Scheduler(seed)
+        self.network = Network(self.scheduler)
+        #: Faults of requests.
+        self.faults = Faults(lambda: self.scheduler.now_s, self._hand_on)
         values: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0} | dict(settings or {})
-        self._coordinator = Coordinator(
-            self.world,
+        self._coordinator = SimulatedCoordinator(
+            self.scheduler,
             self.network,
             Settings(**values),
             dict(topics or {}),
-            Disk(self.world),
+            Disk(self.scheduler),
             gate=self.faults.gate,
         )
         self._coordinator.start()
@@ -120,7 +122,7 @@ class Cluster:
     @property
     def now_s(self) -> float:
         """Seconds since the cluster began."""
-        return self.world.now_s
+        return self.scheduler.now_s
 
     @property
     def journal(self) -> list[Line]:
@@ -136,20 +138,20 @@ class Cluster:
 
     def start(self, name: str, main: Coroutine[Any, Any, Any]) -> Program:
         """Start a program."""
-        program = Program(self, name, Process(self.world, name))
+        program = Program(self, name, Process(self.scheduler, name))
         program.begin(main)
         return program
 
     def run(self, seconds: float) -> None:
-        """Let time pass, and what is due in it happen."""
-        self.world.run(seconds)
+        """Let time pass."""
+        self.scheduler.run(seconds)
 
     def run_until(self, done: Callable[[], bool], within_s: float = 600.0) -> None:
-        """Let time pass until something is so; raise `IdleError` if it never is."""
-        self.world.run_until(done, within_s)
+        """Let time pass until a condition holds; raise `IdleError` if it never does."""
+        self.scheduler.run_until(done, within_s)
 
     def call(self, work: Coroutine[Any, Any, T], within_s: float = 600.0) -> T:
-        """Run a coroutine to its end, in a process of its own, and all else meanwhile."""
+        """Run a coroutine to its end in a process of its own, and return its result."""
         program = self.start("call", work)
         self.run_until(lambda: program.is_done, within_s)
         answer: T = program.result()
@@ -162,20 +164,20 @@ class Cluster:
         self._coordinator.kill()
 
     def start_coordinator(self) -> None:
-        """Start the coordinator again, with what was stored."""
+        """Start the coordinator again, with what it has stored."""
         self._coordinator.start()
 
     def restart_coordinator(self, after_s: float = 1.0) -> None:
         """Kill the coordinator now, and start it again after a while."""
         self.kill_coordinator()
-        self.world.after(after_s, self.start_coordinator)
+        self.scheduler.after(after_s, self.start_coordinator)
 
     def pause_coordinator(self, seconds: float) -> None:
         """Stop the coordinator's machine for a while."""
         process = self._coordinator.process
         if process is not None:
             process.pause()
-            self.world.after(seconds, process.resume)
+            self.scheduler.after(seconds, process.resume)
 
     def _hand_on(self, exchange: Any) -> None:  # noqa: ANN401  # an Exchange
         if self._coordinator.node is not None:
@@ -185,7 +187,7 @@ class Cluster:
 
     def close(self) -> None:
         """End everything."""
-        self.world.end()
+        self.scheduler.close()
 
     def __enter__(self) -> Self:
         return self

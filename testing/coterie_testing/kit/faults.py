@@ -20,33 +20,33 @@ Pass = Callable[[Exchange], None]
 
 @dataclass(eq=False, slots=True)
 class Fault:
-    """Something that befalls requests, until it is lifted or its time is over."""
+    """A fault that requests run into, until it is lifted or over."""
 
-    #: Which requests: all, if nothing is said.
+    #: Which requests; None for any.
     api: ApiKey | None
     client_id: str | None
     member_id: str | None
     group: str | None
-    #: What becomes of them.
-    befall: Callable[[Exchange], None]
+    #: What happens to them.
+    apply: Callable[[Exchange], None]
     until_s: float | None
-    #: How many more it befalls; None for all.
+    #: How many more requests it applies to; None for all.
     left: int | None
-    #: How many it has befallen.
+    #: How many requests it has applied to.
     hits: int = 0
     is_lifted: bool = False
 
     def lift(self) -> None:
-        """Let it be over."""
+        """End it."""
         self.is_lifted = True
 
     def is_over(self, now_s: float) -> bool:
-        """Whether nothing is befallen any more."""
+        """Whether it applies to no further request."""
         is_late = self.until_s is not None and now_s >= self.until_s
         return self.is_lifted or is_late or self.left == 0
 
-    def fits(self, exchange: Exchange) -> bool:
-        """Whether a request is one of those."""
+    def matches(self, exchange: Exchange) -> bool:
+        """Whether it applies to a request."""
         request = exchange.request
         message = request.message
         return (
@@ -61,65 +61,65 @@ class Fault:
 class Faults:
     """The faults that are in force.
 
-    All of them can be limited to an API, a client id, a member id or a group, to a time in
-    `seconds`, and to a number of `times`; the first one that fits a request befalls it::
+    Each can be limited to an API, a client id, a member id or a group, to a time in `seconds`, and
+    to a number of `times`. The first one that matches a request applies to it::
 
         faults.drop(api=ApiKey.HEARTBEAT, client_id="worker-2", seconds=20)
         faults.refuse(ErrorCode.NOT_COORDINATOR, api=ApiKey.OFFSET_COMMIT, times=1)
     """
 
-    #: The time in seconds, of the clock that faults go by.
+    #: The clock that the limits in seconds go by.
     now_s: Callable[[], float]
-    #: Where a request goes that was only late.
+    #: Where delayed requests go.
     hand_on: Pass
     _faults: list[Fault] = field(default_factory=list)
 
     def drop(self, **limits: Any) -> Fault:  # noqa: ANN401  # as `_add` takes them
-        """Let requests go unanswered; their connections stay open."""
+        """Leave requests unanswered; their connections stay open."""
         return self._add(lambda _exchange: None, **limits)
 
     def delay(self, by_s: float, **limits: Any) -> Fault:  # noqa: ANN401
-        """Let requests arrive late."""
+        """Deliver requests late."""
 
-        def befall(exchange: Exchange) -> None:
+        def apply(exchange: Exchange) -> None:
             asyncio.get_running_loop().call_later(by_s, self.hand_on, exchange)
 
-        return self._add(befall, **limits)
+        return self._add(apply, **limits)
 
     def refuse(self, error: ErrorCode, **limits: Any) -> Fault:  # noqa: ANN401
         """Answer requests about groups with an error."""
 
-        def befall(exchange: Exchange) -> None:
+        def apply(exchange: Exchange) -> None:
             request = exchange.request
             exchange.reply(failure(request.message, request.api_version, error))
 
-        return self._add(befall, **limits)
+        return self._add(apply, **limits)
 
     def hang_up(self, **limits: Any) -> Fault:  # noqa: ANN401
-        """Close the connections that requests come over, instead of answering."""
+        """Close the connections that requests come over."""
         return self._add(lambda exchange: exchange.close("a fault that a test ordered"), **limits)
 
     def lift_all(self) -> None:
-        """Let all of them be over."""
+        """End all of them."""
         for fault in self._faults:
             fault.lift()
 
     def gate(self, exchange: Exchange) -> bool:
-        """See whether something befalls a request; what a `Server` takes as its gate."""
+        """Apply the first fault that matches a request; a `Server` takes this as its gate."""
         now_s = self.now_s()
         self._faults = [fault for fault in self._faults if not fault.is_over(now_s)]
         for fault in self._faults:
-            if fault.fits(exchange):
+            if fault.matches(exchange):
                 fault.hits += 1
                 if fault.left is not None:
                     fault.left -= 1
-                fault.befall(exchange)
+                fault.apply(exchange)
                 return True
         return False
 
     def _add(
         self,
-        befall: Callable[[Exchange], None],
+        apply: Callable[[Exchange], None],
         *,
         api: ApiKey | None = None,
         client_id: str | None = None,
@@ -129,6 +129,6 @@ class Faults:
         times: int | None = None,
     ) -> Fault:
         until_s = None if seconds is None else self.now_s() + seconds
-        fault = Fault(api, client_id, member_id, group, befall, until_s, times)
+        fault = Fault(api, client_id, member_id, group, apply, until_s, times)
         self._faults.append(fault)
         return fault

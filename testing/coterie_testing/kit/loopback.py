@@ -21,23 +21,23 @@ __all__ = ["LoopbackCoordinator"]
 
 T = TypeVar("T")
 
-#: What a test can wait for, instead of what suits production.
+#: Settings for tests, which do not like to wait.
 _QUICK = {
     "group_initial_rebalance_delay_ms": 0,
     "group_min_session_timeout_ms": 100,
 }
 
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 
 
 @dataclass(slots=True)
-class _Notes:
-    """Keeps what the coordinator tells."""
+class _EventLog:
+    """Keeps the events of all lives of the coordinator."""
 
     events: list[Event] = field(default_factory=list)
 
     def observe(self, ts_ms: int, event: Event) -> None:
-        """Take note of it."""
+        """Keep an event."""
         del ts_ms
         self.events.append(event)
 
@@ -45,8 +45,8 @@ class _Notes:
 class LoopbackCoordinator:
     """A coordinator that any Kafka client can connect to.
 
-    It runs in a thread, so that clients may block, and keeps what it stores in a folder if it is
-    given one, else in memory that outlives `restart`.
+    It runs in a thread, so that clients may block, and stores its groups in a folder, so that they
+    outlive a restart.
     """
 
     def __init__(
@@ -66,30 +66,30 @@ class LoopbackCoordinator:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="coterie coordinator")
         self._server: Server | None = None
-        self._notes = _Notes()
-        #: What a test wants to go wrong.
+        self._log = _EventLog()
+        #: Faults of requests.
         self.faults = Faults(self._loop.time, self._hand_on)
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect, as HOST:PORT."""
+        """The address for clients, as HOST:PORT."""
         return str(self._options.listen)
 
     @property
     def events(self) -> list[Event]:
-        """What the journal of all its lives would say."""
-        return list(self._notes.events)
+        """The events of its journal, over all its lives."""
+        return list(self._log.events)
 
     # -- life ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Serve; the port stays the same from now on."""
+        """Start; the port stays the same from now on."""
         if not self._thread.is_alive():
             self._thread.start()
         self._do(self._start())
 
     def stop(self) -> None:
-        """Serve no more; clients are told so."""
+        """Stop; clients are told so."""
         self._do(self._stop())
 
     def restart(self) -> None:
@@ -102,7 +102,7 @@ class LoopbackCoordinator:
         if self._thread.is_alive():
             self._do(self._stop())
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_PATIENCE_S)
+            self._thread.join(_TIMEOUT_S)
         self._loop.close()
 
     def __enter__(self) -> Self:
@@ -119,7 +119,7 @@ class LoopbackCoordinator:
 
     async def _start(self) -> None:
         server = Server(self._options, gate=self.faults.gate)
-        server.add_observer(self._notes)
+        server.add_observer(self._log)
         await server.start()
         self._server = server
         # The port that 0 became, for the next life too.
@@ -130,10 +130,10 @@ class LoopbackCoordinator:
         if server is not None:
             await server.stop()
 
-    # -- looking and meddling ------------------------------------------------------------------
+    # -- groups and topics ---------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Make a topic, or let it grow."""
+        """Create a topic, or let it grow."""
         self._do(self._running.ensure_topic(name, partitions))
 
     def members(self, group: str) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ class LoopbackCoordinator:
         return self._look(group, lambda found: tuple(found.members), ())
 
     def state(self, group: str) -> str:
-        """A group's state, as Kafka calls it; "Dead" if there is no such group."""
+        """A group's state by Kafka's name; "Dead" if there is no such group."""
         return self._look(group, lambda found: found.state.value, "Dead")
 
     def generation(self, group: str) -> int:
@@ -166,6 +166,6 @@ class LoopbackCoordinator:
             self._server.node.handle(exchange)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something in the coordinator's thread, and wait for it."""
+        """Run a coroutine in the coordinator's thread, and return its result."""
         done: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return done.result(_PATIENCE_S)
+        return done.result(_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""What is to be different when a history is played again."""
+"""The settings that a replay changes."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ ASSIGNORS: Final[Mapping[str, Callable[[], Assignor]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Settings of members and of the coordinator that take the place of what was in force.
+    """Settings of members and of the coordinator to try in a replay.
 
-    None leaves a member's setting as the journal tells it.
+    None leaves a member's setting as it is in the recording.
     """
 
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
     heartbeat_interval_ms: int | None = None
     assignor: str | None = None
-    #: Whether members have names of their own, and keep their places while they are away.
+    #: Whether all members are static, or none is.
     static: bool | None = None
     coordinator: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, wishes: Mapping[str, str]) -> Self:
-        """Read them by Kafka's names, as `--set KEY=VALUE` gives them.
+    def parse(cls, settings: Mapping[str, str]) -> Self:
+        """Read settings by Kafka's names, as `--set KEY=VALUE` gives them.
 
-        Raises `ValueError` for one that is not known, or whose value makes no sense.
+        Raises `ValueError` for an unknown setting or an invalid value.
         """
         changes = cls()
-        for key, text in wishes.items():
+        for key, text in settings.items():
             changes = changes._with(key, text)
         return changes
 
@@ -62,7 +62,7 @@ class Changes:
             try:
                 values: dict[str, Any] = {name: read(text)}
             except ValueError as error:
-                raise ValueError(f"{key}: {error}") from error
+                raise ValueError(f"{key} {error}") from error
             return replace(self, **values)
         setting = _COORDINATOR_KEYS.get(key)
         if setting is None:
@@ -76,13 +76,13 @@ class Changes:
         return replace(self, coordinator={**self.coordinator, setting.attribute: value})
 
     def __str__(self) -> str:
-        said = {
+        shown = {
             key: getattr(self, name)
             for key, (name, _) in _MEMBER_KEYS.items()
             if getattr(self, name) is not None
         }
-        said |= {name.replace("_", "."): value for name, value in self.coordinator.items()}
-        return ", ".join(f"{key}={_text(value)}" for key, value in said.items()) or "as it was"
+        shown |= {name.replace("_", "."): value for name, value in self.coordinator.items()}
+        return ", ".join(f"{key}={_text(value)}" for key, value in shown.items()) or "as it was"
 
 
 def _text(value: object) -> str:
@@ -91,19 +91,19 @@ def _text(value: object) -> str:
 
 def _milliseconds(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
-        raise ValueError(f"{text!r} is no number of milliseconds")
+        raise ValueError(f"must be a positive number of milliseconds, got {text!r}")
     return int(text)
 
 
 def _assignor(text: str) -> str:
     if text not in ASSIGNORS:
-        raise ValueError(f"there is no assignor {text!r}; choose from {', '.join(ASSIGNORS)}")
+        raise ValueError(f"must be one of {', '.join(ASSIGNORS)}, got {text!r}")
     return text
 
 
 def _yes_or_no(text: str) -> bool:
     if text not in ("true", "false"):
-        raise ValueError(f"{text!r} is neither true nor false")
+        raise ValueError(f"must be true or false, got {text!r}")
     return text == "true"
 
 
@@ -115,9 +115,9 @@ _MEMBER_KEYS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "static": ("static", _yes_or_no),
 }
 
-#: Settings of groups without a meaning here: members may ask for any session timeout, and ids are
-#: the simulator's.
-_WITHOUT_MEANING: Final = frozenset(
+#: Settings of groups that change nothing here: members may ask for any session timeout, and member
+#: ids are the simulator's.
+_WITHOUT_EFFECT: Final = frozenset(
     {
         "group.min.session.timeout.ms",
         "group.max.session.timeout.ms",
@@ -128,5 +128,5 @@ _WITHOUT_MEANING: Final = frozenset(
 _COORDINATOR_KEYS: Final[Mapping[str, Setting]] = {
     each.key: each
     for each in SETTINGS
-    if each.key.startswith("group.") and each.key not in _WITHOUT_MEANING
+    if each.key.startswith("group.") and each.key not in _WITHOUT_EFFECT
 }

@@ -1,12 +1,13 @@
-"""A coordinator in a virtual world: the real node behind real connections, on a virtual disk."""
+"""The simulated coordinator: a real node and real connections, on a virtual machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 from uuid import UUID
 
-from coterie_client.membership import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import Event, Line, read_line, write_line
 from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
@@ -17,84 +18,99 @@ from coterie_server.serving.clock import Clock
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue
-from coterie_testing.sim.wire import Wire
-from coterie_testing.virtual import Disk, DiskStore, Network, Process, World
+from coterie_testing.virtual import Disk, DiskStore, Network, Process, Scheduler
 
-__all__ = ["ADDRESS", "Coordinator"]
+__all__ = ["ADDRESS", "RequestObserver", "SimulatedCoordinator"]
 
 ADDRESS = NodeAddress("coordinator", 9092)
 
 #: Few shards, so that a node starts quickly; the mechanism is the same for any number.
 _SHARDS = 2
 
-#: How long it takes until somebody starts a daemon that ended.
+#: How long it takes until a daemon that could not start is started again.
 _RESTART_S = 1.0
 
 
 def _clock_of(process: Process) -> Clock:
-    """A node's clock: both of its machine's clocks go by the world's time, one with an error."""
-    world = process.world
+    """A node's clock: its machine's two clocks show virtual time, the system's with an error."""
+    scheduler = process.scheduler
     return Clock(
-        elapsed_ns=lambda: world.now_ms * 1_000_000,
+        elapsed_ns=lambda: scheduler.now_ms * 1_000_000,
         wall_ns=lambda: process.wall_ms() * 1_000_000,
     )
 
 
 class _Ids:
-    """Names that the seed decides, and that nobody had before."""
+    """Ids drawn from the seed."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
 
     def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:
-        """Who it is, and a random number."""
+        """The client's name and a random number."""
         del group_id, host
         name = client_id if instance_id is None else instance_id
-        return f"{name}-{self._world.random.getrandbits(48):012x}"
+        return f"{name}-{self._scheduler.random.getrandbits(48):012x}"
 
     def topic_id(self) -> UUID:
         """A random id."""
-        return UUID(int=self._world.random.getrandbits(128), version=4)
+        return UUID(int=self._scheduler.random.getrandbits(128), version=4)
+
+
+class RequestObserver(Protocol):
+    """Sees the requests that a coordinator gets, and its answers."""
+
+    def tap(self, exchange: Exchange) -> Exchange:
+        """Return what the node is to get in place of a request."""
+        ...
+
+    def heartbeat_answered(
+        self, request: HeartbeatRequest, response: HeartbeatResponse | None
+    ) -> None:
+        """A heartbeat was answered at once, or is left to the node."""
+
+    def crashed(self) -> None:
+        """The coordinator was killed, and owes no answer any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Gated:
-    """A node that gets what its gate leaves it."""
+    """A node that gets the requests which its gate lets through."""
 
     node: Node
     gate: Callable[[Exchange], bool] | None
-    wire: Wire
+    requests: RequestObserver | None
 
     def handle(self, exchange: Exchange) -> None:
         if self.gate is None or not self.gate(exchange):
-            self.node.handle(self.wire.tap(exchange))
+            self.node.handle(self.requests.tap(exchange) if self.requests else exchange)
 
 
 @dataclass(slots=True)
-class Coordinator:
-    """One coordinator's machine: its disk stays, its process comes and goes."""
+class SimulatedCoordinator:
+    """The coordinator's machine: its disk stays, its process comes and goes."""
 
-    world: World
+    scheduler: Scheduler
     network: Network
     settings: Settings
     topics: Mapping[str, int]
     disk: Disk
-    #: What its journal says, of all its lives.
+    #: Its journal, over all its lives.
     journal: list[Line] = field(default_factory=list)
     process: Process | None = None
     node: Node | None = None
     lives: int = 0
-    #: The topics are made once; what becomes of them then is up to people.
+    #: Whether it has made its topics; what becomes of them then is up to administrators.
     has_served: bool = False
-    #: What goes in and out.
-    wire: Wire = field(default_factory=Wire)
-    #: Told of everything that is journalled.
+    #: Sees requests and their answers.
+    requests: RequestObserver | None = None
+    #: Told of every line of the journal.
     on_event: Callable[[int, Event], None] | None = None
-    #: Told of the beginning of each life.
+    #: Called when a life begins.
     on_start: Callable[[], None] | None = None
-    #: Sees each request first, and may keep it.
+    #: Sees each request first; the node gets those for which it answers False.
     gate: Callable[[Exchange], bool] | None = None
-    #: Changes the parts of the node before it starts; how mutants are made.
+    #: Changes the node before it starts; how tests plant bugs.
     tamper: Callable[[Node], None] | None = None
 
     @property
@@ -103,26 +119,26 @@ class Coordinator:
         return self.process is not None and self.process.is_alive and self.node is not None
 
     def start(self) -> None:
-        """Boot; it serves in a moment, if its disk lets it."""
+        """Start its process, which serves as soon as the disk lets it."""
         assert self.process is None or self.process.is_dead
         self.lives += 1
         if self.on_start is not None:
             self.on_start()
         former, self.process = (
             self.process,
-            Process(self.world, f"coordinator/{self.lives}", ADDRESS.host),
+            Process(self.scheduler, f"coordinator/{self.lives}", ADDRESS.host),
         )
         if former is not None:
-            self.process.clock_error_s = former.clock_error_s  # it is the machine's
+            self.process.clock_error_s = former.clock_error_s  # the machine's
         self.process.create_task(self._serve(self.process))
 
     def _give_up(self, process: Process) -> None:
-        """It could not start, as it says; whoever looks after it starts it anew."""
+        """End a process that could not start; a supervisor starts another one."""
         if process is self.process and process.is_alive:
             self.kill()
-            self.world.after(_RESTART_S, self._start_anew, process)
+            self.scheduler.after(_RESTART_S, self._start_again, process)
 
-    def _start_anew(self, process: Process) -> None:
+    def _start_again(self, process: Process) -> None:
         if process is self.process:
             self.start()
 
@@ -130,7 +146,8 @@ class Coordinator:
         """`kill -9`."""
         if self.process is not None:
             self.process.kill()
-            self.wire.crashed()
+            if self.requests is not None:
+                self.requests.crashed()
         self.node = None
 
     async def _serve(self, process: Process) -> None:
@@ -148,7 +165,7 @@ class Coordinator:
             shards=_SHARDS,
             lease_ms=settings.shard_lease_ms,
         )
-        ids, store = _Ids(self.world), DiskStore(self.disk, process)
+        ids, store = _Ids(self.scheduler), DiskStore(self.disk, process)
         catalogue = catalogue_config(settings, options)
         node = Node(
             options,
@@ -165,7 +182,7 @@ class Coordinator:
         await node.start({} if self.has_served else dict(self.topics))
         self.has_served = True
         registry = Registry(
-            _Gated(node, self.gate, self.wire),
+            _Gated(node, self.gate, self.requests),
             connection_limits(settings),
             now=process.time,
             call_soon=process.call_soon,
@@ -177,11 +194,12 @@ class Coordinator:
 
     def _hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
         answer = self.node.try_heartbeat(message) if self.node is not None else None
-        self.wire.heard(message, answer)
+        if self.requests is not None:
+            self.requests.heartbeat_answered(message, answer)
         return answer
 
     def _observe(self, ts_ms: int, event: Event) -> None:
-        # Through text and back: what is checked is what a reader of the journal finds.
+        # Through text and back, so that the checks see what a reader of the journal sees.
         text = write_line(Line(ts_ms, str(self.settings.node_id), len(self.journal), event))
         self.journal.append(read_line(text))
         if self.on_event is not None:

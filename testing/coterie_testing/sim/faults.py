@@ -1,4 +1,4 @@
-"""What can befall a group, and how a seed makes a plan of it."""
+"""The kinds of faults, and how a seed draws a plan of them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-__all__ = ["KINDS", "PEOPLE", "PROFILES", "TIMED", "Fault", "FaultOptions", "plan", "swarm"]
+__all__ = [
+    "AT_A_GENERATION",
+    "BY_PEOPLE",
+    "KINDS",
+    "PROFILES",
+    "Fault",
+    "FaultOptions",
+    "plan",
+    "swarm",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is done to the system.
+    """One fault, and when it is injected.
 
-    It names its target by a number, so that it means something whatever else is left out of the
-    plan: the worker of that number, counted around among those there are.
+    Its target is a number, modulo the workers that are running then, so that it still has one when
+    other faults are left out of the plan.
     """
 
     at_s: float
     kind: str
     target: int = 0
-    #: How long it lasts, where it lasts.
+    #: How long it lasts, if it does.
     seconds: float = 0.0
-    #: How much of it, where that can be said.
+    #: How much of it, for faults that have a degree.
     amount: int = 0
 
     def __str__(self) -> str:
@@ -39,9 +48,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultOptions:
-    """How many of each kind there are in a run, at most."""
+    """The most faults of each kind in a run."""
 
-    # People do this every day.
+    # What people do every day.
     add_worker: int = 0
     stop_worker: int = 0
     rolling_restart: int = 0
@@ -49,8 +58,8 @@ class FaultOptions:
     grow_topic: int = 0
     recreate_topic: int = 0
     remove_member: int = 0
-    twin_worker: int = 0
-    # Machines do this.
+    duplicate_instance: int = 0
+    # Machines.
     kill_worker: int = 0
     restart_worker: int = 0
     pause_worker: int = 0
@@ -58,30 +67,30 @@ class FaultOptions:
     pause_coordinator: int = 0
     worker_clock_jump: int = 0
     coordinator_clock_jump: int = 0
-    # Networks do this.
+    # Networks.
     cut_worker: int = 0
-    part_worker: int = 0
-    part_coordinator: int = 0
+    isolate_worker: int = 0
+    isolate_coordinator: int = 0
     slow_network: int = 0
-    # Disks do this.
+    # Disks.
     slow_disk: int = 0
     failing_disk: int = 0
-    # Bugs of the coordinator do this.
-    core_fails: int = 0
-    # These wait for the moment in which they matter: that a generation has just come about.
-    # Other clients do what is stray: Coterie's never asks so.
+    # Bugs in the coordinator.
+    fail_core: int = 0
+    # These wait until the next generation forms. Foreign clients send what is stray: requests that
+    # Coterie's client never sends.
     pause_leader: int = 0
     pause_follower: int = 0
     kill_follower: int = 0
     stray_commit: int = 0
     stray_sync: int = 0
     stray_heartbeat: int = 0
-    #: Whether things may take longer than a session.
+    #: Whether faults may last longer than a session.
     long: bool = False
 
 
-#: What waits for a moment; no swarm has it.
-TIMED: Final = (
+#: Those that wait for a generation; no swarm has them.
+AT_A_GENERATION: Final = (
     "pause_leader",
     "pause_follower",
     "kill_follower",
@@ -92,14 +101,14 @@ TIMED: Final = (
 
 _ALL: Final = tuple(each.name for each in fields(FaultOptions) if each.type == "int")
 
-KINDS: Final = tuple(kind for kind in _ALL if kind not in TIMED)
+KINDS: Final = tuple(kind for kind in _ALL if kind not in AT_A_GENERATION)
 
-#: What people do: nothing of it makes anybody late.
-PEOPLE: Final = frozenset(KINDS[: KINDS.index("kill_worker")])
+#: What people do: none of it makes a member late.
+BY_PEOPLE: Final = frozenset(KINDS[: KINDS.index("kill_worker")])
 
 
 def _each(number: int) -> FaultOptions:
-    """So many of everything."""
+    """As many faults of every kind."""
     numbers: dict[str, Any] = dict.fromkeys(KINDS, number)
     return FaultOptions(**numbers)
 
@@ -118,7 +127,7 @@ PROFILES: Final[Mapping[str, FaultOptions]] = {
         restart_worker=2,
         kill_coordinator=1,
         cut_worker=3,
-        part_worker=1,
+        isolate_worker=1,
         slow_network=1,
         slow_disk=1,
     ),
@@ -137,9 +146,9 @@ PROFILES: Final[Mapping[str, FaultOptions]] = {
 
 
 def swarm(seed: int) -> FaultOptions:
-    """Options that a seed decides: some kinds often, most not at all (swarm testing).
+    """Options drawn from a seed: a few kinds often, most not at all (swarm testing).
 
-    Runs in which everything happens hide what needs one thing to happen many times.
+    Runs in which everything happens hide bugs that need one thing to happen many times.
     """
     chance = random.Random(f"swarm {seed}")  # noqa: S311  # no secrets in here
     chosen = chance.sample(KINDS, chance.randint(1, 6))
@@ -169,7 +178,7 @@ class _Draw:
 
 
 def plan(seed: int, options: FaultOptions, until_s: float) -> tuple[Fault, ...]:
-    """What happens, and when: decided by the seed."""
+    """Draw from a seed what happens and when."""
     chance = random.Random(f"plan {seed}")  # noqa: S311  # no secrets in here
     draw = _Draw(chance, until_s, options.long)
     for kind in _ALL:

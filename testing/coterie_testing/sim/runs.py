@@ -1,58 +1,76 @@
-"""Runs: from a seed to a verdict, and from a failure to the least that shows it."""
+"""Runs: from a seed to a result, many at a time, and shrunk when they fail."""
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
+
+import structlog
 
 from coterie_testing.sim.faults import PROFILES, Fault, plan, swarm
-from coterie_testing.sim.scene import ASSIGNORS, Scene, SceneOptions
+from coterie_testing.sim.simulation import Simulation
+from coterie_testing.sim.system import ASSIGNORS, System, SystemOptions
 
-__all__ = ["SWARMS", "Result", "Run", "Tamper", "execute", "run_of", "shrink"]
+__all__ = [
+    "SWARMS",
+    "Result",
+    "Run",
+    "Sweep",
+    "Tamper",
+    "Totals",
+    "execute",
+    "run_from_seed",
+    "shrink",
+]
 
-#: Changes a scene before it begins; how bugs are planted.
-Tamper = Callable[[Scene], None]
+#: Changes a system before its run begins; how tests plant bugs.
+Tamper: TypeAlias = Callable[[System], None]
+
+#: How many runs a process is given at a time: enough that handing them out costs nothing.
+_BATCH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """How big runs are, each time one of these."""
+    """The sizes that runs can have."""
 
     workers: tuple[int, ...] = (1, 2, 3, 5)
     jobs: tuple[int, ...] = (1, 4, 7)
     more: tuple[int, ...] = (1, 3)
     delays_ms: tuple[int, ...] = (0, 0, 3000)
-    trouble_s: tuple[float, ...] = (5.0, 15.0, 40.0)
+    faults_s: tuple[float, ...] = (5.0, 15.0, 40.0)
 
 
-#: For as many runs as possible in little time.
+#: Small runs, for as many as possible in little time.
 _BRIEF: Final = _Scale((1, 2, 2, 3), (1, 3), (1,), (0,), (2.0, 5.0))
 
-#: The profiles in which the seed decides what goes wrong at all.
+#: The profiles in which the seed also draws which kinds of faults there are.
 SWARMS: Final = ("swarm", "brief")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All that decides a run."""
+    """Everything that decides a run."""
 
     seed: int
     profile: str
-    options: SceneOptions
+    options: SystemOptions
     faults: tuple[Fault, ...]
 
     @property
     def command(self) -> str:
-        """What runs it again."""
+        """The command that repeats it."""
         return f"coterie simulate --seed {self.seed} --runs 1 --profile {self.profile}"
 
 
 @dataclass(slots=True)
 class Result:
-    """What came of a run."""
+    """The outcome of a run."""
 
     run: Run
     steps: int
@@ -61,45 +79,50 @@ class Result:
     failure: Exception | None = None
 
 
-def run_of(seed: int, profile: str) -> Run:
-    """The run that a seed stands for."""
+def run_from_seed(seed: int, profile: str) -> Run:
+    """Draw a run from a seed."""
     chance = random.Random(f"run {seed}")  # noqa: S311  # no secrets in here
     scale = _BRIEF if profile == "brief" else _Scale()
     faults = swarm(seed) if profile in SWARMS else PROFILES[profile]
     workers = chance.choice(scale.workers)
     assignor = chance.choice(list(ASSIGNORS))
     guard = chance.choice(("report", "report", "enforce"))
-    options = SceneOptions(
+    options = SystemOptions(
         workers=workers,
         static=chance.choice((0, 0, workers, workers // 2)),
         topics={"jobs": chance.choice(scale.jobs), "more": chance.choice(scale.more)},
         assignor=assignor,
         settings={
             "group_initial_rebalance_delay_ms": chance.choice(scale.delays_ms),
-            # What a broken assignor does, only the guard can mend.
+            # Only the guard can make up for a broken assignor.
             "group_ownership_guard": "enforce" if assignor == "broken" else guard,
             "group_static_expansion_timeout_ms": chance.choice((0, 0, 2000)),
         },
-        trouble_s=chance.choice(scale.trouble_s),
+        faults_s=chance.choice(scale.faults_s),
     )
-    return Run(seed, profile, options, plan(seed, faults, options.trouble_s))
+    return Run(seed, profile, options, plan(seed, faults, options.faults_s))
 
 
 def execute(run: Run, tamper: Tamper | None = None) -> Result:
-    """Let a run happen."""
-    scene = Scene(run.seed, run.options, run.faults, tamper=tamper)
+    """Execute a run."""
+    simulation = Simulation(run.seed, run.options, run.faults, tamper=tamper)
     failure: Exception | None = None
     try:
-        scene.run()
+        simulation.run()
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what was looked for
         failure = error
-    result = Result(run, scene.world.steps, scene.world.now_s, scene.eye.counts, failure)
-    scene.close()
+    system = simulation.system
+    clock = system.scheduler
+    result = Result(run, clock.steps, clock.now_s, system.checker.counts, failure)
+    simulation.close()
     return result
 
 
+# -- shrinking -------------------------------------------------------------------------------------
+
+
 def shrink(result: Result, tamper: Tamper | None = None, tries: int = 200) -> Result:
-    """Leave out of a failed run what it fails without; the smallest one that still fails."""
+    """Leave out the faults and workers that a failed run fails without."""
     best = result
     for _ in range(tries):
         smaller = next(
@@ -121,3 +144,79 @@ def _smaller(run: Run) -> Iterator[Run]:
         yield replace(run, faults=faults[:index] + faults[index + 1 :])
     if run.options.workers > 1:
         yield replace(run, options=replace(run.options, workers=run.options.workers - 1))
+
+
+# -- many runs -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Totals:
+    """The sums over several runs."""
+
+    runs: int = 0
+    steps: int = 0
+    virtual_s: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, result: Result) -> None:
+        """Add a run."""
+        self.runs += 1
+        self.steps += result.steps
+        self.virtual_s += result.virtual_s
+        self.counts.update(result.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The runs of successive seeds, on several processor cores."""
+
+    seed: int
+    profile: str
+    #: How many runs; None to go on until enough steps have been taken.
+    runs: int | None = None
+    steps: int = 0
+    jobs: int = 1
+
+    def results(self) -> Iterator[Result]:
+        """The results, in the order of the seeds."""
+        taken = 0
+        for count, result in enumerate(self._endless(), 1):
+            yield result
+            taken += result.steps
+            if count == self.runs or (self.runs is None and taken >= self.steps):
+                return
+
+    def _endless(self) -> Iterator[Result]:
+        if self.jobs == 1:
+            for seed in self._seeds():
+                yield execute(run_from_seed(seed, self.profile))
+            return
+        with ProcessPoolExecutor(self.jobs, initializer=_silence_logs) as pool:
+            try:
+                yield from self._pooled(pool)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _pooled(self, pool: ProcessPoolExecutor) -> Iterator[Result]:
+        waiting: deque[Future[list[Result]]] = deque()
+        seeds = self._seeds()
+        while True:
+            while len(waiting) < 2 * self.jobs and (batch := list(itertools.islice(seeds, _BATCH))):
+                waiting.append(pool.submit(_execute_all, batch, self.profile))
+            if not waiting:
+                return
+            yield from waiting.popleft().result()
+
+    def _seeds(self) -> Iterator[int]:
+        if self.runs is None:
+            return itertools.count(self.seed)
+        return iter(range(self.seed, self.seed + self.runs))
+
+
+def _silence_logs() -> None:
+    """Keep coordinators and clients from logging: thousands of them run here."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+
+
+def _execute_all(seeds: list[int], profile: str) -> list[Result]:
+    return [execute(run_from_seed(seed, profile)) for seed in seeds]

@@ -1,11 +1,11 @@
-"""A worker in a virtual world: the real client, with work that can be checked."""
+"""A worker of the simulation: the real client, with work that can be checked."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from coterie_assignors import Assignor
 from coterie_client import Group, Partition, Release, Restart
@@ -13,35 +13,35 @@ from coterie_client.membership import Sources
 from coterie_client.membership.events import Event
 from coterie_protocol.exceptions import CoterieError
 from coterie_testing.sim.coordinator import ADDRESS
-from coterie_testing.virtual import Network, Process, World
+from coterie_testing.virtual import Network, Process, Scheduler
 
-__all__ = ["METADATA_MAX_AGE_S", "Witness", "Worker", "WorkerOptions"]
+__all__ = ["METADATA_MAX_AGE_S", "WorkObserver", "Worker", "WorkerOptions"]
 
 
-#: How old what a worker knows of the topics may get before it looks again.
+#: How old a worker lets its knowledge of the topics get before it asks again.
 METADATA_MAX_AGE_S: Final = 20.0
 
 
-class Witness(Protocol):
-    """Whoever looks at what workers do."""
+class WorkObserver:
+    """Is told what workers do, and does nothing about it unless a subclass does."""
 
     def started(self, worker: Worker, partition: Partition) -> None:
         """Work on a partition begins."""
 
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
-        """Work goes on from a committed offset."""
+        """Work goes on from the committed offset."""
 
-    def touched(self, worker: Worker, partition: Partition, offset: int) -> None:
-        """Something was done, with effects outside."""
+    def acted(self, worker: Worker, partition: Partition, offset: int) -> None:
+        """Work had an effect outside, which can't be taken back."""
 
     def committed(self, worker: Worker, partition: Partition, offset: int) -> None:
-        """An offset was committed: the coordinator said so."""
+        """The coordinator acknowledged a commit."""
 
     def ended(self, worker: Worker, partition: Partition) -> None:
         """Work on a partition ended."""
 
     def died(self, worker: Worker) -> None:
-        """The worker's process is no more."""
+        """The worker's process was killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,39 +55,39 @@ class WorkerOptions:
     rebalance_timeout: float = 30.0
     request_timeout: float = 8.0
     close_timeout: float = 20.0
-    #: How long a piece of work takes, at least and at most.
+    #: How long it works until its next commit, at least and at most.
     work_s: tuple[float, float] = (0.2, 2.0)
-    #: How long work takes to end when it is told to.
+    #: How long a task takes to finish when it is cancelled.
     finish_s: tuple[float, float] = (0.0, 0.3)
-    #: For how long a task that has ended does not give in, and then tries to commit once more.
-    clings_s: float = 0.0
-    #: What it can't work on, and so gives up.
-    cannot: Collection[tuple[str, int]] = ()
+    #: How long after its end a misbehaving task commits once more; 0 if it behaves.
+    commits_late_s: float = 0.0
+    #: The partitions on which its work fails, so that it gives them up.
+    fails_on: Collection[tuple[str, int]] = ()
 
 
 @dataclass(eq=False, slots=True)
 class Worker:
-    """One process that takes part in a group."""
+    """A process that takes part in a group."""
 
-    world: World
+    scheduler: Scheduler
     network: Network
-    witness: Witness
+    observer: WorkObserver
     name: str
     group_id: str
     options: WorkerOptions
     assignors: Sequence[Assignor]
     process: Process = field(init=False)
     group: Group = field(init=False)
-    #: Its main task: done when it has left.
-    life: asyncio.Task[None] | None = None
+    #: Its main task, which is done when it has left.
+    task: asyncio.Task[None] | None = None
     #: Why it ended, if it failed.
     error: BaseException | None = None
-    #: Told of what the client tells.
+    #: Told of the events of the client.
     on_event: Callable[[Event], None] | None = None
 
     def start(self) -> None:
-        """Join."""
-        self.process = process = Process(self.world, self.name)
+        """Start the process, and join the group."""
+        self.process = process = Process(self.scheduler, self.name)
         options = self.options
         self.group = Group(
             str(ADDRESS),
@@ -104,79 +104,79 @@ class Worker:
             close_timeout=options.close_timeout,
             on_event=self._note,
             dial=self.network.dialler(process),
-            sources=Sources(self.world.random.random, process.wall_ms),
+            sources=Sources(self.scheduler.random.random, process.wall_ms),
         )
-        self.life = process.create_task(self._live())
+        self.task = process.create_task(self._live())
 
     @property
     def is_running(self) -> bool:
         """Whether it takes part, or wants to."""
-        return self.process.is_alive and self.life is not None and not self.life.done()
+        return self.process.is_alive and self.task is not None and not self.task.done()
 
     def kill(self) -> None:
         """`kill -9`."""
         self.process.kill()
-        self.witness.died(self)
+        self.observer.died(self)
 
     def stop(self) -> None:
-        """Have it leave in good order."""
+        """Leave the group in good order."""
         if self.is_running:
             self.process.call_soon(self.group.stop)
 
     def subscribe(self) -> None:
-        """Want what the options say now."""
+        """Subscribe to the topics that the options name now."""
         if not self.group.is_over:
             self.group.subscribe(self.options.topics)
 
     async def _live(self) -> None:
         try:
             async with self.group as group:
-                policy = Release() if self.options.cannot else Restart()
+                policy = Release() if self.options.fails_on else Restart()
                 await group.run(self._work, on_error=policy)
         except CoterieError as error:
             self.error = error
 
     async def _work(self, partition: Partition) -> None:
-        self.witness.started(self, partition)
+        self.observer.started(self, partition)
         offset = 0
         try:
-            offset = await self._find_place(partition)
-            if partition.key in self.options.cannot:
-                raise RuntimeError(f"no way to work on {partition}")
+            offset = await self._resume(partition)
+            if partition.key in self.options.fails_on:
+                raise RuntimeError(f"can't work on {partition}")
             while True:
-                await asyncio.sleep(self.world.random.uniform(*self.options.work_s))
+                await asyncio.sleep(self.scheduler.random.uniform(*self.options.work_s))
                 offset += 1
-                self.witness.touched(self, partition, offset)
+                self.observer.acted(self, partition, offset)
                 await self._commit(partition, offset)
         finally:
             await self._finish(partition)
-            if offset and self.options.clings_s:
-                await self._cling(partition, offset)
+            if offset and self.options.commits_late_s:
+                await self._commit_late(partition, offset)
 
-    async def _find_place(self, partition: Partition) -> int:
+    async def _resume(self, partition: Partition) -> int:
         position = await partition.committed()
         offset = position.offset if position is not None else 0
-        self.witness.resumed(self, partition, offset)
+        self.observer.resumed(self, partition, offset)
         return offset
 
     async def _commit(self, partition: Partition, offset: int) -> None:
         await partition.commit(offset)
-        self.witness.committed(self, partition, offset)
+        self.observer.committed(self, partition, offset)
 
     async def _finish(self, partition: Partition) -> None:
         try:
             if partition.is_owned:
-                await asyncio.sleep(self.world.random.uniform(*self.options.finish_s))
+                await asyncio.sleep(self.scheduler.random.uniform(*self.options.finish_s))
         finally:
-            self.witness.ended(self, partition)
+            self.observer.ended(self, partition)
 
-    async def _cling(self, partition: Partition, offset: int) -> None:
-        """Commit once more, whoever has the partition by now."""
-        await asyncio.sleep(self.options.clings_s)
+    async def _commit_late(self, partition: Partition, offset: int) -> None:
+        """Commit once more, although the partition may have another owner by now."""
+        await asyncio.sleep(self.options.commits_late_s)
         try:
             await self._commit(partition, offset)
         except CoterieError:
-            return  # as it should be
+            return  # it has to be refused if there is another owner
 
     def _note(self, event: Event) -> None:
         if self.on_event is not None:

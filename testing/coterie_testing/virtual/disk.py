@@ -1,4 +1,4 @@
-"""A disk that outlives processes, and a store on it that takes its time and can fail."""
+"""A disk that outlives processes, and a store on it whose writes take time and can fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from coterie_protocol.exceptions import CoterieError
 from coterie_server.storage import KeptRecord, Lease, MemoryStore, Record, StoreError
 from coterie_testing.virtual.process import Process
-from coterie_testing.virtual.world import World
+from coterie_testing.virtual.scheduler import Scheduler
 
 __all__ = ["Disk", "DiskOptions", "DiskStore"]
 
@@ -31,51 +31,51 @@ class DiskOptions:
 
 @dataclass(eq=False, slots=True)
 class _Write:
-    """Something on its way to the disk."""
+    """A write that is on its way to the disk."""
 
     process: Process
-    #: Keeps it, if nothing speaks against that.
-    keep: Callable[[], Any]
-    #: Called if it is not kept.
-    spoil: Callable[[Exception], object]
+    #: Makes it durable.
+    commit: Callable[[], Any]
+    #: Called if it fails.
+    on_failure: Callable[[Exception], object]
     done: asyncio.Future[Any]
 
 
 class Disk:
-    """What a store keeps, and the writes that are on their way to it, in their order."""
+    """What is durable, and the writes that are on their way, in their order."""
 
-    def __init__(self, world: World, options: DiskOptions | None = None) -> None:
-        self.world = world
+    def __init__(self, scheduler: Scheduler, options: DiskOptions | None = None) -> None:
+        self.scheduler = scheduler
         self.options = options or DiskOptions()
         self.content = MemoryStore()
         self._writes: deque[_Write] = deque()
         self._is_busy = False
-        #: How many writes were kept although nobody was told, as their process had died.
-        self.kept_untold = 0
-        #: How many were lost with their process.
+        #: How many writes became durable though their process died before it could hear so.
+        self.durable_unacknowledged = 0
+        #: How many writes were lost with their process.
         self.lost = 0
 
     def write(
         self,
         process: Process,
-        keep: Callable[[], T],
-        spoil: Callable[[Exception], object] = lambda _: None,
+        commit: Callable[[], T],
+        on_failure: Callable[[Exception], object] = lambda _: None,
     ) -> asyncio.Future[T]:
-        """Have something kept; the future is done when it is durable.
+        """Make something durable; the future is done when it is.
 
-        If that fails, it is spoilt at once: before the next write, and whether or not its process
-        can hear of it.
+        If that fails, `on_failure` is called at once: before the next write, and whether or not
+        the process is alive to hear of it.
         """
         done: asyncio.Future[T] = process.create_future()
-        self._writes.append(_Write(process, keep, spoil, done))
+        self._writes.append(_Write(process, commit, on_failure, done))
         self._begin()
         return done
 
     def _begin(self) -> None:
         if self._writes and not self._is_busy:
             self._is_busy = True
-            delay_s = self.world.random.uniform(*self.options.write_s)
-            self.world.after(delay_s, self._finish)
+            delay_s = self.scheduler.random.uniform(*self.options.write_s)
+            self.scheduler.after(delay_s, self._finish)
 
     def _finish(self) -> None:
         self._is_busy = False
@@ -84,35 +84,35 @@ class Disk:
         write = self._writes.popleft()
         result, error = None, None
         try:
-            if self.world.random.random() < self.options.error_chance:
-                raise StoreError("the disk failed")  # noqa: TRY301  # as what keeps it may raise
-            result = write.keep()
+            if self.scheduler.random.random() < self.options.error_chance:
+                raise StoreError("the disk failed")  # noqa: TRY301  # as a commit may raise
+            result = write.commit()
         except Exception as failure:  # noqa: BLE001  # the writer's to deal with
-            write.spoil(failure)
+            write.on_failure(failure)
             error = failure
         if write.process.is_alive:
             write.process.call_soon(_settle, write.done, result, error)
         self._begin()
 
     def crash(self, process: Process) -> None:
-        """The process dies: of its writes, so many are kept, in their order, and the others lost.
+        """Let a random prefix of a dying process's writes become durable, and lose the others.
 
-        The one that is cut short is kept or not; it is never kept by half.
+        No write is ever durable by half.
         """
         mine = [write for write in self._writes if write.process is process]
-        kept = self.world.random.randint(0, len(mine))
+        kept = self.scheduler.random.randint(0, len(mine))
         for write in mine[:kept]:
             try:
-                write.keep()
+                write.commit()
             except CoterieError as refusal:
-                write.spoil(refusal)
-        self.kept_untold += kept
+                write.on_failure(refusal)
+        self.durable_unacknowledged += kept
         self.lost += len(mine) - kept
         self._writes = deque(write for write in self._writes if write.process is not process)
 
 
 class DiskStore(MemoryStore):
-    """A store on a virtual disk: what it keeps outlives its process, what it was doing may not."""
+    """A store on a virtual disk: what is durable outlives its process."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
         super().__init__(disk.content.twin()._content)  # noqa: SLF001  # as a second process has it
@@ -124,11 +124,11 @@ class DiskStore(MemoryStore):
 
     @property
     def url(self) -> str:
-        """What the store is, for logs."""
+        """The kind of store, for logs."""
         return "virtual:"
 
     async def close(self) -> None:
-        """Finish what was begun, then keep the store from being used."""
+        """Finish the writes that are under way, then refuse any use of the store."""
         if self._is_open:
             with contextlib.suppress(StoreError):
                 await self._disk.write(self._process, lambda: None)
@@ -156,21 +156,21 @@ class DiskStore(MemoryStore):
         await self._disk.write(self._process, lambda: _finish_now(release(lease)))
 
     async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
-        """Keep records, all of them or none."""
+        """Make records durable, all of them or none."""
         self._opened()
         append, copied = super().append, tuple(records)
 
-        def keep() -> None:
-            # No append leaps over one that failed, until the shard is read anew.
+        def commit() -> None:
+            # No append overtakes one that failed, until the shard is read again.
             if shard in self._failed:
                 raise StoreError(f"an earlier write to shard {shard} failed")
             _finish_now(append(shard, epoch, copied))
 
-        def spoil(error: Exception) -> None:
+        def on_failure(error: Exception) -> None:
             if isinstance(error, StoreError):
                 self._failed.add(shard)
 
-        await self._disk.write(self._process, keep, spoil)
+        await self._disk.write(self._process, commit, on_failure)
 
     async def load(self, shard: int) -> list[KeptRecord]:
         """Return what a shard holds, in key order."""
@@ -180,13 +180,13 @@ class DiskStore(MemoryStore):
 
 
 def _finish_now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run what never waits to its end."""
+    """Run a coroutine that never waits to its end."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
         result: T = stop.value
         return result
-    raise AssertionError("it waits")
+    raise AssertionError("the coroutine waits, and must not")
 
 
 def _settle(done: asyncio.Future[Any], result: object, error: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""A process of a virtual world: an event loop that can be paused, and killed without a word."""
+"""A virtual process: an event loop that can be paused, and killed without a word."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
-from coterie_testing.virtual.world import EPOCH_S, World
+from coterie_testing.virtual.scheduler import EPOCH_S, Scheduler
 
 if TYPE_CHECKING:
     # For the type checker, a loop that lacks nothing: what is left out here is never called.
@@ -31,29 +31,29 @@ Ts = TypeVarTuple("Ts")
 
 
 class Process(_Loop):
-    """An event loop whose time is the world's, and whose life ends when the world says so.
+    """An event loop in virtual time, whose turns the scheduler gives out.
 
-    It is to asyncio what any loop is, short of sockets, files, threads, signals and children:
-    what is not here raises `NotImplementedError`.
+    It is to asyncio what any loop is, but for sockets, files, threads, signals and child
+    processes: what is missing raises `NotImplementedError`.
     """
 
-    def __init__(self, world: World, name: str, host: str | None = None) -> None:
+    def __init__(self, scheduler: Scheduler, name: str, host: str | None = None) -> None:
         # Not the base's: it would make what a loop with sockets needs.
-        self.world = world
+        self.scheduler = scheduler
         self.name = name
-        #: Where it runs; processes of one host fail together when that does.
+        #: The machine it runs on; several processes may share one.
         self.host = host or name
         self.is_dead = False
         self.is_paused = False
         #: How far its clock is off.
         self.clock_error_s = 0.0
-        #: What went wrong in it without anybody waiting for it.
+        #: Exceptions that no code in it waited for.
         self.errors: list[dict[str, Any]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._missed: deque[asyncio.Handle] = deque()
         #: Called when it dies.
         self.on_death: list[Callable[[], None]] = []
-        world.processes.append(self)
+        scheduler.processes.append(self)
 
     def __repr__(self) -> str:
         return f"<Process {self.name}>"
@@ -67,41 +67,59 @@ class Process(_Loop):
 
     def wall_ms(self) -> int:
         """The date, as its clock shows it."""
-        return round((EPOCH_S + self.world.now_s + self.clock_error_s) * 1000)
+        return round((EPOCH_S + self.scheduler.now_s + self.clock_error_s) * 1000)
+
+    def run(self, handle: asyncio.Handle) -> bool:
+        """Run a callback that is due, unless the process is dead, or paused: then keep it."""
+        if self.is_dead or handle.cancelled():
+            return False
+        if self.is_paused:
+            self._missed.append(handle)
+            return False
+        # The scheduler may itself be run by a loop.
+        outer = asyncio._get_running_loop()  # noqa: SLF001  # what a loop does
+        asyncio._set_running_loop(self)  # noqa: SLF001
+        try:
+            handle._run()  # noqa: SLF001
+        finally:
+            asyncio._set_running_loop(outer)  # noqa: SLF001
+        return True
+
+    def run_until_done(self, work: Coroutine[Any, Any, T], within_s: float = 600.0) -> T:
+        """Run a coroutine to its end, and everything else meanwhile; return its result."""
+        task = self.create_task(work)
+        self.scheduler.run_until(task.done, within_s)
+        return task.result()
 
     def pause(self) -> None:
-        """Stop it, as a virtual machine is stopped; it notices nothing but the time."""
+        """Stop it, as a virtual machine is stopped: it notices nothing, and time passes."""
         self.is_paused = True
 
     def resume(self) -> None:
-        """Let it go on; what it missed happens first.
+        """Let it go on; what it missed runs first.
 
-        Timers come before what was found out from sockets, and so does all that follows from them
-        at once: libuv runs timers before it polls, so this order has to be survived.
+        Timers run before what was read from sockets, and so does all that follows from them at
+        once: libuv runs timers before it polls, so the system has to survive this order.
         """
         self.is_paused = False
         missed, self._missed = self._missed, deque()
         timers = [each for each in missed if isinstance(each, asyncio.TimerHandle)]
         arrivals = [each for each in missed if isinstance(each, _Arrival)]
         others = [e for e in missed if not isinstance(e, asyncio.TimerHandle | _Arrival)]
-        self.world.sooner(self, (*sorted(timers, key=asyncio.TimerHandle.when), *others))
+        self.scheduler.call_first(self, (*sorted(timers, key=asyncio.TimerHandle.when), *others))
         for arrival in arrivals:
-            self.world.at(self.world.now_s, self, arrival)
-
-    def miss(self, handle: asyncio.Handle) -> None:
-        """Keep a callback until the process goes on."""
-        self._missed.append(handle)
+            self.scheduler.call_at(self.scheduler.now_s, self, arrival)
 
     def kill(self) -> None:
-        """End it at once, as `kill -9` does: nothing of it runs any more, not even a `finally`."""
+        """End it at once, as `kill -9` does: none of its code runs again, not even a `finally`."""
         if self.is_dead:
             return
         self.is_dead = True
         for die in self.on_death:
             die()
 
-    def bury(self) -> None:
-        """Take its tasks apart, once nobody cares any more what they do meanwhile."""
+    def discard_tasks(self) -> None:
+        """Close the coroutines of a dead process, so that Python does not warn about them."""
         self._missed.clear()
         for task in self._tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
@@ -109,11 +127,11 @@ class Process(_Loop):
                 task.get_coro().close()
         self._tasks.clear()
 
-    # -- what asyncio asks of a loop -----------------------------------------------------------
+    # -- asyncio's interface of a loop ---------------------------------------------------------
 
     def time(self) -> float:
-        """Seconds since the world began."""
-        return self.world.now_s
+        """Virtual seconds since the start."""
+        return self.scheduler.now_s
 
     def call_soon(
         self,
@@ -123,12 +141,12 @@ class Process(_Loop):
     ) -> asyncio.Handle:
         """Run a callback in the next turn."""
         handle = asyncio.Handle(callback, args, self, context)
-        self.world.soon(self, handle)
+        self.scheduler.call_soon(self, handle)
         return handle
 
     def arrive(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
         """Run a callback for something that came over the network."""
-        self.world.soon(self, _Arrival(callback, args, self))
+        self.scheduler.call_soon(self, _Arrival(callback, args, self))
 
     def call_later(
         self,
@@ -137,8 +155,8 @@ class Process(_Loop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Run a callback after some time."""
-        return self.call_at(self.world.now_s + delay, callback, *args, context=context)
+        """Run a callback after a delay."""
+        return self.call_at(self.scheduler.now_s + delay, callback, *args, context=context)
 
     def call_at(
         self,
@@ -149,7 +167,7 @@ class Process(_Loop):
     ) -> asyncio.TimerHandle:
         """Run a callback at a time."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self.world.at(when, self, handle)
+        self.scheduler.call_at(when, self, handle)
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -174,18 +192,18 @@ class Process(_Loop):
         return task
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep what went wrong, for checks; a process that was killed does not complain."""
+        """Keep an error that no code waits for; a process that was killed has none."""
         if not self.is_dead:
             self.errors.append(context)
 
     def get_debug(self) -> bool:
-        """Whether everything is to be checked at the cost of speed."""
+        """Whether asyncio's slow checks are on: they are not."""
         return False
 
     def is_running(self) -> bool:
-        """A loop of a virtual world always is, until it dies."""
+        """A virtual loop runs until its process dies."""
         return not self.is_dead
 
     def is_closed(self) -> bool:
-        """Whether it is dead."""
+        """Whether its process is dead."""
         return self.is_dead

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import pytest
 
-from coterie_cli.demonstrating.script import STORY
-from coterie_cli.demonstrating.side import PARTITIONS
+from coterie_cli.demo.group import PARTITIONS
+from coterie_cli.demo.scenario import STEPS
 from tests.live.daemon import coterie, environment, eventually
 
 _COMMAND: Final = (coterie(), "demo", "--speed", "10")
@@ -26,50 +26,44 @@ _TERMINAL: Final = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
 _SIDES: Final = ("cooperative", "eager")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[pytest.param("told", marks=pytest.mark.slow)])
 def show() -> subprocess.CompletedProcess[str]:
-    """All of it, told to a program."""
+    """All of the demo, for a program."""
     command = [*_COMMAND, "--json"]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
 
 
 @pytest.fixture(scope="module")
 def summary(show: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """What it came to."""
-    told: dict[str, Any] = json.loads(show.stdout)
-    return told
+    parsed: dict[str, Any] = json.loads(show.stdout)
+    return parsed
 
 
-def test_it_is_told_to_the_end(summary: dict[str, Any]) -> None:
-    """With the figures of each chapter, on both sides."""
+def test_summary_has_every_chapter_of_both_groups(summary: dict[str, Any]) -> None:
     assert summary["is_finished"] is True
     for side in _SIDES:
-        assert list(summary["sides"][side]["chapters"]) == [act.name for act in STORY]
+        assert list(summary["sides"][side]["chapters"]) == [step.name for step in STEPS]
 
 
 def test_no_partition_has_two_workers(summary: dict[str, Any]) -> None:
-    """At any time, on either side."""
     assert [summary["sides"][side]["overlaps"] for side in _SIDES] == [0, 0]
 
 
-def test_only_the_eager_stop_for_a_newcomer(summary: dict[str, Any]) -> None:
-    """The cooperative ones end what it gets, and hardly anything else."""
+def test_only_the_eager_group_stops_for_a_newcomer(summary: dict[str, Any]) -> None:
     cooperative, eager = (summary["sides"][side]["chapters"]["one more comes"] for side in _SIDES)
     assert PARTITIONS // 4 <= cooperative["endings"] < PARTITIONS
     assert eager["endings"] >= PARTITIONS
     assert cooperative["stopped_s"] < eager["stopped_s"]
 
 
-def test_names_spare_both_a_rebalance(summary: dict[str, Any]) -> None:
-    """When all restart in turn, only what each has is ended, once."""
+def test_static_members_restart_without_a_rebalance(summary: dict[str, Any]) -> None:
     for side in _SIDES:
         figures = summary["sides"][side]["chapters"]["the same, with names"]
         assert figures["rebalances"] == 0
         assert figures["endings"] == PARTITIONS
 
 
-def test_chapters_add_up(summary: dict[str, Any]) -> None:
-    """All that is counted was in one of them."""
+def test_chapters_add_up_to_the_total(summary: dict[str, Any]) -> None:
     for side in _SIDES:
         total, chapters = (summary["sides"][side][part] for part in ("total", "chapters"))
         stopped_s = sum(figures["stopped_s"] for figures in chapters.values())
@@ -77,8 +71,9 @@ def test_chapters_add_up(summary: dict[str, Any]) -> None:
         assert sum(figures["endings"] for figures in chapters.values()) == total["endings"]
 
 
-def test_story_goes_elsewhere_than_the_figures(show: subprocess.CompletedProcess[str]) -> None:
-    """In plain lines, each with its time, none too long for the picture."""
+def test_narration_goes_to_stderr_and_fits_into_three_lines(
+    show: subprocess.CompletedProcess[str],
+) -> None:
     lines = show.stderr.splitlines()
     assert lines[0].startswith("  0.")
     assert [line for line in lines if "kill -9" in line]
@@ -87,10 +82,9 @@ def test_story_goes_elsewhere_than_the_figures(show: subprocess.CompletedProcess
 
 
 class Spectator:
-    """A terminal with a show, and what was seen on it."""
+    """A demo on a terminal, and all that it has written there."""
 
     def __init__(self, **environ: str) -> None:
-        """Start the show."""
         ours, theirs = pty.openpty()
         self._ours = ours
         self._seen = b""
@@ -110,22 +104,21 @@ class Spectator:
         try:
             while piece := os.read(self._ours, 65_536):
                 self._seen += piece
-        except OSError:  # how Linux says that nobody writes to it any more
+        except OSError:  # so Linux reports that the other end is closed
             pass
 
     @property
     def seen(self) -> str:
-        """All that was drawn, one picture upon the other."""
+        """All that was drawn, one picture after the other."""
         return self._seen.decode(errors="replace")
 
     @property
     def workers(self) -> list[int]:
-        """The processes that the show has started."""
+        """The processes that the demo has started."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in children.read_text(encoding="ascii").split()]
 
     def leave(self) -> None:
-        """See that nothing is left."""
         self.process.kill()
         self.process.wait()
         self._watching.join(10)
@@ -134,7 +127,6 @@ class Spectator:
 
 @contextmanager
 def watching(**environ: str) -> Iterator[Spectator]:
-    """Be somebody at a terminal, and leave nothing behind."""
     spectator = Spectator(**environ)
     try:
         yield spectator
@@ -144,7 +136,6 @@ def watching(**environ: str) -> Iterator[Spectator]:
 
 @pytest.fixture
 def spectator() -> Iterator[Spectator]:
-    """Somebody at a terminal who does not see colours."""
     with watching(NO_COLOR="1") as spectator:
         yield spectator
 
@@ -157,8 +148,8 @@ def _is_running(pid: int) -> bool:
     return status.rsplit(") ", 1)[1][0] != "Z"
 
 
-def test_ctrl_c_ends_it_with_the_summary_so_far(spectator: Spectator) -> None:
-    """In good order, and with all its workers."""
+@pytest.mark.slow
+def test_ctrl_c_ends_it_and_all_workers_with_the_summary_so_far(spectator: Spectator) -> None:
     eventually(lambda: "2 of 6" in spectator.seen, "the second chapter")
     workers = spectator.workers
     assert len(workers) >= 6
@@ -169,8 +160,7 @@ def test_ctrl_c_ends_it_with_the_summary_so_far(spectator: Spectator) -> None:
     assert not [pid for pid in workers if _is_running(pid)]
 
 
-def test_terminal_is_drawn_upon_and_given_back(spectator: Spectator) -> None:
-    """On a screen of its own, without colours if somebody wants none."""
+def test_picture_is_drawn_without_colours_and_the_screen_restored(spectator: Spectator) -> None:
     eventually(lambda: "dan is not here yet" in spectator.seen, "a picture")
     spectator.process.send_signal(signal.SIGINT)
     assert spectator.process.wait(30) == 0
@@ -178,15 +168,14 @@ def test_terminal_is_drawn_upon_and_given_back(spectator: Spectator) -> None:
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", spectator.seen)
 
 
-def test_small_terminal_is_told_in_lines() -> None:
-    """There is no room for a picture."""
+def test_small_terminal_gets_plain_lines() -> None:
     with watching(COLUMNS="60") as spectator:
         eventually(lambda: "0.0 s  ann, ben and cat start" in spectator.seen, "the first line")
         assert "\x1b[?1049h" not in spectator.seen
 
 
-def test_workers_do_not_outlive_it(spectator: Spectator) -> None:
-    """Even if it is killed, and so can't end them."""
+@pytest.mark.slow
+def test_workers_end_when_the_demo_is_killed(spectator: Spectator) -> None:
     eventually(lambda: "(1)" in spectator.seen, "a group")
     workers = spectator.workers
     spectator.process.kill()

@@ -163,8 +163,7 @@ class AdminContract:
 
     # -- topics --------------------------------------------------------------------------------
 
-    async def test_topic_is_created_and_described(self, admin: Admin) -> None:
-        """A topic that was created can be described at once, with all its partitions."""
+    async def test_created_topic_can_be_described_at_once(self, admin: Admin) -> None:
         name = f"topic-{uuid.uuid4()}"
         created = await admin.topics.create(name, partitions=4)
         assert (created.name, created.partitions, created.replication_factor) == (name, 4, 1)
@@ -174,7 +173,6 @@ class AdminContract:
         assert all(p.leader in p.replicas and p.in_sync == p.replicas for p in described.partitions)
 
     async def test_topics_are_listed_by_name(self, admin: Admin) -> None:
-        """The list is sorted, and has the number of partitions."""
         names = sorted(f"topic-{uuid.uuid4()}" for _ in range(3))
         created = await admin.topics.create_many([NewTopic(n, 2) for n in reversed(names)])
         assert list(created.get_all()) == names[::-1]
@@ -183,8 +181,9 @@ class AdminContract:
             (name, 2, False) for name in names
         ]
 
-    async def test_topic_is_created_once(self, admin: Admin, topic: str) -> None:
-        """A name that is taken is refused, and the others of the batch are not."""
+    async def test_existing_topic_is_refused_and_others_of_the_batch_are_not(
+        self, admin: Admin, topic: str
+    ) -> None:
         other = f"topic-{uuid.uuid4()}"
         results = await admin.topics.create_many([NewTopic(topic, 1), NewTopic(other, 1)])
         assert isinstance(results[topic].error, TopicAlreadyExistsError)
@@ -192,46 +191,43 @@ class AdminContract:
         with pytest.raises(BatchFailedError, match="1 of 2 failed"):
             results.get_all()
 
-    async def test_bad_topics_are_refused(self, admin: Admin) -> None:
-        """The server's own sentence comes with the error."""
+    async def test_invalid_topics_are_refused_with_the_servers_message(self, admin: Admin) -> None:
         with pytest.raises(InvalidTopicError, match="contains one or more characters"):
             await admin.topics.create("no good!", 1)
         with pytest.raises(InvalidPartitionsError):
             await admin.topics.create(f"topic-{uuid.uuid4()}", 0)
 
-    async def test_check_of_a_topic_creates_none(self, admin: Admin) -> None:
-        """With `validate_only` nothing is there afterwards."""
+    async def test_validate_only_creates_nothing(self, admin: Admin) -> None:
         name = f"topic-{uuid.uuid4()}"
         await admin.topics.create(name, 1, validate_only=True)
         with pytest.raises(UnknownTopicOrPartitionError):
             await admin.topics.describe(name)
 
-    async def test_server_chooses_the_number_of_partitions(self, admin: Admin) -> None:
-        """Without a number, the server's default counts."""
+    async def test_default_number_of_partitions_is_the_servers(self, admin: Admin) -> None:
         created = await admin.topics.create(f"topic-{uuid.uuid4()}")
         assert created.partitions is not None
         assert created.partitions >= 1
 
-    async def test_topic_grows(self, admin: Admin, topic: str) -> None:
-        """A topic has its new partitions as soon as the call returns."""
+    async def test_grown_topic_has_its_partitions_when_the_call_returns(
+        self, admin: Admin, topic: str
+    ) -> None:
         await admin.topics.grow(topic, 5)
         assert len((await admin.topics.describe(topic)).partitions) == 5
 
     async def test_topic_does_not_shrink(self, admin: Admin, topic: str) -> None:
-        """A number that is not larger is refused."""
         with pytest.raises(InvalidPartitionsError):
             await admin.topics.grow(topic, 3)
 
-    async def test_topic_is_deleted(self, admin: Admin, topic: str) -> None:
-        """A deleted topic is gone as soon as the call returns; what was none is an error."""
+    async def test_deleted_topic_is_gone_when_the_call_returns(
+        self, admin: Admin, topic: str
+    ) -> None:
         results = await admin.topics.delete_many([topic, "no-such-topic"])
         assert results[topic].ok
         assert isinstance(results["no-such-topic"].error, UnknownTopicOrPartitionError)
         with pytest.raises(UnknownTopicOrPartitionError):
             await admin.topics.describe(topic)
 
-    async def test_some_topics_are_described(self, admin: Admin, topic: str) -> None:
-        """Of a batch, those that exist are described although others do not."""
+    async def test_existing_topics_of_a_batch_are_described(self, admin: Admin, topic: str) -> None:
         results = await admin.topics.describe_many([topic, "no-such-topic"])
         assert list(results) == [topic, "no-such-topic"]
         assert isinstance(results[topic].get(), TopicDescription)
@@ -239,8 +235,9 @@ class AdminContract:
 
     # -- groups and members --------------------------------------------------------------------
 
-    async def test_group_without_members(self, admin: Admin, topic: str, group: str) -> None:
-        """A group that only has offsets is listed as empty."""
+    async def test_group_with_offsets_only_is_listed_as_empty(
+        self, admin: Admin, topic: str, group: str
+    ) -> None:
         await admin.offsets.set(group, {(topic, 0): 1})
         described = await admin.groups.describe(group)
         assert (described.state, described.members) == ("Empty", ())
@@ -249,10 +246,9 @@ class AdminContract:
         assert listed[group].type == "classic"
         assert group not in {g.group_id for g in await admin.groups.list(states=["Stable"])}
 
-    async def test_group_with_a_member(
+    async def test_member_is_described_with_subscription_and_assignment(
         self, admin: Admin, network: Network, topic: str, group: str
     ) -> None:
-        """A member is described with what it wants and what it has."""
         member = Member(network, group, topic, "worker-1")
         await member.join()
         described = await admin.groups.describe(group)
@@ -265,14 +261,14 @@ class AdminContract:
         assert shown.topics == (topic,)
         assert shown.partitions == ((topic, 0), (topic, 1), (topic, 2))
 
-    async def test_groups_by_type(self, admin: Admin, topic: str, group: str) -> None:
-        """The filter by type leaves out groups of other types."""
+    async def test_groups_are_filtered_by_type(self, admin: Admin, topic: str, group: str) -> None:
         await admin.offsets.set(group, {(topic, 0): 1})
         assert group in {g.group_id for g in await admin.groups.list(types=["classic"])}
         assert group not in {g.group_id for g in await admin.groups.list(types=["consumer"])}
 
-    async def test_group_that_is_not_there(self, admin: Admin, group: str) -> None:
-        """Neither it nor its members can be described, and it can't be deleted."""
+    async def test_unknown_group_can_not_be_described_or_deleted(
+        self, admin: Admin, group: str
+    ) -> None:
         with pytest.raises(GroupIdNotFoundError, match=group):
             await admin.groups.describe(group)
         with pytest.raises(GroupIdNotFoundError):
@@ -280,18 +276,18 @@ class AdminContract:
         with pytest.raises(GroupIdNotFoundError):
             await admin.groups.delete(group)
 
-    async def test_group_is_deleted(self, admin: Admin, topic: str, group: str) -> None:
-        """A group without members goes, and its offsets with it; the batch tells of each."""
+    async def test_group_without_members_is_deleted_with_its_offsets(
+        self, admin: Admin, topic: str, group: str
+    ) -> None:
         await admin.offsets.set(group, {(topic, 0): 1})
         results = await admin.groups.delete_many([group, "no-such-group"])
         assert results[group].ok
         assert isinstance(results["no-such-group"].error, GroupIdNotFoundError)
         assert await admin.offsets.fetch(group) == {}
 
-    async def test_group_in_use_is_kept(
+    async def test_group_with_members_can_not_be_deleted_or_have_offsets_set(
         self, admin: Admin, network: Network, topic: str, group: str
     ) -> None:
-        """A group with members can neither be deleted nor have its offsets set."""
         await Member(network, group, topic, None).join()
         with pytest.raises(NonEmptyGroupError):
             await admin.groups.delete(group)
@@ -301,7 +297,6 @@ class AdminContract:
     async def test_member_is_removed_by_its_id(
         self, admin: Admin, network: Network, topic: str, group: str
     ) -> None:
-        """The member is told so by its next heartbeat, and the group is empty."""
         member = Member(network, group, topic, None)
         await member.join()
         assert await member.heartbeat() == ErrorCode.NONE
@@ -312,7 +307,6 @@ class AdminContract:
     async def test_member_is_removed_by_its_instance_id(
         self, admin: Admin, network: Network, topic: str, group: str
     ) -> None:
-        """A static member goes by its name, in a batch that tells of each."""
         await Member(network, group, topic, "worker-1").join()
         known, unknown = MemberRef(instance_id="worker-1"), MemberRef(instance_id="worker-2")
         results = await admin.members.remove_many(group, [known, unknown])
@@ -322,8 +316,7 @@ class AdminContract:
 
     # -- offsets -------------------------------------------------------------------------------
 
-    async def test_offsets_are_set_and_fetched(self, admin: Admin, topic: str, group: str) -> None:
-        """What was set is fetched, all of it or in part; what was not set is not there."""
+    async def test_set_offsets_are_fetched(self, admin: Admin, topic: str, group: str) -> None:
         noted = CommittedOffset(7, "a note", leader_epoch=0)
         await admin.offsets.set(group, {(topic, 0): 5, (topic, 1): noted})
         both = {(topic, 0): CommittedOffset(5), (topic, 1): noted}
@@ -331,17 +324,17 @@ class AdminContract:
         assert await admin.offsets.fetch(group, [(topic, 1), (topic, 2)]) == {(topic, 1): noted}
         assert await admin.offsets.fetch(group, require_stable=True) == both
 
-    async def test_offsets_of_several_groups(self, admin: Admin, topic: str, group: str) -> None:
-        """Each group's offsets come under its name."""
+    async def test_offsets_of_several_groups_are_fetched(
+        self, admin: Admin, topic: str, group: str
+    ) -> None:
         await admin.offsets.set(group, {(topic, 0): 5})
         other = f"{group}-other"
         results = await admin.offsets.fetch_many([other, group])
         assert results.get_all() == {other: {}, group: {(topic, 0): CommittedOffset(5)}}
 
-    async def test_offsets_of_unknown_partitions(
+    async def test_offsets_of_unknown_partitions_are_refused_one_by_one(
         self, admin: Admin, topic: str, group: str
     ) -> None:
-        """They are refused one by one, and the others are set."""
         with pytest.raises(BatchFailedError) as caught:
             await admin.offsets.set(group, {(topic, 0): 5, (topic, 9): 5, ("no-such-topic", 0): 5})
         errors = caught.value.errors
@@ -349,52 +342,47 @@ class AdminContract:
         assert {type(error) for error in errors.values()} == {UnknownTopicOrPartitionError}
         assert await admin.offsets.fetch(group) == {(topic, 0): CommittedOffset(5)}
 
-    async def test_offsets_are_deleted(self, admin: Admin, topic: str, group: str) -> None:
-        """A deleted offset is gone, and the others stay."""
+    async def test_deleted_offset_is_gone_and_others_stay(
+        self, admin: Admin, topic: str, group: str
+    ) -> None:
         await admin.offsets.set(group, {(topic, 0): 5, (topic, 1): 6})
         await admin.offsets.delete(group, [(topic, 0)])
         assert await admin.offsets.fetch(group) == {(topic, 1): CommittedOffset(6)}
 
-    async def test_offsets_in_use_are_kept(
+    async def test_offsets_of_subscribed_topics_can_not_be_deleted(
         self, admin: Admin, network: Network, topic: str, group: str
     ) -> None:
-        """What members are subscribed to can't be deleted."""
         await admin.offsets.set(group, {(topic, 0): 5})
         await Member(network, group, topic, None).join()
         with pytest.raises(GroupSubscribedToTopicError):
             await admin.offsets.delete(group, [(topic, 0)])
 
-    async def test_offsets_of_a_group_that_is_not_there(
-        self, admin: Admin, topic: str, group: str
-    ) -> None:
-        """There is nothing to fetch, and nothing to delete from."""
+    async def test_unknown_group_has_no_offsets(self, admin: Admin, topic: str, group: str) -> None:
         assert await admin.offsets.fetch(group) == {}
         with pytest.raises(GroupIdNotFoundError):
             await admin.offsets.delete(group, [(topic, 0)])
 
-    async def test_offsets_are_reset(self, admin: Admin, topic: str, group: str) -> None:
-        """A group goes back to where its partitions begin; others are set where they are named."""
+    async def test_offsets_are_reset_to_the_beginning(
+        self, admin: Admin, topic: str, group: str
+    ) -> None:
         await admin.offsets.set(group, {(topic, 0): 5})
         assert await admin.offsets.reset(group, "earliest") == {(topic, 0): 0}
         assert await admin.offsets.fetch(group) == {(topic, 0): CommittedOffset(0, "", None)}
         await admin.offsets.reset(group, "latest", [(topic, 1)])
         assert set(await admin.offsets.fetch(group)) == {(topic, 0), (topic, 1)}
 
-    async def test_ends_of_partitions(self, admin: Admin, topic: str) -> None:
-        """An empty partition begins and ends at zero."""
+    async def test_empty_partition_begins_and_ends_at_zero(self, admin: Admin, topic: str) -> None:
         partitions = [(topic, 0), (topic, 2)]
         assert await admin.offsets.earliest(partitions) == dict.fromkeys(partitions, 0)
         assert await admin.offsets.latest(partitions) == dict.fromkeys(partitions, 0)
 
-    async def test_ends_of_unknown_partitions(self, admin: Admin, topic: str) -> None:
-        """A topic or a partition that is not there is an error, at once."""
+    async def test_ends_of_unknown_partitions_are_an_error(self, admin: Admin, topic: str) -> None:
         with pytest.raises(UnknownTopicOrPartitionError):
             await admin.offsets.latest([("no-such-topic", 0)])
         with pytest.raises(BatchFailedError) as caught:
             await admin.offsets.latest([(topic, 0), (topic, 9)])
         assert set(caught.value.errors) == {(topic, 9)}
 
-    async def test_offset_by_time(self, admin: Admin, topic: str) -> None:
-        """In a partition without records, nothing is as late as any time."""
+    async def test_no_offset_by_time_in_an_empty_partition(self, admin: Admin, topic: str) -> None:
         found = await admin.offsets.find([(topic, 0)], 1_700_000_000_000)
         assert found[topic, 0].offset is None

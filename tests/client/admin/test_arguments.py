@@ -1,4 +1,4 @@
-"""What makes no sense is refused in one sentence before anybody is asked."""
+"""Invalid arguments are refused before any request is sent."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ REFUSED: Final[tuple[tuple[str, Call, tuple[object, ...]], ...]] = (
         for number, bad in enumerate(values)
     ],
 )
-async def test_what_makes_no_sense_is_refused(call: Call, value: object) -> None:
-    """Nobody listens there, so nothing but the argument can be at fault."""
+async def test_invalid_arguments_are_refused_before_any_request(call: Call, value: object) -> None:
     admin = Admin("127.0.0.1:1")
     with pytest.raises(ConfigurationError, match=r" must be .*, got "):
         await call(admin, value)

@@ -161,8 +161,7 @@ def times(server: FakeServer, api: ApiKey) -> int:
 # -- coordinators --------------------------------------------------------------------------------
 
 
-async def test_group_that_has_moved_is_followed() -> None:
-    """After NOT_COORDINATOR the coordinator is looked up again, and the new one asked."""
+async def test_moved_coordinator_is_looked_up_again() -> None:
     first, second = Script(), Script()
     async with FakeServer(first.answer) as old, FakeServer(second.answer) as new:
         first.now(
@@ -175,8 +174,7 @@ async def test_group_that_has_moved_is_followed() -> None:
         assert (times(old, ApiKey.DELETE_GROUPS), times(new, ApiKey.DELETE_GROUPS)) == (1, 1)
 
 
-async def test_coordinator_is_remembered() -> None:
-    """A second call does not look it up again."""
+async def test_coordinator_is_looked_up_once() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(FIND_COORDINATOR=coordinator(server.address), DELETE_GROUPS=deleted(g=0))
@@ -186,8 +184,7 @@ async def test_coordinator_is_remembered() -> None:
         assert times(server, ApiKey.FIND_COORDINATOR) == 1
 
 
-async def test_only_what_has_no_outcome_is_asked_again() -> None:
-    """Of a batch, the group that is being loaded is asked for again, and the others are not."""
+async def test_only_items_without_a_final_result_are_retried() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(
@@ -208,8 +205,7 @@ async def test_only_what_has_no_outcome_is_asked_again() -> None:
         assert [message.groups_names for message in asked] == [("a", "b", "c"), ("b",)]
 
 
-async def test_coordinator_that_is_not_there_yet() -> None:
-    """The look-up itself is repeated."""
+async def test_lookup_of_the_coordinator_is_retried() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(
@@ -220,8 +216,7 @@ async def test_coordinator_that_is_not_there_yet() -> None:
             await admin.groups.delete("g")
 
 
-async def test_lost_connection_is_made_again() -> None:
-    """A connection that breaks with a request under way does not fail the call."""
+async def test_lost_connection_is_retried() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(
@@ -238,8 +233,7 @@ def _group(**values: Any) -> DescribedGroup:
     return DescribedGroup(group_id="g", protocol_data="range", **group)
 
 
-async def test_time_is_over() -> None:
-    """The last error is raised, and says how much was tried."""
+async def test_last_error_is_raised_with_a_note_on_the_attempts() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(
@@ -254,8 +248,7 @@ async def test_time_is_over() -> None:
         assert caught.value.__notes__ == [f"Given up after {asked} attempts within 600 ms."]
 
 
-async def test_time_is_over_within_an_attempt() -> None:
-    """That the last attempt was cut short does not hide why the ones before it failed."""
+async def test_timeout_of_the_last_attempt_does_not_hide_the_error_before() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(
@@ -268,8 +261,7 @@ async def test_time_is_over_within_an_attempt() -> None:
         assert times(server, ApiKey.DELETE_GROUPS) == 2
 
 
-async def test_nobody_is_there() -> None:
-    """A cluster that can't be reached is tried until the time is over."""
+async def test_unreachable_cluster_is_tried_until_the_timeout() -> None:
     async with FakeServer() as server:
         address = server.address
     async with Admin(address, timing=SHORT) as admin:
@@ -278,8 +270,7 @@ async def test_nobody_is_there() -> None:
         assert admin.counters.connections_failed > 1
 
 
-async def test_silent_node_costs_one_request_time() -> None:
-    """A node that says nothing is given up after the time for one request, not for the call."""
+async def test_silent_node_costs_one_request_timeout() -> None:
     script = Script()
     timing = Timing(request_timeout_ms=100, retry=PROMPT.retry)
     async with FakeServer(script.answer) as server:
@@ -289,8 +280,7 @@ async def test_silent_node_costs_one_request_time() -> None:
             assert admin.counters.timeouts >= 1
 
 
-async def test_error_that_stays_is_raised_at_once() -> None:
-    """What another attempt would not change is not attempted again."""
+async def test_permanent_error_is_not_retried() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(
@@ -306,8 +296,7 @@ async def test_error_that_stays_is_raised_at_once() -> None:
 # -- the controller ------------------------------------------------------------------------------
 
 
-async def test_controller_that_has_moved_is_followed() -> None:
-    """After NOT_CONTROLLER the controller is looked up again, and the new one asked."""
+async def test_moved_controller_is_looked_up_again() -> None:
     first, second = Script(), Script()
     async with FakeServer(first.answer) as old, FakeServer(second.answer) as new:
         nodes = (old.address, new.address)
@@ -325,8 +314,7 @@ async def test_controller_that_has_moved_is_followed() -> None:
         assert (times(old, ApiKey.CREATE_TOPICS), times(new, ApiKey.CREATE_TOPICS)) == (1, 1)
 
 
-async def test_controller_that_is_gone_is_replaced() -> None:
-    """After a controller that can't be reached, it is looked up again as well."""
+async def test_unreachable_controller_is_looked_up_again() -> None:
     script = Script()
     async with FakeServer() as stopped:
         gone = stopped.address
@@ -349,10 +337,9 @@ async def test_controller_that_is_gone_is_replaced() -> None:
     ],
     ids=["no nodes", "no controller"],
 )
-async def test_cluster_that_is_not_ready(
+async def test_call_waits_for_a_controller(
     metadata: MetadataResponse, error: type[Exception]
 ) -> None:
-    """While there is no controller, the call waits for one."""
     script = Script(METADATA=metadata)
     async with FakeServer(script.answer) as server, Admin(server.address, timing=SHORT) as admin:
         with pytest.raises(error):
@@ -363,8 +350,7 @@ async def test_cluster_that_is_not_ready(
 # -- in doubt ------------------------------------------------------------------------------------
 
 
-async def test_deletion_in_doubt_that_was_carried_out() -> None:
-    """Gone after an attempt without an answer is what was wanted."""
+async def test_repeated_deletion_that_finds_nothing_succeeds() -> None:
     script = Script()
     gone = DeletableTopicResult(name="t", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     missing = topic_of(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -379,8 +365,7 @@ async def test_deletion_in_doubt_that_was_carried_out() -> None:
                 await admin.topics.delete("t")
 
 
-async def test_creation_in_doubt() -> None:
-    """There already after an attempt without an answer may be our own doing, and says so."""
+async def test_repeated_creation_that_finds_the_topic_notes_the_doubt() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(
@@ -396,8 +381,7 @@ async def test_creation_in_doubt() -> None:
             assert not hasattr(caught.value, "__notes__")
 
 
-async def test_created_topic_is_waited_for() -> None:
-    """A node that has not heard of a new topic yet is asked until it has."""
+async def test_create_waits_until_the_topic_is_visible() -> None:
     script = Script()
     missing = topic_of(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     async with FakeServer(script.answer) as server:
@@ -423,8 +407,7 @@ def listed(*groups: str, code: int = 0) -> ListGroupsResponse:
     return ListGroupsResponse(error_code=code, groups=tuple(each))
 
 
-async def test_groups_of_all_nodes() -> None:
-    """The list is of all nodes' groups."""
+async def test_groups_of_all_nodes_are_listed() -> None:
     first, second = Script(), Script(LIST_GROUPS=listed("a", "c"))
     async with FakeServer(first.answer) as one, FakeServer(second.answer) as two:
         first.now(METADATA=cluster(one.address, two.address), LIST_GROUPS=listed("b"))
@@ -432,8 +415,7 @@ async def test_groups_of_all_nodes() -> None:
             assert [group.group_id for group in await admin.groups.list()] == ["a", "b", "c"]
 
 
-async def test_list_that_would_lack_groups_is_refused() -> None:
-    """If a node can't answer, there is no list."""
+async def test_incomplete_list_of_groups_is_an_error() -> None:
     loading = listed(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     first, second = Script(), Script(LIST_GROUPS=loading)
     async with FakeServer(first.answer) as one, FakeServer(second.answer) as two:
@@ -455,8 +437,7 @@ def offsets(*numbers: int, code: int = 0) -> ListOffsetsResponse:
     return ListOffsetsResponse(topics=(topic,))
 
 
-async def test_ends_come_from_the_leaders() -> None:
-    """Each leader is asked for its own partitions, and again where another one leads by now."""
+async def test_ends_are_asked_of_each_partitions_leader() -> None:
     first, second = Script(), Script(LIST_OFFSETS=offsets(1))
     async with FakeServer(first.answer) as one, FakeServer(second.answer) as two:
         nodes = (one.address, two.address)
@@ -482,8 +463,7 @@ def _first_only(_: Request) -> ListOffsetsResponse:
     )
 
 
-async def test_partition_without_a_leader() -> None:
-    """It is waited for as long as there is time."""
+async def test_partition_without_a_leader_is_waited_for() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(METADATA=cluster(server.address, topic=topic_of(-1)))
@@ -496,8 +476,7 @@ async def test_partition_without_a_leader() -> None:
 # -- answers that are odd, and servers that are old ----------------------------------------------
 
 
-async def test_answer_that_says_nothing_about_what_was_asked() -> None:
-    """It is the server's fault, and is said so."""
+async def test_answer_without_the_item_is_an_unexpected_answer() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(FIND_COORDINATOR=coordinator(server.address), DELETE_GROUPS=deleted(other=0))
@@ -506,8 +485,7 @@ async def test_answer_that_says_nothing_about_what_was_asked() -> None:
                 await admin.groups.delete("g")
 
 
-async def test_members_of_another_protocol() -> None:
-    """Bytes that are not a consumer's are passed on as they are."""
+async def test_members_of_another_protocol_keep_their_bytes() -> None:
     member = DescribedGroupMember(
         member_id="m", client_id="c", client_host="/h", member_metadata=b"!", member_assignment=b"!"
     )
@@ -529,8 +507,7 @@ async def test_members_of_another_protocol() -> None:
                 assert (shown.metadata, shown.assignment) == (b"!", b"!")
 
 
-async def test_offsets_that_a_transaction_may_change() -> None:
-    """They are waited for, if stable ones were asked for."""
+async def test_unstable_offsets_are_waited_for_on_request() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(
@@ -560,8 +537,7 @@ def _old_fetch() -> OffsetFetchResponse:
     return OffsetFetchResponse(topics=(topic,))
 
 
-async def test_old_server() -> None:
-    """Requests take the shapes of the versions that a server of years ago speaks."""
+async def test_old_server_gets_requests_in_old_versions() -> None:
     old = {
         ApiKey.FIND_COORDINATOR: 2,
         ApiKey.OFFSET_FETCH: 5,
@@ -598,8 +574,7 @@ async def test_old_server() -> None:
         assert deletion.message.topic_names == ("t",)
 
 
-async def test_member_that_has_no_name() -> None:
-    """Whom to remove must be said."""
+async def test_member_to_remove_needs_an_id() -> None:
     async with FakeServer() as server, Admin(server.address, timing=PROMPT) as admin:
         with pytest.raises(ConfigurationError):
             await admin.members.remove("g")
@@ -607,8 +582,7 @@ async def test_member_that_has_no_name() -> None:
             await admin.members.remove_many("g", [MemberRef("m"), MemberRef()])
 
 
-async def test_error_of_the_group_is_that_of_each_member() -> None:
-    """An error above the members counts for all of them, and is tried again if it passes."""
+async def test_error_of_the_group_counts_for_each_member() -> None:
     script = Script()
     gone = MemberResponse(member_id="m", group_instance_id=None)
     async with FakeServer(script.answer) as server:
@@ -629,8 +603,7 @@ async def test_error_of_the_group_is_that_of_each_member() -> None:
 # -- the end -------------------------------------------------------------------------------------
 
 
-async def test_nothing_to_do() -> None:
-    """Empty batches ask nobody."""
+async def test_empty_batches_send_nothing() -> None:
     async with FakeServer() as server, Admin(server.address, timing=PROMPT) as admin:
         assert await admin.groups.describe_many([]) == {}
         assert await admin.topics.create_many([]) == {}
@@ -639,8 +612,7 @@ async def test_nothing_to_do() -> None:
         assert server.accepted == 0
 
 
-async def test_closed() -> None:
-    """A call under way fails as closed, and so does one that comes later."""
+async def test_closed_client_fails_pending_and_later_calls() -> None:
     script = Script(METADATA=SILENCE)
     async with FakeServer(script.answer) as server:
         admin = Admin(server.address, timing=PROMPT)
@@ -653,8 +625,7 @@ async def test_closed() -> None:
             await admin.topics.create_many([NewTopic("t")])  # and not as an error of the topic
 
 
-async def test_cancelled() -> None:
-    """A cancelled call ends at once, also between attempts."""
+async def test_cancelled_call_ends_at_once() -> None:
     script = Script()
     slow = Timing(retry=RetryOptions(base_ms=60_000, max_ms=60_000))
     async with FakeServer(script.answer) as server:
@@ -673,23 +644,22 @@ async def test_cancelled() -> None:
 
 
 @pytest.mark.parametrize("timing", [{"timeout_ms": 0}, {"request_timeout_ms": -1}])
-async def test_senseless_timing(timing: dict[str, Any]) -> None:
-    """Times that are over before they begin are refused."""
+async def test_invalid_timing_is_refused(timing: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         Timing(**timing)
 
 
-async def test_senseless_reset() -> None:
-    """A place that is none is refused before anybody is asked."""
+async def test_invalid_reset_is_refused() -> None:
     nowhere: Any = "middle"
     async with FakeServer() as server, Admin(server.address, timing=PROMPT) as admin:
-        with pytest.raises(ConfigurationError, match="earliest or latest"):
+        with pytest.raises(
+            ConfigurationError, match="to must be 'earliest' or 'latest', got 'middle'"
+        ):
             await admin.offsets.reset("g", nowhere)
         assert server.accepted == 0
 
 
-async def test_name_for_a_batch_of_names() -> None:
-    """Its letters are not taken for names, of which some might be there."""
+async def test_single_name_is_refused_for_a_batch() -> None:
     async with FakeServer() as server, Admin(server.address, timing=PROMPT) as admin:
         for call in (
             admin.topics.delete_many,

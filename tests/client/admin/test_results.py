@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from coterie_client.admin import Result, Results
-from coterie_client.admin.results import error_of
+from coterie_client.admin.models import error_of
 from coterie_client.errors import BatchFailedError
 from coterie_protocol.errors import (
     GroupIdNotFoundError,
@@ -16,14 +16,12 @@ from coterie_protocol.errors import (
 )
 
 
-def test_value() -> None:
-    """A result without an error gives its value."""
+def test_result_without_error_gives_its_value() -> None:
     assert Result(7).ok
     assert Result(7).get() == 7
 
 
-def test_error() -> None:
-    """A result with an error raises it."""
+def test_result_with_error_raises_it() -> None:
     error = NonEmptyGroupError("g")
     assert not Result(error=error).ok
     with pytest.raises(NonEmptyGroupError) as caught:
@@ -31,23 +29,20 @@ def test_error() -> None:
     assert caught.value is error
 
 
-def test_all_values() -> None:
-    """A batch without errors gives all values."""
+def test_batch_without_errors_gives_all_values() -> None:
     results = Results({"a": Result(1), "b": Result(2)})
     assert results.get_all() == {"a": 1, "b": 2}
     assert results.errors == {}
     assert Results[str, int]().get_all() == {}
 
 
-def test_one_item_raises_its_own_error() -> None:
-    """Who asked for one thing gets the error of that thing."""
+def test_batch_of_one_raises_the_error_of_its_item() -> None:
     results: Results[str, int] = Results({"a": Result(error=NonEmptyGroupError("a"))})
     with pytest.raises(NonEmptyGroupError):
         results.get_all()
 
 
-def test_some_items_fail() -> None:
-    """Of several, each error is kept under its item, and the first few are in the sentence."""
+def test_batch_error_keeps_each_error_and_spells_out_the_first_few() -> None:
     errors = {name: GroupIdNotFoundError(f"group {name}") for name in "abcde"}
     results: Results[str, int] = Results({name: Result(error=e) for name, e in errors.items()})
     results["f"] = Result(1)
@@ -57,7 +52,6 @@ def test_some_items_fail() -> None:
 
 
 def test_batch_error_survives_pickling() -> None:
-    """The error can cross process boundaries with all that it has."""
     error = BatchFailedError({"a": GroupIdNotFoundError("a")}, 2)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301  # what was just written
     assert str(again) == str(error)
@@ -73,18 +67,15 @@ def test_batch_error_survives_pickling() -> None:
         (68, "", "group g"),
     ],
 )
-def test_error_of_a_code(code: int, sentence: str | None, text: str) -> None:
-    """A code becomes its class, with what it is about and what the server says."""
+def test_error_code_becomes_its_exception(code: int, sentence: str | None, text: str) -> None:
     error = error_of(code, "group g", sentence)
     assert isinstance(error, NonEmptyGroupError)
     assert error.detail == text
 
 
-def test_no_error() -> None:
-    """Zero is none."""
+def test_code_zero_is_no_error() -> None:
     assert error_of(0, "group g") is None
 
 
-def test_code_of_the_future() -> None:
-    """An unknown code is an unknown error."""
+def test_unknown_code_is_an_unknown_error() -> None:
     assert isinstance(error_of(9999, "group g"), UnknownServerError)

@@ -7,8 +7,8 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
-from coterie_client.membership import NodeAddress
 from coterie_client.wire import dial_tcp
+from coterie_client.wire.addresses import NodeAddress
 
 __all__ = ["CuttableDial"]
 

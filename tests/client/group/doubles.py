@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from coterie_client.membership import PartitionLostError, Position, TopicPartition
+from coterie_client.membership import PartitionLostError, Position
+from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["FakeKeeper"]
 

@@ -100,7 +100,7 @@ class Blocking:
     ],
 )
 def test_work_that_may_do(good: Any) -> None:
-    """Whatever is async, and whatever may return something that is."""
+    """Async functions, and all that may return an awaitable."""
     require_async(good)
 
 
@@ -156,25 +156,21 @@ async def takes_nothing() -> None:
     ],
 )
 def test_work_that_never_will(bad: Any, reason: str) -> None:
-    """It is refused with the reason."""
     with pytest.raises(ConfigurationError, match=r"^work must be an async function") as caught:
         require_async(bad)
     assert reason in str(caught.value)
 
 
 def test_coroutine_is_not_a_function() -> None:
-    """Nor does Python complain that it was never awaited."""
     with pytest.raises(ConfigurationError, match="without calling it"):
         require_async(work(1))
 
 
 @pytest.mark.parametrize("yes", [work, Worker(), functools.partial(work), Worker().method])
 def test_async(yes: Any) -> None:
-    """It is for certain."""
     assert is_async(yes)
 
 
 @pytest.mark.parametrize("no", [plain, hands_on, lambda _: work(1), Blocking(), print])
 def test_not_async(no: Any) -> None:
-    """Or nobody can tell."""
     assert not is_async(no)

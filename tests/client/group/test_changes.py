@@ -8,7 +8,7 @@ import pytest
 
 from coterie_client import Assigned, Changes, GroupMisuseError, Lost, Partition, Revoked
 from tests.client.group.doubles import FakeKeeper
-from tests.client.group.virtual import settle
+from tests.support.virtual_time import settle
 
 pytestmark = pytest.mark.asyncio
 
@@ -34,7 +34,6 @@ def partitions(*numbers: int) -> tuple[Partition, ...]:
 
 
 async def test_changes_come_in_their_order() -> None:
-    """What is assigned, revoked and lost is told in the order in which it happened."""
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first, second])
     assert await anext(source.changes) == Assigned((first, second))
@@ -45,7 +44,6 @@ async def test_changes_come_in_their_order() -> None:
 
 
 async def test_waiting_reader_is_woken() -> None:
-    """Who asks before anything has changed is told as soon as it does."""
     source, (first,) = Source(), partitions(1)
     waiting = asyncio.create_task(anext(source.changes))
     await settle()
@@ -55,7 +53,6 @@ async def test_waiting_reader_is_woken() -> None:
 
 
 async def test_revoked_partitions_are_released_with_the_next_question() -> None:
-    """As long as the loop's body runs, they are being worked on."""
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first, second])
     await anext(source.changes)
@@ -69,8 +66,7 @@ async def test_revoked_partitions_are_released_with_the_next_question() -> None:
     asking.cancel()
 
 
-async def test_nobody_hears_of_what_came_and_was_revoked() -> None:
-    """A partition that is revoked before anybody heard of it is released at once."""
+async def test_what_came_and_was_revoked_unread_is_left_out() -> None:
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first, second])
     source.changes.revoked([first])
@@ -79,8 +75,7 @@ async def test_nobody_hears_of_what_came_and_was_revoked() -> None:
     assert await anext(source.changes) == Assigned((second,))
 
 
-async def test_nobody_hears_of_what_came_and_was_lost() -> None:
-    """Nor of a partition that is lost before that."""
+async def test_what_came_and_was_lost_unread_is_left_out() -> None:
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first])
     source.changes.lost([first], "fenced")
@@ -89,7 +84,6 @@ async def test_nobody_hears_of_what_came_and_was_lost() -> None:
 
 
 async def test_loss_takes_the_place_of_a_revocation() -> None:
-    """What was revoked and is lost before anybody heard of that is told as lost only."""
     source, (first,) = Source(), partitions(1)
     source.changes.assigned([first])
     await anext(source.changes)
@@ -100,7 +94,6 @@ async def test_loss_takes_the_place_of_a_revocation() -> None:
 
 
 async def test_what_is_lost_while_it_is_finished_is_not_released() -> None:
-    """A partition that is lost in the loop's body is told as lost, and not released after that."""
     source, (first, second) = Source(), partitions(1, 2)
     source.changes.assigned([first, second])
     await anext(source.changes)
@@ -112,7 +105,6 @@ async def test_what_is_lost_while_it_is_finished_is_not_released() -> None:
 
 
 async def test_changes_end_with_the_group() -> None:
-    """What happened last is told, and then the loop ends."""
     source, (first,) = Source(), partitions(1)
     source.changes.assigned([first])
     source.changes.ended()
@@ -120,7 +112,6 @@ async def test_changes_end_with_the_group() -> None:
 
 
 async def test_waiting_reader_hears_of_the_end() -> None:
-    """Who waits when the group ends does not wait any longer."""
     source = Source()
     waiting = asyncio.create_task(anext(source.changes, None))
     await settle()
@@ -129,7 +120,6 @@ async def test_waiting_reader_hears_of_the_end() -> None:
 
 
 async def test_failure_of_the_group_is_raised() -> None:
-    """A group that can't go on ends the loop with its error."""
     source = Source(ValueError("fenced"))
     source.changes.ended()
     with pytest.raises(ValueError, match="fenced"):
@@ -137,7 +127,6 @@ async def test_failure_of_the_group_is_raised() -> None:
 
 
 async def test_cancelled_reader_misses_nothing() -> None:
-    """What happens after a reader was cancelled is told to the next one."""
     source, (first,) = Source(), partitions(1)
     waiting = asyncio.create_task(anext(source.changes))
     await settle()
@@ -153,6 +142,6 @@ async def test_second_reader_is_refused() -> None:
     source = Source()
     waiting = asyncio.create_task(anext(source.changes))
     await settle()
-    with pytest.raises(GroupMisuseError, match="one reader"):
+    with pytest.raises(GroupMisuseError, match="read them in one task"):
         await anext(source.changes)
     waiting.cancel()

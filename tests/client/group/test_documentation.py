@@ -19,7 +19,6 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.split("\n")[0] for block in BLOCKS])
 def test_code_on_the_page_is_python(block: str) -> None:
-    """Each block compiles, and what it imports from the client is there."""
     tree = ast.parse(block)
     compile(tree, "client.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     for node in ast.walk(tree):
@@ -28,7 +27,6 @@ def test_code_on_the_page_is_python(block: str) -> None:
 
 
 def test_page_lists_all_options() -> None:
-    """Each option of a group is in the table with its default."""
     section = PAGE.split("\n## Options\n")[1].split("\n### ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \|\s*([^|]*?)\s*\|", section, re.MULTILINE))
     defaults = Group.__init__.__kwdefaults__
@@ -42,7 +40,6 @@ def test_page_lists_all_options() -> None:
 
 
 def test_page_says_what_each_option_must_be() -> None:
-    """Options that are checked, which are all of them."""
     section = PAGE.split("\n### What options must be\n")[1].split("\n## ")[0]
     named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", section, re.MULTILINE))))
     defaults = Group.__init__.__kwdefaults__
@@ -51,7 +48,6 @@ def test_page_says_what_each_option_must_be() -> None:
 
 
 def test_events_on_the_page_exist() -> None:
-    """Nobody is told to listen for what never comes."""
     named = re.findall(r"`((?:Work|Revocation|Partitions)[A-Z]\w+)`", PAGE)
     assert len(named) > 5
     assert set(named) <= {*events.__all__, *coterie_client.__all__}

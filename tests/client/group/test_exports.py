@@ -11,14 +11,12 @@ from coterie_client.work import events as work_events
 
 
 def test_public_names_exist() -> None:
-    """Whatever is promised can be imported, once."""
     assert len(set(coterie_client.__all__)) == len(coterie_client.__all__)
     for name in coterie_client.__all__:
         assert getattr(coterie_client, name) is not None
 
 
 def test_public_names_are_pinned() -> None:
-    """What people begin with is there under these names."""
     promised = {
         "Assigned",
         "ClosedError",
@@ -41,13 +39,19 @@ def test_public_names_are_pinned() -> None:
 
 
 def test_all_events_are_public() -> None:
-    """No event comes without a name by which it can be matched."""
     for module in (membership_events, work_events):
         assert set(module.__all__) <= set(events.__all__)
 
 
 def test_modules_promise_what_they_have() -> None:
-    """`__all__` names nothing that is not there."""
-    for name in ("changes", "counters", "desk", "driver", "events", "group", "partition"):
+    for name in (
+        "changes",
+        "counters",
+        "driver",
+        "events",
+        "group",
+        "partition",
+        "partition_owner",
+    ):
         module = importlib.import_module(f"coterie_client.{name}")
         assert all(hasattr(module, each) for each in module.__all__)

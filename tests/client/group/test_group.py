@@ -1,4 +1,4 @@
-"""Groups at work on a real daemon: who works on what, and when that moves."""
+"""Groups at work on a real daemon: which member works on what, and when that moves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ async def forever() -> None:
 
 
 async def test_lone_member_works_on_everything() -> None:
-    """One task for each partition, each with the same generation and a token of its own time."""
     async with world(3) as here, here.member("a") as a:
         await here.until_shared(a=3)
         assert a.owned == here.partitions(0, 1, 2)
@@ -46,7 +45,6 @@ async def test_lone_member_works_on_everything() -> None:
 
 
 async def test_nothing_is_committed_at_first_and_commits_last() -> None:
-    """A new group has no positions; what one member commits is where the next one goes on."""
     seen: list[Position | None] = []
 
     async def work(partition: Partition) -> None:
@@ -65,7 +63,6 @@ async def test_nothing_is_committed_at_first_and_commits_last() -> None:
 
 
 async def test_commits_of_many_partitions_travel_together() -> None:
-    """A hundred commits at once are a few requests."""
     done = 0
 
     async def work(partition: Partition) -> None:
@@ -88,7 +85,6 @@ async def test_commits_of_many_partitions_travel_together() -> None:
 
 
 async def test_last_commit_of_a_finally_block_is_stored() -> None:
-    """What a task commits while it is being ended is what the next owner finds."""
     found: list[Position | None] = []
 
     async def look(partition: Partition) -> None:
@@ -105,7 +101,6 @@ async def test_last_commit_of_a_finally_block_is_stored() -> None:
 
 
 async def test_closing_leaves_the_group() -> None:
-    """After the block no member is left, nothing is owned, and it says so."""
     async with world(2) as here:
         async with here.member("a") as a:
             await here.until_shared(a=2)
@@ -126,7 +121,7 @@ async def test_subscription_can_be_changed() -> None:
 
 
 async def test_rejoin_makes_a_generation() -> None:
-    """A member may have the group rebalance, and keeps its work meanwhile."""
+    """The member keeps its work meanwhile."""
     async with world(2) as here, here.member("a") as a:
         await here.until_shared(a=2)
         before = a.group.generation
@@ -137,8 +132,6 @@ async def test_rejoin_makes_a_generation() -> None:
 
 
 async def test_hook_that_raises_ends_nothing() -> None:
-    """The user's hook may fail at every event."""
-
     def hook(event: Event) -> None:
         here.diary.hear("a", event)
         raise ValueError("hook")
@@ -152,7 +145,6 @@ async def test_hook_that_raises_ends_nothing() -> None:
 
 
 async def test_scaling_out_and_in_again() -> None:
-    """1 -> 3 -> 1 members: never two tasks of a partition, and who stays is not disturbed."""
     async with world(6) as here, here.member("a") as a:
         await here.until_shared(a=6)
         async with here.member("b"), here.member("c"):
@@ -168,7 +160,6 @@ async def test_scaling_out_and_in_again() -> None:
 
 
 async def test_former_owner_ends_before_the_new_one_begins() -> None:
-    """A slow end holds up the hand-over of its partition, and the order is kept."""
     gate = asyncio.Event()
 
     async def slow(partition: Partition) -> None:
@@ -203,7 +194,6 @@ async def test_former_owner_ends_before_the_new_one_begins() -> None:
 
 
 async def test_tokens_grow_from_owner_to_owner() -> None:
-    """Whoever owns a partition later has a higher token."""
     tokens: list[int] = []
 
     async def work(partition: Partition) -> None:
@@ -223,7 +213,6 @@ async def test_tokens_grow_from_owner_to_owner() -> None:
 
 
 async def test_fenced_member_stops_and_says_why() -> None:
-    """When another process takes its instance id, work ends, commits fail, and `run` raises."""
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(world(2))
         old = await stack.enter_async_context(here.member("old", instance="one"))
@@ -239,8 +228,7 @@ async def test_fenced_member_stops_and_says_why() -> None:
         assert fenced.successor_host == "127.0.0.1"
 
 
-async def test_fatal_error_that_nobody_was_told_is_raised_at_the_end() -> None:
-    """A group that failed while nobody looked does not end as if nothing had happened."""
+async def test_fatal_error_that_was_not_raised_yet_is_raised_at_the_end() -> None:
     async with world(1) as here:
         with pytest.raises(FencedInstanceIdError):  # noqa: PT012  # it is the block that raises
             async with here.group("old", instance="one"):
@@ -250,7 +238,6 @@ async def test_fatal_error_that_nobody_was_told_is_raised_at_the_end() -> None:
 
 
 async def test_work_that_does_not_end_in_time_is_left_behind() -> None:
-    """The group goes on without it, and when the partition comes back, its new task waits."""
     gate = asyncio.Event()
     late: list[Exception] = []
 
@@ -297,7 +284,7 @@ async def test_who_leaves_on_close(
     leave_on_close: bool | None,  # noqa: FBT001  # pytest hands it in by name
     stays: bool,  # noqa: FBT001
 ) -> None:
-    """Static members stay and the others leave, unless they are told otherwise."""
+    """Static members stay and the others leave, unless `leave_on_close` says otherwise."""
     async with world(1) as here:
         async with here.member("a", instance=instance, leave_on_close=leave_on_close):
             await here.until_shared(a=1)
@@ -305,7 +292,6 @@ async def test_who_leaves_on_close(
 
 
 async def test_static_member_comes_back_without_a_rebalance() -> None:
-    """A restart within the session changes neither the generation nor anybody else's work."""
     async with world(4) as here, here.member("b", instance="two") as b:
         await here.until_shared(b=4)
         async with here.member("a", instance="one"):
@@ -324,7 +310,6 @@ async def test_static_member_comes_back_without_a_rebalance() -> None:
 async def test_work_stops_when_the_machine_was_asleep_for_a_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It begins anew when the coordinator, which was not silent for so long, says that it may."""
     slept_s, elapsed = [0.0], time.clock_gettime
     monkeypatch.setattr(time, "clock_gettime", lambda clock: elapsed(clock) + slept_s[0])
     async with world(2) as here, here.member("a") as a:
@@ -361,14 +346,12 @@ async def test_work_stops_when_the_machine_was_asleep_for_a_session(
 async def test_option_that_makes_no_sense_is_refused(
     options: dict[str, object], sentence: str
 ) -> None:
-    """With a sentence, before anything is connected."""
     async with world(1) as here:
         with pytest.raises(ValueError, match=sentence):
             here.group("a", **options)
 
 
 async def test_configuration_errors_are_the_clients_own() -> None:
-    """They can be caught by the client's name for them."""
     async with world(1) as here:
         with pytest.raises(ConfigurationError):
             here.group("a", topics=[])

@@ -1,4 +1,4 @@
-"""Those who schedule their work themselves: the iterator of changes, on a real daemon."""
+"""The iterator of changes, on a real daemon."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ async def test_assigned_partitions_are_told() -> None:
             break
 
 
-async def test_what_was_assigned_before_anybody_asked_is_told() -> None:
-    """A member that owns partitions already tells of them first."""
+async def test_what_was_assigned_before_the_loop_began_is_told() -> None:
     async with world(2) as here, here.group("a") as group:
         await here.diary.until(lambda: bool(here.diary.of(AssignedEvent)))
         change = await anext(group.changes())
@@ -40,7 +39,6 @@ async def test_what_was_assigned_before_anybody_asked_is_told() -> None:
 
 
 async def test_revoked_partitions_are_handed_over_after_the_loops_body() -> None:
-    """The next owner gets them when the loop asks for the next change, and not before."""
     async with world(2) as here, here.group("a") as group:
         changes = group.changes()
         await anext(changes)
@@ -61,7 +59,6 @@ async def test_revoked_partitions_are_handed_over_after_the_loops_body() -> None
 
 
 async def test_loss_is_told_and_then_its_cause_is_raised() -> None:
-    """A fenced member hears of its loss, and the loop ends with the error."""
     seen: list[Change] = []
 
     async def loop(group: Group) -> None:
@@ -81,7 +78,6 @@ async def test_loss_is_told_and_then_its_cause_is_raised() -> None:
 
 
 async def test_stop_lets_the_loop_finish_its_work() -> None:
-    """After `stop` everything is revoked, the loop's body runs for it, and the loop ends."""
     seen: list[type[Change]] = []
     async with world(2) as here, here.group("a") as group:
         async for change in group.changes():
@@ -96,7 +92,6 @@ async def test_stop_lets_the_loop_finish_its_work() -> None:
 
 
 async def test_leaving_the_loop_and_the_block_closes_the_group() -> None:
-    """Whoever breaks out of the loop need not finish anything."""
     async with world(2) as here:
         async with here.group("a") as group:
             async for _ in group.changes():
@@ -107,7 +102,6 @@ async def test_leaving_the_loop_and_the_block_closes_the_group() -> None:
 
 
 async def test_leaving_the_loop_at_a_revocation_closes_the_group() -> None:
-    """Nor if it was a revocation at which the loop was left."""
     async with world(2) as here, here.member("b") as b:
         async with here.group("a") as group:
             async for change in group.changes():
@@ -132,7 +126,6 @@ async def loop_elsewhere(here: World, group: Group, gate: asyncio.Event) -> list
 
 
 async def test_closing_waits_for_a_loop_in_another_task() -> None:
-    """A loop that runs beside the block gets its revocation, and the time to finish."""
     gate = asyncio.Event()
     async with world(2) as here:
         async with here.group("a") as group:
@@ -144,8 +137,6 @@ async def test_closing_waits_for_a_loop_in_another_task() -> None:
 
 
 async def test_closing_does_not_wait_for_a_loop_that_has_ended() -> None:
-    """A task that read changes and is done finishes nothing any more."""
-
     async def once(group: Group) -> None:
         await anext(group.changes())
 

@@ -19,7 +19,6 @@ async def forever() -> None:
 
 
 async def test_work_that_fails_is_restarted() -> None:
-    """By default a failed task starts anew, and keeps its partition meanwhile."""
     tokens: list[int] = []
 
     async def work(partition: Partition) -> None:
@@ -38,7 +37,6 @@ async def test_work_that_fails_is_restarted() -> None:
 
 
 async def test_failed_partition_is_released_to_another_member() -> None:
-    """With `Release`, what fails here is worked on elsewhere."""
     bad: list[str] = []
 
     async def poisoned(partition: Partition) -> None:
@@ -62,7 +60,6 @@ async def test_failed_partition_is_released_to_another_member() -> None:
 
 
 async def test_stop_ends_everything_and_raises_the_error() -> None:
-    """With `Stop`, `run` raises the very error, after all other work has ended and committed."""
     error = ValueError("broken")
 
     async def work(partition: Partition) -> None:
@@ -84,15 +81,13 @@ async def test_stop_ends_everything_and_raises_the_error() -> None:
         with pytest.raises(ValueError, match="broken") as caught:
             await running
         assert caught.value is error
-        assert error.__notes__ == ["It was raised by the work on orders[1]."]
+        assert error.__notes__ == ["Raised by the work on orders[1]."]
         assert here.diary.running() == set()
         assert here.server_members() == set()
         assert group.counters.commits == 3
 
 
 async def test_stop_with_a_cancellation_is_no_cancellation_of_run() -> None:
-    """A CancelledError that work raises by itself comes out of `run` by another name."""
-
     async def work(_: Partition) -> None:
         raise asyncio.CancelledError
 
@@ -102,7 +97,6 @@ async def test_stop_with_a_cancellation_is_no_cancellation_of_run() -> None:
 
 
 async def test_stall_and_recovery_are_reported() -> None:
-    """A silent task is reported with what it committed last, and again when it gets on."""
     gate = asyncio.Event()
 
     async def work(partition: Partition) -> None:
@@ -123,8 +117,6 @@ async def test_stall_and_recovery_are_reported() -> None:
 
 
 async def test_stalled_partition_goes_to_another_member() -> None:
-    """With `on_stall="release"`, what stalls here is worked on elsewhere."""
-
     async def stuck(partition: Partition) -> None:
         here.diary.note("begin", partition, "a")
         try:

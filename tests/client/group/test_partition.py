@@ -28,12 +28,10 @@ def partition(keeper: FakeKeeper) -> Partition:
 
 
 async def test_nothing_is_committed_at_first(partition: Partition) -> None:
-    """Where nothing was committed there is no position."""
     assert await partition.committed() is None
 
 
 async def test_commit_is_found_again(partition: Partition) -> None:
-    """What was committed is what is told, with its metadata."""
     await partition.commit(42, "half way")
     assert await partition.committed() == Position(42, "half way")
     assert partition.position == Position(42, "half way")
@@ -49,7 +47,6 @@ async def test_lost_partition_refuses_commits(partition: Partition, keeper: Fake
 
 
 async def test_lost_partition_tells_no_position(partition: Partition, keeper: FakeKeeper) -> None:
-    """Where to go on is not told to who may not go on."""
     keeper.lost.add(TOKEN)
     with pytest.raises(PartitionLostError, match=r"orders\[3\]"):
         await partition.committed()
@@ -59,7 +56,6 @@ async def test_lost_partition_tells_no_position(partition: Partition, keeper: Fa
 async def test_offset_that_fits_no_request_is_refused(
     partition: Partition, keeper: FakeKeeper, offset: int
 ) -> None:
-    """It would spoil the request that carries other partitions' commits too."""
     with pytest.raises(ValueError, match="offset"):
         await partition.commit(offset)
     assert keeper.stored == {}
@@ -69,7 +65,6 @@ async def test_offset_that_fits_no_request_is_refused(
 async def test_metadata_that_fits_no_request_is_refused(
     partition: Partition, keeper: FakeKeeper, metadata: str
 ) -> None:
-    """Too long in bytes, or not to be written as bytes at all."""
     with pytest.raises(ValueError, match=r"metadata|surrogates"):
         await partition.commit(1, metadata)
     assert keeper.stored == {}
@@ -77,26 +72,23 @@ async def test_metadata_that_fits_no_request_is_refused(
 
 @pytest.mark.parametrize("offset", [1.0, True, "1", None])
 async def test_offset_is_a_number(partition: Partition, offset: Any) -> None:
-    """A float is no offset, even a whole one, nor is an answer of yes."""
+    """A float is none, even a whole one, and neither is True."""
     with pytest.raises(TypeError, match=f"offset must be a whole number, got {offset!r}"):
         await partition.commit(offset)
 
 
 async def test_metadata_is_text(partition: Partition) -> None:
-    """Or nothing."""
     with pytest.raises(TypeError, match="metadata must be a string or None, got 5"):
         await partition.commit(1, 5)  # type: ignore[arg-type]
 
 
 async def test_partition_shows_what_it_is(partition: Partition, keeper: FakeKeeper) -> None:
-    """Its name is topic and number; its representation tells whether it is ours."""
     assert str(partition) == "orders[3]"
     assert repr(partition) == "<Partition orders[3] generation=5 token=7, owned>"
     keeper.lost.add(TOKEN)
     assert repr(partition).endswith("not owned any more>")
 
 
-async def test_progress_needs_nobody_who_watches(partition: Partition) -> None:
-    """Without a watchdog, telling of progress does nothing."""
+async def test_progress_needs_no_watchdog(partition: Partition) -> None:
     partition.progress()
     assert partition.is_owned

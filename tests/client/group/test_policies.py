@@ -12,9 +12,8 @@ from coterie_client.errors import ConfigurationError
 @pytest.mark.parametrize(
     ("first", "limit"), [(0, 1), (-1, 1), (2, 1), (1, float("inf")), (float("nan"), 1)]
 )
-def test_pauses_that_make_no_sense_are_refused(
+def test_invalid_pauses_are_refused(
     policy: type[Restart | Release], first: float, limit: float
 ) -> None:
-    """With the policy's name and both numbers."""
     with pytest.raises(ConfigurationError, match=policy.__name__):
         policy(first, limit)

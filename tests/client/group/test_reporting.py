@@ -26,7 +26,6 @@ ORDERS = tuple(("orders", number) for number in (0, 1, 2, 3, 7))
 
 
 def test_event_is_logged_with_its_fields(log: LogLines) -> None:
-    """A line has the event's severity, text and fields, and the group."""
     Reporter("billing", GroupCounters())(
         LeaderDecided(generation=3, members=2, partitions=6, withheld=1)
     )
@@ -44,7 +43,6 @@ def test_event_is_logged_with_its_fields(log: LogLines) -> None:
 
 
 def test_partitions_are_logged_briefly(log: LogLines) -> None:
-    """A thousand partitions fit a line."""
     report = Reporter("billing", GroupCounters())
     report(PartitionsLost(partitions=ORDERS, reason="fenced"))
     report(WorkStarted(partition=("orders", 3), token=1))
@@ -55,7 +53,6 @@ def test_partitions_are_logged_briefly(log: LogLines) -> None:
 
 
 def test_errors_are_logged_with_their_trace(log: LogLines) -> None:
-    """A failure's line has the error as text, and as an exception if it was raised anywhere."""
     error = ValueError("no")
     report = Reporter("billing", GroupCounters())
     report(WorkFailedEnding(partition=("orders", 3), exception=error))
@@ -68,7 +65,6 @@ def test_errors_are_logged_with_their_trace(log: LogLines) -> None:
 
 
 def test_error_that_is_raised_is_logged_without_its_trace(log: LogLines) -> None:
-    """Whoever it is raised to prints that."""
     report = Reporter("billing", GroupCounters())
     with pytest.raises(ValueError, match="no") as caught:
         raise ValueError("no")
@@ -79,8 +75,6 @@ def test_error_that_is_raised_is_logged_without_its_trace(log: LogLines) -> None
 
 
 def test_error_that_can_not_say_what_it_is(log: LogLines) -> None:
-    """A class of the user's may fail at that, too."""
-
     class SilentError(Exception):
         def __str__(self) -> str:
             raise LookupError
@@ -122,7 +116,6 @@ def test_events_are_counted(event: Event, counter: str, count: int) -> None:
 
 
 def test_hook_is_told_everything() -> None:
-    """The hook gets the events themselves."""
     told: list[Event] = []
     event = Assigned(partitions=ORDERS)
     Reporter("billing", GroupCounters(), told.append)(event)
@@ -130,8 +123,6 @@ def test_hook_is_told_everything() -> None:
 
 
 def test_hook_that_raises_is_logged_and_counted(log: LogLines) -> None:
-    """Its error goes no further."""
-
     def hook(_: Event) -> None:
         raise ValueError("hook")
 
@@ -146,7 +137,6 @@ def test_hook_that_raises_is_logged_and_counted(log: LogLines) -> None:
 
 
 def test_attempts_are_told_more_and_more_rarely(log: LogLines) -> None:
-    """Or an hour without a coordinator would be thousands of warnings; the hook hears of all."""
     told: list[Event] = []
     report = Reporter("billing", GroupCounters(), told.append)
     for number in range(1_000):
@@ -159,7 +149,6 @@ def test_attempts_are_told_more_and_more_rarely(log: LogLines) -> None:
 
 
 def test_attempts_are_news_again_after_a_coordinator_was_at_work(log: LogLines) -> None:
-    """It is another trouble then."""
     report = Reporter("billing", GroupCounters())
     for _ in range(2):
         report(CoordinatorLost(node="n:1", reason="y", had_served=True))
@@ -171,7 +160,6 @@ def test_attempts_are_news_again_after_a_coordinator_was_at_work(log: LogLines) 
 
 
 def test_coordinator_that_is_found_and_does_not_serve_is_one_trouble(log: LogLines) -> None:
-    """Such as one whose store is gone: an hour of it would be thousands of warnings."""
     report = Reporter("billing", GroupCounters())
     for number in range(1_000):
         report(CoordinatorLost(node="n:1", reason=str(number), had_served=number == 0))

@@ -9,7 +9,7 @@ import pytest
 from coterie_client.partition import Partition
 from coterie_client.work.watchdog import Watchdog
 from tests.client.group.doubles import FakeKeeper
-from tests.client.group.virtual import run_virtually
+from tests.support.virtual_time import virtual_test
 
 DEADLINE_S = 10.0
 
@@ -33,142 +33,107 @@ class Kennel:
         return partition
 
 
-def test_silence_is_reported_once() -> None:
-    """Work that says nothing is reported when the deadline has passed, and not again."""
-
-    async def main() -> None:
-        kennel = Kennel()
-        kennel.watch(0)
-        await asyncio.sleep(DEADLINE_S - 1)
-        assert kennel.barks == []
-        await asyncio.sleep(10 * DEADLINE_S)
-        ((what, partition, silent_s),) = kennel.barks
-        assert (what, partition) == ("stalled", "orders[0]")
-        assert silent_s == pytest.approx(DEADLINE_S)
-
-    run_virtually(main())
+@virtual_test
+async def test_silence_is_reported_once() -> None:
+    kennel = Kennel()
+    kennel.watch(0)
+    await asyncio.sleep(DEADLINE_S - 1)
+    assert kennel.barks == []
+    await asyncio.sleep(10 * DEADLINE_S)
+    ((what, partition, silent_s),) = kennel.barks
+    assert (what, partition) == ("stalled", "orders[0]")
+    assert silent_s == pytest.approx(DEADLINE_S)
 
 
-def test_progress_puts_off_the_deadline() -> None:
-    """Work that gets on in time is never reported."""
-
-    async def main() -> None:
-        kennel = Kennel()
-        partition = kennel.watch(0)
-        for _ in range(20):
-            await asyncio.sleep(DEADLINE_S * 0.8)
-            partition.progress()
-        assert kennel.barks == []
-
-    run_virtually(main())
-
-
-def test_commit_is_progress() -> None:
-    """A stored commit counts as progress."""
-
-    async def main() -> None:
-        kennel = Kennel()
-        partition = kennel.watch(0)
-        for offset in range(20):
-            await asyncio.sleep(DEADLINE_S * 0.8)
-            await partition.commit(offset)
-        assert kennel.barks == []
-
-    run_virtually(main())
-
-
-def test_recovery_is_reported_and_the_next_stall_too() -> None:
-    """Progress after a stall is told with the time that it took, and the dog is awake again."""
-
-    async def main() -> None:
-        kennel = Kennel()
-        partition = kennel.watch(0)
-        await asyncio.sleep(25)
+@virtual_test
+async def test_progress_puts_off_the_deadline() -> None:
+    kennel = Kennel()
+    partition = kennel.watch(0)
+    for _ in range(20):
+        await asyncio.sleep(DEADLINE_S * 0.8)
         partition.progress()
-        what, name, silent_s = kennel.barks[1]
-        assert (what, name) == ("recovered", "orders[0]")
-        assert silent_s == pytest.approx(25)
-        await asyncio.sleep(2 * DEADLINE_S)
-        assert [bark[0] for bark in kennel.barks] == ["stalled", "recovered", "stalled"]
-
-    run_virtually(main())
+    assert kennel.barks == []
 
 
-def test_one_that_stalls_does_not_hide_another() -> None:
-    """Each partition has a deadline of its own."""
-
-    async def main() -> None:
-        kennel = Kennel()
-        kennel.watch(0)
-        await asyncio.sleep(DEADLINE_S / 2)
-        busy = kennel.watch(1)
-        await asyncio.sleep(DEADLINE_S * 0.7)
-        assert [bark[1] for bark in kennel.barks] == ["orders[0]"]
-        busy.progress()
-        await asyncio.sleep(2 * DEADLINE_S)
-        assert [bark[1] for bark in kennel.barks] == ["orders[0]", "orders[1]"]
-
-    run_virtually(main())
+@virtual_test
+async def test_commit_is_progress() -> None:
+    kennel = Kennel()
+    partition = kennel.watch(0)
+    for offset in range(20):
+        await asyncio.sleep(DEADLINE_S * 0.8)
+        await partition.commit(offset)
+    assert kennel.barks == []
 
 
-def test_nobody_is_watched_who_has_stopped() -> None:
-    """Work that is not watched any more is not reported, whatever it says or does not say."""
-
-    async def main() -> None:
-        kennel = Kennel()
-        partition = kennel.watch(0)
-        kennel.dog.unwatch(partition)
-        partition.progress()
-        await asyncio.sleep(3 * DEADLINE_S)
-        assert kennel.barks == []
-
-    run_virtually(main())
-
-
-def test_others_are_watched_on() -> None:
-    """That one has stopped changes nothing for the others."""
-
-    async def main() -> None:
-        kennel = Kennel()
-        first, _ = kennel.watch(0), kennel.watch(1)
-        kennel.dog.unwatch(first)
-        await asyncio.sleep(3 * DEADLINE_S)
-        assert [bark[:2] for bark in kennel.barks] == [("stalled", "orders[1]")]
-
-    run_virtually(main())
+@virtual_test
+async def test_recovery_is_reported_and_the_next_stall_too() -> None:
+    kennel = Kennel()
+    partition = kennel.watch(0)
+    await asyncio.sleep(25)
+    partition.progress()
+    what, name, silent_s = kennel.barks[1]
+    assert (what, name) == ("recovered", "orders[0]")
+    assert silent_s == pytest.approx(25)
+    await asyncio.sleep(2 * DEADLINE_S)
+    assert [bark[0] for bark in kennel.barks] == ["stalled", "recovered", "stalled"]
 
 
-def test_whoever_comes_after_all_have_stopped_is_watched() -> None:
-    """The dog does not sleep for good."""
+@virtual_test
+async def test_one_that_stalls_does_not_hide_another() -> None:
+    kennel = Kennel()
+    kennel.watch(0)
+    await asyncio.sleep(DEADLINE_S / 2)
+    busy = kennel.watch(1)
+    await asyncio.sleep(DEADLINE_S * 0.7)
+    assert [bark[1] for bark in kennel.barks] == ["orders[0]"]
+    busy.progress()
+    await asyncio.sleep(2 * DEADLINE_S)
+    assert [bark[1] for bark in kennel.barks] == ["orders[0]", "orders[1]"]
 
-    async def main() -> None:
-        kennel = Kennel()
-        kennel.dog.unwatch(kennel.watch(0))
-        kennel.watch(1)
-        await asyncio.sleep(3 * DEADLINE_S)
-        assert [bark[:2] for bark in kennel.barks] == [("stalled", "orders[1]")]
 
-    run_virtually(main())
+@virtual_test
+async def test_stopped_work_is_not_watched() -> None:
+    kennel = Kennel()
+    partition = kennel.watch(0)
+    kennel.dog.unwatch(partition)
+    partition.progress()
+    await asyncio.sleep(3 * DEADLINE_S)
+    assert kennel.barks == []
 
 
-def test_whoever_hears_of_a_stall_may_end_the_others() -> None:
-    """When the first report ends all work, the second partition is not reported any more."""
+@virtual_test
+async def test_others_are_watched_on() -> None:
+    """When one stops, the others are still watched."""
+    kennel = Kennel()
+    first, _ = kennel.watch(0), kennel.watch(1)
+    kennel.dog.unwatch(first)
+    await asyncio.sleep(3 * DEADLINE_S)
+    assert [bark[:2] for bark in kennel.barks] == [("stalled", "orders[1]")]
 
-    async def main() -> None:
-        kennel = Kennel()
-        partitions: list[Partition] = []
 
-        def end_all(partition: Partition, _: float) -> None:
-            barks.append(str(partition))
-            for each in partitions:
-                dog.unwatch(each)
+@virtual_test
+async def test_work_that_begins_after_all_have_stopped_is_watched() -> None:
+    kennel = Kennel()
+    kennel.dog.unwatch(kennel.watch(0))
+    kennel.watch(1)
+    await asyncio.sleep(3 * DEADLINE_S)
+    assert [bark[:2] for bark in kennel.barks] == [("stalled", "orders[1]")]
 
-        barks: list[str] = []
-        dog = Watchdog(DEADLINE_S, stalled=end_all, recovered=lambda *_: None)
-        for number in range(2):
-            partitions.append(Partition(kennel.keeper, ("orders", number), number, 1))
-            dog.watch(partitions[-1])
-        await asyncio.sleep(3 * DEADLINE_S)
-        assert barks == ["orders[0]"]
 
-    run_virtually(main())
+@virtual_test
+async def test_hook_may_end_the_others_at_a_stall() -> None:
+    kennel = Kennel()
+    partitions: list[Partition] = []
+
+    def end_all(partition: Partition, _: float) -> None:
+        barks.append(str(partition))
+        for each in partitions:
+            dog.unwatch(each)
+
+    barks: list[str] = []
+    dog = Watchdog(DEADLINE_S, stalled=end_all, recovered=lambda *_: None)
+    for number in range(2):
+        partitions.append(Partition(kennel.keeper, ("orders", number), number, 1))
+        dog.watch(partitions[-1])
+    await asyncio.sleep(3 * DEADLINE_S)
+    assert barks == ["orders[0]"]

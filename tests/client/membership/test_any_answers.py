@@ -134,12 +134,11 @@ def live(seed: int) -> None:
 
 
 def test_fixed_seeds() -> None:
-    """Whatever it is told, a member recovers or stops in good order."""
+    """Whatever the answers are, a member recovers or stops in good order."""
     for seed in FIXED:
         live(seed)
 
 
 def test_fresh_seeds() -> None:
-    """The same holds for lives that nobody has lived before."""
     for _ in range(FRESH):
         live(random.SystemRandom().randrange(2**32))

@@ -1,4 +1,4 @@
-"""How a membership ends: what is let go of, who is told, and that it ends for certain."""
+"""How a membership ends: what is let go of, what is sent, and that it ends for certain."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_last_commits() -> None:
 
 
 def test_heartbeats_go_on() -> None:
-    """While work ends, the coordinator knows that we live."""
+    """While work ends, the coordinator has to know that the member lives."""
     script = at_work()
     script.close(within_ms=60_000)
     script.next_beat()
@@ -67,7 +67,6 @@ def test_heartbeats_go_on() -> None:
 
 
 def test_rebalance_meanwhile() -> None:
-    """Who is leaving joins no more."""
     script = at_work()
     script.close(within_ms=60_000)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -85,7 +84,6 @@ def test_overrun() -> None:
 
 
 def test_close_again_with_less_time() -> None:
-    """Whoever loses patience can say so."""
     script = at_work()
     script.close(within_ms=60_000)
     script.close(within_ms=0)
@@ -93,14 +91,13 @@ def test_close_again_with_less_time() -> None:
 
 
 def test_long_reason_is_cut() -> None:
-    """What the coordinator is told of the reason is no more than it wants to hear."""
     script = at_work()
     script.do(script.machine.close(script.now_ms, leave=True, within_ms=0, reason="x" * 100_000))
     assert script.asks(LeaveGroupRequest).members[0].reason == "x" * 255
 
 
 def test_static_member_stays() -> None:
-    """It keeps its place for its next start: nobody is told anything."""
+    """It keeps its place for its next start, and sends no LeaveGroup."""
     script = at_work("i")
     script.close(leave=False)
     script.release()
@@ -110,7 +107,7 @@ def test_static_member_stays() -> None:
 
 
 def test_static_member_leaves() -> None:
-    """By choice it gives its place up, by both its names."""
+    """If it is told to, it gives up its place, under both its ids."""
     script = at_work("i")
     script.close(leave=True)
     script.release()
@@ -119,8 +116,7 @@ def test_static_member_leaves() -> None:
 
 
 @pytest.mark.parametrize("failure", list(FailureKind))
-def test_goodbye_unanswered(failure: FailureKind) -> None:
-    """Nothing depends on the answer."""
+def test_leave_unanswered(failure: FailureKind) -> None:
     script = at_work()
     script.close()
     script.release()
@@ -129,8 +125,7 @@ def test_goodbye_unanswered(failure: FailureKind) -> None:
     assert script.stopped.error is None
 
 
-def test_goodbye_does_not_wait_long() -> None:
-    """A process that stops is not kept by a coordinator that does not answer."""
+def test_leave_does_not_wait_long() -> None:
     script = at_work()
     script.close()
     script.release()
@@ -147,7 +142,7 @@ def test_before_anything() -> None:
 
 
 def test_during_the_first_join() -> None:
-    """A member without an id can't leave; what is under way does not matter any more."""
+    """A member without an id can't leave; its join is dropped."""
     script = Script("t").start()
     script.find()
     script.close()
@@ -155,7 +150,7 @@ def test_during_the_first_join() -> None:
 
 
 def test_during_a_join() -> None:
-    """The join that is under way is forgotten, and the goodbye does not queue up behind it."""
+    """The join is dropped, and LeaveGroup does not queue up behind it."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     (join,) = script.awaited(JoinGroupRequest)
@@ -167,7 +162,7 @@ def test_during_a_join() -> None:
 
 
 def test_sync_while_closing() -> None:
-    """An assignment that arrives then is not begun with."""
+    """Work does not begin on an assignment that arrives then."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -180,7 +175,7 @@ def test_sync_while_closing() -> None:
 
 
 def test_without_a_coordinator() -> None:
-    """Work ends as it should, and its commits wait no longer than the user does."""
+    """Work ends as it should, and its commits wait no longer than `close` allows."""
     script = at_work()
     script.commit("k", T0, 7)
     script.fail(OffsetCommitRequest)
@@ -194,8 +189,7 @@ def test_without_a_coordinator() -> None:
     assert not script.sent(LeaveGroupRequest)
 
 
-def test_coordinator_that_was_lost_is_looked_for_to_say_goodbye() -> None:
-    """Or the others would wait for the session to end."""
+def test_coordinator_that_was_lost_is_looked_for_to_leave() -> None:
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     script.close()
@@ -208,8 +202,7 @@ def test_coordinator_that_was_lost_is_looked_for_to_say_goodbye() -> None:
     assert script.stopped is not None
 
 
-def test_member_that_stays_looks_for_nobody() -> None:
-    """It has nothing to say."""
+def test_member_that_stays_looks_for_no_coordinator() -> None:
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     script.close(leave=False)
@@ -219,7 +212,7 @@ def test_member_that_stays_looks_for_nobody() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
 def test_left_behind_while_closing(code: ErrorCode) -> None:
-    """Everything is lost at once, and it is not joined again."""
+    """Everything is lost at once, and the member does not join again."""
     script = at_work()
     script.close(within_ms=60_000)
     script.next_beat(code)
@@ -234,7 +227,7 @@ def test_left_behind_while_closing(code: ErrorCode) -> None:
     [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID],
 )
 def test_late_heartbeat(code: ErrorCode) -> None:
-    """What a heartbeat says of a member that is leaving does not make it leave twice."""
+    """An error code in its answer does not make a member leave twice."""
     script = at_work("i")
     script.sleep(3_000)
     script.close()
@@ -248,7 +241,6 @@ def test_late_heartbeat(code: ErrorCode) -> None:
 
 
 def test_nothing_after_the_end() -> None:
-    """Whatever is answered or asked after the end, nothing more is done."""
     script = at_work()
     script.sleep(3_000)
     script.commit("k", T0, 7)
@@ -267,7 +259,6 @@ def test_nothing_after_the_end() -> None:
 
 
 def test_commit_after_the_end() -> None:
-    """It fails by name."""
     script = at_work()
     token = script.working[T0]
     script.close(within_ms=0)

@@ -1,4 +1,4 @@
-"""Commits: many to a request, the newest wins, and nobody commits what is not theirs."""
+"""Commits: many to a request, the newest wins, and only owners commit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def offsets(script: Script) -> dict[tuple[str, int], int]:
 
 
 def test_commit() -> None:
-    """It goes out at once, as the member that it is."""
+    """It is sent at once, under the member's id and generation."""
     script = at_work()
     script.commit("k", T0, 7)
     request = script.asks(OffsetCommitRequest)
@@ -49,7 +49,6 @@ def test_commit() -> None:
 
 
 def test_one_request_at_a_time() -> None:
-    """What comes meanwhile goes out together when the answer is there."""
     script = at_work()
     script.commit("a", T0, 1)
     script.commit("b", T1, 2)
@@ -62,7 +61,7 @@ def test_one_request_at_a_time() -> None:
 
 
 def test_newest_wins() -> None:
-    """One offset stands for the older ones of its partition, and answers for them."""
+    """One offset stands for the older ones of its partition, and its answer for theirs."""
     script = at_work()
     script.commit("sent", T0, 1)
     for key, offset in (("a", 2), ("b", 3), ("c", 4)):
@@ -75,7 +74,6 @@ def test_newest_wins() -> None:
 
 
 def test_older_offset_is_committed_too() -> None:
-    """The newest wish counts and not the highest number: who goes back means it."""
     script = at_work()
     script.commit("a", T0, 9)
     script.store()
@@ -84,7 +82,6 @@ def test_older_offset_is_committed_too() -> None:
 
 
 def test_failed_commit_does_not_overtake() -> None:
-    """A commit that is repeated gives way to a newer one of its partition."""
     script = at_work()
     script.commit("a", T0, 1)
     script.commit("b", T0, 2)
@@ -96,7 +93,7 @@ def test_failed_commit_does_not_overtake() -> None:
 
 
 def test_partitions_fare_differently() -> None:
-    """What is stored is done, what may succeed later goes again, what can't is told."""
+    """Stored partitions are done, those that may succeed later are sent again, others fail."""
     script = at_work()
     script.commit("first", T0, 1)
     script.commit("a", T0, 2)
@@ -113,7 +110,6 @@ def test_partitions_fare_differently() -> None:
 
 
 def test_partition_missing_in_the_answer() -> None:
-    """What the coordinator does not mention is not taken for stored."""
     script = at_work()
     script.commit("k", T0, 1)
     script.answer(OffsetCommitRequest, OffsetCommitResponse(topics=()))
@@ -123,7 +119,7 @@ def test_partition_missing_in_the_answer() -> None:
 
 
 def test_lost_connection() -> None:
-    """The commit goes to whoever coordinates the group then."""
+    """The commit is sent to the node that coordinates the group then."""
     script = at_work()
     script.commit("k", T0, 1)
     script.fail(OffsetCommitRequest)
@@ -133,7 +129,7 @@ def test_lost_connection() -> None:
 
 
 def test_unsendable_commit() -> None:
-    """It would not get better: who committed is told, and the member goes on."""
+    """A retry would not help: the caller gets the error, and the member goes on."""
     script = at_work()
     error = ValueError("too large")
     script.commit("k", T0, 1)
@@ -160,7 +156,6 @@ def test_former_taking() -> None:
 
 
 def test_not_owned() -> None:
-    """Nobody commits what they do not own."""
     script = at_work()
     script.commit("k", ("t", 3), 1)
     assert isinstance(script.error_of("k"), PartitionLostError)
@@ -179,7 +174,6 @@ def test_lost_while_under_way() -> None:
 
 
 def test_answer_to_a_former_taking() -> None:
-    """A late answer says nothing of what was committed since the partition came back."""
     script = at_work()
     script.commit("old", T0, 1)
     script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -205,7 +199,7 @@ def test_during_a_join() -> None:
 
 @pytest.mark.parametrize("leads", [False, True])
 def test_between_join_and_sync(*, leads: bool) -> None:
-    """It would be refused there, so it waits for the sync and goes in the new one's name."""
+    """It would be refused there, so it waits for the sync, and is sent in the new generation."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6, leads=leads)
@@ -218,7 +212,6 @@ def test_between_join_and_sync(*, leads: bool) -> None:
 
 
 def test_identity_changes_while_under_way() -> None:
-    """What the old generation could not store is stored by the new one: the work is the same."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.commit("k", T0, 1)
@@ -234,7 +227,7 @@ def test_identity_changes_while_under_way() -> None:
 
 
 def test_rebalance_in_progress() -> None:
-    """The commit is not lost: it is tried until it is stored, and the join is not delayed."""
+    """The commit is tried until it is stored, and does not delay the join."""
     script = at_work()
     script.commit("k", T0, 1)
     script.store(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -250,7 +243,6 @@ def test_rebalance_in_progress() -> None:
 
 
 def test_last_commit_of_a_revoked_partition() -> None:
-    """It is stored before the partition is given up: its next owner goes on from there."""
     script = at_work()
     script.subscribe("t")
     script.commit("last", U0, 9)
@@ -263,7 +255,6 @@ def test_last_commit_of_a_revoked_partition() -> None:
 
 
 def test_last_commit_after_a_sync() -> None:
-    """The same holds for what the leader took away: the join waits for the commit."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -279,7 +270,6 @@ def test_last_commit_after_a_sync() -> None:
 
 
 def test_last_commit_that_is_refused_for_good() -> None:
-    """It does not hold back the partition."""
     script = at_work()
     script.subscribe("t")
     script.commit("last", U0, 9)
@@ -290,7 +280,6 @@ def test_last_commit_that_is_refused_for_good() -> None:
 
 
 def test_commit_after_the_work_ended() -> None:
-    """As long as the partition is not given up, its token still stands."""
     script = at_work()
     token = script.working[U0]
     script.subscribe("t")
@@ -305,7 +294,6 @@ def test_commit_after_the_work_ended() -> None:
 
 
 def test_rebalance_in_sync_while_closing() -> None:
-    """The last commits pass even when the group begins anew while the member says goodbye."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -333,7 +321,6 @@ def numbered() -> Script:
 
 
 def test_each_commit_has_a_higher_number() -> None:
-    """One that is sent again, as nobody knows what became of it, too."""
     script = numbered()
     script.commit("a", T0, 1)
     script.store()
@@ -349,7 +336,6 @@ def test_each_commit_has_a_higher_number() -> None:
 
 
 def test_numbers_go_on_under_another_member_id() -> None:
-    """They belong to the membership, and nobody has to know when to begin anew."""
     script = numbered()
     script.commit("a", T0, 1)
     script.store()
@@ -363,14 +349,13 @@ def test_numbers_go_on_under_another_member_id() -> None:
 
 
 def test_kafka_is_sent_no_numbers() -> None:
-    """Whoever issues no token does not know what they are."""
     script = at_work()
     script.commit("a", T0, 1)
     assert script.asks(OffsetCommitRequest).sequence == -1
 
 
 def test_overtaken_commit_goes_again() -> None:
-    """Whoever is told so of its newest one sends it with a higher number."""
+    """With a higher number."""
     script = numbered()
     script.commit("a", T0, 1)
     first = script.asks(OffsetCommitRequest)

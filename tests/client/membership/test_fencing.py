@@ -75,7 +75,7 @@ def test_name_travels() -> None:
 
 
 def test_fenced() -> None:
-    """All work stops at once, and the error tells who is there now, and where."""
+    """All work stops at once, and the error tells which process is there now, and where."""
     script = at_work()
     script.next_beat(ErrorCode.FENCED_INSTANCE_ID)
     assert [type(each) for each in script.told] == [Lose]
@@ -92,7 +92,7 @@ def test_fenced() -> None:
 
 @pytest.mark.parametrize("answer", [described(), described(("m-1", "i", "/h")), None])
 def test_successor_unknown(answer: Any) -> None:
-    """Where it can't be known, the error says what is known."""
+    """The error leaves out what can't be known."""
     script = at_work()
     script.next_beat(ErrorCode.FENCED_INSTANCE_ID)
     if answer is None:
@@ -105,7 +105,7 @@ def test_successor_unknown(answer: Any) -> None:
 
 
 def test_fenced_twice() -> None:
-    """What a heartbeat and a commit both say follows once."""
+    """A heartbeat and a commit both say so, and the member stops once."""
     script = at_work()
     script.sleep(3_000)
     script.commit("k", T0, 7)
@@ -117,7 +117,7 @@ def test_fenced_twice() -> None:
 
 
 def test_fenced_does_not_leave() -> None:
-    """The place is the other's now: to leave would take it from them."""
+    """The place is the other process's now: LeaveGroup would take it away."""
     script = at_work()
     script.next_beat(ErrorCode.FENCED_INSTANCE_ID)
     script.survive()
@@ -125,7 +125,7 @@ def test_fenced_does_not_leave() -> None:
 
 
 def test_fenced_while_closing() -> None:
-    """It is told even so: somebody started two processes under one name."""
+    """It is reported even so: two processes were started under one name."""
     script = at_work()
     script.sleep(3_000)
     script.close()
@@ -137,7 +137,6 @@ def test_fenced_while_closing() -> None:
 
 
 def test_fenced_without_a_coordinator() -> None:
-    """With nobody to ask, it stops at once."""
     script = at_work()
     script.sleep(3_000)
     script.commit("k", T0, 7)
@@ -148,7 +147,6 @@ def test_fenced_without_a_coordinator() -> None:
 
 
 def test_late_fencing_of_an_older_self() -> None:
-    """A member that got a new id since is not the one who was fenced."""
     script = at_work()
     script.commit("k", T0, 7)
     script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)

@@ -28,7 +28,6 @@ def position(script: Script, key: str) -> Position | None:
 
 
 def test_committed() -> None:
-    """The offset is told with its metadata."""
     script = at_work()
     script.fetch("k", T0)
     script.tell_offset(7)
@@ -36,7 +35,6 @@ def test_committed() -> None:
 
 
 def test_nothing_committed() -> None:
-    """No offset is no error."""
     script = at_work()
     script.fetch("k", T0)
     script.tell_offset(-1)
@@ -44,7 +42,7 @@ def test_nothing_committed() -> None:
 
 
 def test_many_at_once() -> None:
-    """What is asked while a question is under way goes together with the next, each once."""
+    """What is asked while a request is under way goes into the next, each partition once."""
     script = at_work()
     for key, partition in (("a", T0), ("b", T1), ("c", T1), ("d", ("u", 0))):
         script.fetch(key, partition)
@@ -61,7 +59,7 @@ def test_many_at_once() -> None:
 
 
 def test_error_for_all() -> None:
-    """Versions that tell an error once mean it for each partition."""
+    """Versions with one error for the whole answer mean it for each partition."""
     script = at_work()
     script.fetch("k", T0)
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -70,7 +68,6 @@ def test_error_for_all() -> None:
 
 
 def test_partition_missing_in_the_answer() -> None:
-    """What the coordinator does not mention is asked for again."""
     script = at_work()
     script.fetch("k", T0)
     script.answer(OffsetFetchRequest, OffsetFetchResponse())
@@ -80,7 +77,7 @@ def test_partition_missing_in_the_answer() -> None:
 
 
 def test_lost_connection() -> None:
-    """It is asked again of whoever coordinates the group then."""
+    """The fetch is sent to the node that coordinates the group then."""
     script = at_work()
     script.fetch("k", T0)
     script.fail(OffsetFetchRequest)
@@ -91,7 +88,6 @@ def test_lost_connection() -> None:
 
 
 def test_unsendable() -> None:
-    """Who asked is told; the member goes on."""
     script = at_work()
     error = ValueError("no version for it")
     script.fetch("k", T0)
@@ -102,7 +98,7 @@ def test_unsendable() -> None:
 
 @pytest.mark.parametrize("is_sent", [False, True])
 def test_end_of_the_membership(*, is_sent: bool) -> None:
-    """Who still waits for an offset at the end is told that none will come."""
+    """A fetch that waits at the end fails."""
     script = at_work()
     if not is_sent:
         script.fetch("before", T1)
@@ -115,7 +111,7 @@ def test_end_of_the_membership(*, is_sent: bool) -> None:
 
 
 def test_end_without_a_coordinator() -> None:
-    """It ends the waiting too when there is nobody left to ask."""
+    """Fetches fail as well when there is no node to ask."""
     script = Script("t").start()
     script.fetch("k", T0)
     script.close()

@@ -171,7 +171,7 @@ def closing_in_join() -> Script:
 
 
 def leaving() -> Script:
-    """Saying goodbye, with older requests still under way."""
+    """Leaving, with older requests still under way."""
     script = beating()
     script.close()
     script.store()
@@ -182,7 +182,7 @@ def leaving() -> Script:
 
 
 def fencing() -> Script:
-    """Out, and asking who is in."""
+    """Fenced, and asking which process has its place."""
     script = beating()
     script.beat(ErrorCode.FENCED_INSTANCE_ID)
     return script
@@ -263,7 +263,6 @@ def says_who_we_are(script: Script, kind: type[Any], code: ErrorCode) -> bool | 
 @pytest.mark.parametrize(("moment", "kind"), under_way(), ids=named)
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
 def test_error(moment: Callable[[], Script], kind: type[Any], code: ErrorCode) -> None:
-    """Whatever error a request is answered with, the member recovers or stops in good order."""
     script = moment()
     before, means_us = set(script.working), says_who_we_are(script, kind, code)
     script.refuse(kind, code)
@@ -277,7 +276,6 @@ def test_error(moment: Callable[[], Script], kind: type[Any], code: ErrorCode) -
 @pytest.mark.parametrize(("moment", "kind"), under_way(), ids=named)
 @pytest.mark.parametrize("failure", list(FailureKind), ids=lambda kind: kind.name)
 def test_no_answer(moment: Callable[[], Script], kind: type[Any], failure: FailureKind) -> None:
-    """Whatever request gets no answer, the member recovers or stops in good order."""
     script = moment()
     script.fail(kind, failure)
     assert_recovers(script)
@@ -286,7 +284,7 @@ def test_no_answer(moment: Callable[[], Script], kind: type[Any], failure: Failu
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
 @pytest.mark.parametrize("first", CODES, ids=lambda code: code.name)
 def test_error_on_everything(moment: Callable[[], Script], first: ErrorCode) -> None:
-    """All that is under way is answered with one error: what follows from it follows once."""
+    """All requests under way are answered with one error: what follows from it follows once."""
     script = moment()
     for send in script.awaited():
         if send.ticket in script.outbox and send in script.awaited():
@@ -395,7 +393,6 @@ EVENTS: tuple[Callable[[Script], None], ...] = (
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
 @pytest.mark.parametrize("happens", EVENTS, ids=named)
 def test_event(moment: Callable[[], Script], happens: Callable[[Script], None]) -> None:
-    """Whatever else happens, the member recovers or stops in good order."""
     script = moment()
     happens(script)
     assert_recovers(script)
@@ -404,7 +401,6 @@ def test_event(moment: Callable[[], Script], happens: Callable[[Script], None]) 
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
 @pytest.mark.parametrize("first", EVENTS, ids=named)
 def test_two_events(moment: Callable[[], Script], first: Callable[[Script], None]) -> None:
-    """Two things may happen at once, whichever they are."""
     for second in EVENTS:
         script = moment()
         try:

@@ -60,7 +60,7 @@ def leading(
 
 
 def given(script: Script) -> dict[str, set[tuple[str, int]]]:
-    """What the leader gave to everybody."""
+    """What the leader gave to each member."""
     return {
         each.member_id: set(flatten(decode_assignment(each.assignment).assigned_partitions))
         for each in script.asks(SyncGroupRequest).assignments
@@ -76,7 +76,7 @@ def codes(script: Script) -> set[int]:
 
 
 def test_shares_out() -> None:
-    """Everybody is in the assignment, and every partition is."""
+    """All members are in the assignment, and so are all partitions."""
     script = leading({"m-2": wants("t")})
     shares = given(script)
     assert shares.keys() == {"m-1", "m-2"}
@@ -85,7 +85,7 @@ def test_shares_out() -> None:
 
 
 def test_waits_for_the_topics() -> None:
-    """A leader decides by what the topics are now, not by what it once heard."""
+    """A leader decides by the topics as they are now."""
     script = Script("t").start()
     script.tell_topics()
     script.find()
@@ -97,7 +97,6 @@ def test_waits_for_the_topics() -> None:
 
 
 def test_looks_at_topics_that_only_others_want() -> None:
-    """The leader has to know them as well."""
     script = Script("t").start()
     script.find()
     script.join(1, leads=True, others={"m-2": wants("u")})
@@ -107,7 +106,7 @@ def test_looks_at_topics_that_only_others_want() -> None:
 
 
 def test_withholds_what_others_own() -> None:
-    """A partition that has to move is given to nobody, and everybody is told to rejoin."""
+    """A partition that has to move is not given away yet, and all members are told to rejoin."""
     script = leading({"m-2": wants("t", owned=T, generation=7)})
     shares = given(script)
     assert shares["m-1"] == set()
@@ -117,7 +116,7 @@ def test_withholds_what_others_own() -> None:
 
 
 def test_contested_partition() -> None:
-    """What two claim with equal right goes to neither, until it is released."""
+    """What two members claim with equal right goes to neither, until it is released."""
     claims = {
         "m-2": wants("t", owned=[("t", 0), ("t", 1)], generation=7),
         "m-3": wants("t", owned=[("t", 0), ("t", 2)], generation=7),
@@ -138,7 +137,7 @@ def test_stale_claim() -> None:
 
 
 def test_unknown_but_owned() -> None:
-    """What the leader has not heard of stays with whoever owns it."""
+    """Partitions that the leader has not heard of stay with their owners."""
     script = leading({"m-2": wants("t", "x", owned=[("x", 0)], generation=7)}, x=None)
     for _ in range(3):
         if script.awaits(MetadataRequest):
@@ -159,7 +158,7 @@ def test_topic_that_never_settles() -> None:
 
 
 def test_unreadable_subscription() -> None:
-    """Who can't be understood gets nothing, and the others get all."""
+    """Its member gets nothing, and the others get all."""
     script = Script("t").start()
     script.find()
     mine = script.asks(JoinGroupRequest).protocols[0].metadata
@@ -185,7 +184,7 @@ def test_unreadable_subscription() -> None:
     "code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION]
 )
 def test_forbidden_topic_of_another(code: ErrorCode) -> None:
-    """What only another member wants can't bring down the leader, and the next one, and so on."""
+    """A topic that only another member wants must not end this leader, and then the next."""
     script = Script("t").start()
     script.find()
     script.join(1, leads=True, others={"m-2": wants("u")})
@@ -215,7 +214,6 @@ def test_leader_that_came_back() -> None:
 
 
 def test_leader_that_came_back_watches_the_topics() -> None:
-    """It has the group rebalance when a topic grows later on, others' topics too."""
     script = Script("t", instance="i").start()
     script.find()
     script.join(5, leads=True, others={"m-2": wants("u")}, skip_assignment=True)
@@ -229,7 +227,7 @@ def test_leader_that_came_back_watches_the_topics() -> None:
 
 
 def test_dropped_while_leading() -> None:
-    """Nothing else is on its way that could tell it: all is lost, and it begins anew."""
+    """No other answer is on its way that could tell it: all is lost, and it joins anew."""
     script = Script("t").start()
     script.settle(*T, generation=5)
     script.told.clear()
@@ -241,7 +239,6 @@ def test_dropped_while_leading() -> None:
 
 
 def test_own_rebalance_told_while_leading() -> None:
-    """Older coordinators tell of the rebalance that the leader is to end: it ends it."""
     script = Script("t").start()
     script.find()
     script.join(6, leads=True)
@@ -318,14 +315,14 @@ def test_broken_assignor(fault: str, error: type[Exception]) -> None:
 
 
 def test_broken_subscription() -> None:
-    """An assignor that can't even say what it wants stops its member."""
+    """An assignor that fails at the subscription stops its member."""
     script = Script("t", assignors=[Broken("cannot subscribe")]).start()
     script.find()
     assert_gave_up(script, ValueError)
 
 
 def test_broken_note() -> None:
-    """An assignor that can't take note of what it was given stops its member."""
+    """An assignor that fails in `on_assignment` stops its member."""
     script = Script("t", assignors=[Broken("cannot take note")]).start()
     script.find()
     script.join(5)
@@ -337,7 +334,7 @@ def test_broken_note() -> None:
 
 
 def test_unknown_protocol() -> None:
-    """A group that uses an assignor we do not have can't be joined."""
+    """A group that uses an assignor which the member does not have can't be joined."""
     script = Script("t", assignors=[RangeAssignor()]).start()
     script.find()
     script.join(5, protocol_name="cooperative-sticky")
@@ -348,7 +345,6 @@ def test_unknown_protocol() -> None:
 
 @pytest.mark.parametrize("topics", [("t",), ("t", "v")])
 def test_subscription_changes_while_leading(topics: tuple[str, ...]) -> None:
-    """What the leader itself wants has no bearing on what the others get."""
     script = Script("t").start()
     script.find()
     script.join(1, leads=True, others={"m-2": wants("u")})
@@ -358,7 +354,6 @@ def test_subscription_changes_while_leading(topics: tuple[str, ...]) -> None:
 
 
 def test_subscription_said_again_at_work() -> None:
-    """A leader keeps watching the others' topics."""
     script = leading({"m-2": wants("u")}, u=2)
     script.sync(*T)
     script.beat()

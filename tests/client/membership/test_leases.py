@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from coterie_client.membership import FailureKind, Hangup, Identity, Lane, Lose, Phase, Send
+from coterie_client.membership import FailureKind, Hangup, Identity, Lose, Phase, Send
+from coterie_client.wire.addresses import Lane
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     FindCoordinatorRequest,
@@ -36,7 +37,7 @@ def at_work(**options: Any) -> Script:
 
 
 def test_heartbeats_come_regularly() -> None:
-    """One goes out each interval, in the name of the generation."""
+    """One is sent each interval, in the present generation."""
     script = at_work()
     for _ in range(5):
         script.sleep(2_999)
@@ -47,7 +48,6 @@ def test_heartbeats_come_regularly() -> None:
 
 
 def test_late_answer_does_not_delay_the_next() -> None:
-    """The interval counts from when a heartbeat was sent."""
     script = at_work()
     script.sleep(3_000)
     script.sleep(2_000)
@@ -59,14 +59,12 @@ def test_late_answer_does_not_delay_the_next() -> None:
 
 
 def test_one_heartbeat_at_a_time() -> None:
-    """While one is unanswered, no other is sent."""
     script = at_work()
     script.sleep(10_000)
     assert len(script.awaited(HeartbeatRequest)) == 1
 
 
 def test_new_generation_has_a_heartbeat_at_once() -> None:
-    """Whatever is under way for the generation before does not count any more."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -78,7 +76,7 @@ def test_new_generation_has_a_heartbeat_at_once() -> None:
 
 
 def test_heartbeats_during_a_join() -> None:
-    """Who keeps partitions while it joins keeps telling that it lives."""
+    """A member that keeps partitions while it joins goes on sending heartbeats."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -86,7 +84,6 @@ def test_heartbeats_during_a_join() -> None:
 
 
 def test_no_heartbeats_during_a_join_without_partitions() -> None:
-    """The coordinator waits for whoever waits for it; there is nothing to keep."""
     script = Script("t").start()
     script.settle(generation=5)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -95,7 +92,7 @@ def test_no_heartbeats_during_a_join_without_partitions() -> None:
 
 
 def test_heartbeats_during_a_revocation() -> None:
-    """However long letting go takes, the coordinator knows that we live."""
+    """However long letting go takes, heartbeats are sent."""
     script = at_work()
     script.subscribe("u")
     assert script.machine.phase is Phase.PREPARING
@@ -105,7 +102,7 @@ def test_heartbeats_during_a_revocation() -> None:
 
 
 def test_heartbeat_lost() -> None:
-    """The coordinator is looked for, and told at once that we live."""
+    """The coordinator is looked for, and gets a heartbeat at once."""
     script = at_work()
     script.sleep(3_000)
     script.fail(HeartbeatRequest)
@@ -116,7 +113,7 @@ def test_heartbeat_lost() -> None:
 
 
 def test_heartbeat_unanswered() -> None:
-    """Who does not even answer heartbeats will not answer what waits beside them."""
+    """A node that does not answer heartbeats will not answer the join beside them either."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -127,7 +124,6 @@ def test_heartbeat_unanswered() -> None:
 
 
 def test_heartbeat_that_cannot_be_sent() -> None:
-    """It will not get better: the member says so, and stops."""
     script = at_work()
     script.sleep(3_000)
     error = ValueError("no version for it")
@@ -139,7 +135,6 @@ def test_heartbeat_that_cannot_be_sent() -> None:
 
 
 def test_heartbeat_timeout_leaves_time_for_another() -> None:
-    """One that is not answered may be repeated before the session ends."""
     script = at_work(session_timeout_ms=9_000)
     script.sleep(3_000)
     (send,) = script.awaited(HeartbeatRequest)
@@ -150,7 +145,7 @@ def test_heartbeat_timeout_leaves_time_for_another() -> None:
 
 
 def test_silence() -> None:
-    """Work stops before the coordinator can have dropped us, counted from the last answered one."""
+    """Work stops before the coordinator can have dropped the member, by the last answer."""
     script = at_work()
     sent_at_ms = script.now_ms
     script.sleep(SESSION_MS - MARGIN_MS - 1)
@@ -161,7 +156,6 @@ def test_silence() -> None:
 
 
 def test_lease_counts_from_the_sending() -> None:
-    """An answer that was long on its way extends the lease by less."""
     script = at_work()
     script.sleep(3_000)
     sent_at_ms = script.now_ms
@@ -184,7 +178,6 @@ def silenced(**options: Any) -> Script:
 
 
 def test_session_that_did_not_end() -> None:
-    """The coordinator counts on the member in its generation, so it has given nothing away."""
     script = silenced()
     assert script.working == {}
     script.beat()  # it was sent before the lease ran out, so it proves nothing
@@ -222,7 +215,6 @@ def test_rebalance_after_silence() -> None:
 
 
 def test_topics_may_be_gone_after_silence() -> None:
-    """What is not wanted any more is not taken up again."""
     script = silenced()
     script.subscribe("u")
     script.beat()
@@ -240,7 +232,6 @@ def test_close_after_silence() -> None:
 
 
 def test_rebalance_in_progress_is_a_sign_of_life() -> None:
-    """The coordinator counts on us while it waits for us."""
     script = at_work()
     for _ in range(20):
         script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -251,7 +242,6 @@ def test_rebalance_in_progress_is_a_sign_of_life() -> None:
     "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
 )
 def test_error_is_no_sign_of_life(code: ErrorCode) -> None:
-    """Who does not coordinate the group can't say that we are in it."""
     script = at_work()
     script.next_beat(code)
     script.sleep(SESSION_MS - MARGIN_MS - 3_000)
@@ -259,7 +249,7 @@ def test_error_is_no_sign_of_life(code: ErrorCode) -> None:
 
 
 def test_clock_jump() -> None:
-    """A process that was suspended stops its work first thing, before it reads what has come."""
+    """A process that was suspended stops its work before it reads what has arrived."""
     script = at_work()
     script.sleep(3_000)
     script.jump(SESSION_MS)
@@ -268,7 +258,6 @@ def test_clock_jump() -> None:
 
 
 def test_clock_jump_with_a_commit() -> None:
-    """What was done after the lease ended is not committed."""
     script = at_work()
     script.jump(SESSION_MS)
     script.commit("k", T0, 7)
@@ -277,7 +266,7 @@ def test_clock_jump_with_a_commit() -> None:
 
 
 def test_silence_during_a_join() -> None:
-    """The join goes on, as its answer tells who we are; the work does not."""
+    """The work stops; the join goes on, as its answer tells whether the member is still known."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(SESSION_MS)
@@ -290,7 +279,7 @@ def test_silence_during_a_join() -> None:
 
 
 def test_silence_without_partitions() -> None:
-    """Who owns nothing has nothing to lose, and keeps its place."""
+    """A member that owns nothing has nothing to lose, and keeps its place."""
     script = Script("t").start()
     script.settle(generation=5)
     script.sleep(3 * SESSION_MS)
@@ -308,7 +297,6 @@ def test_work_on_in_silence() -> None:
 
 
 def test_work_begins_with_a_lease_only() -> None:
-    """An assignment that arrives late may be out of date: a heartbeat has to confirm it first."""
     script = Script("t").start()
     script.find()
     script.join(5)
@@ -320,7 +308,6 @@ def test_work_begins_with_a_lease_only() -> None:
 
 
 def test_assignment_that_came_too_late() -> None:
-    """It is not begun with when the heartbeat says that the group went on."""
     script = Script("t").start()
     script.find()
     script.join(5)
@@ -331,7 +318,6 @@ def test_assignment_that_came_too_late() -> None:
 
 
 def test_work_begins_at_once_by_choice() -> None:
-    """Who does not stop in silence does not wait for a sign of life either."""
     script = Script("t", stop_when_silent=False).start()
     script.find()
     script.join(5)
@@ -340,7 +326,6 @@ def test_work_begins_at_once_by_choice() -> None:
 
 
 def test_coordinator_away_for_a_while() -> None:
-    """Work goes on while it is looked for, and nobody rebalances when it is back in time."""
     script = at_work()
     script.sleep(3_000)
     script.fail(HeartbeatRequest)
@@ -361,7 +346,7 @@ def test_coordinator_away_for_a_while() -> None:
 
 
 def test_forgotten_while_joining() -> None:
-    """A heartbeat says that the coordinator dropped us: others may own by now what we work on."""
+    """The coordinator dropped the member: others may own by now what it works on."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -370,7 +355,7 @@ def test_forgotten_while_joining() -> None:
 
 
 def test_behind_while_joining() -> None:
-    """The generation we are in has ended because the one we ask for began: that is no news."""
+    """The present generation has ended because the one that is joined began: that is no news."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.next_beat(ErrorCode.ILLEGAL_GENERATION)
@@ -378,7 +363,7 @@ def test_behind_while_joining() -> None:
 
 
 def test_left_behind_while_joining() -> None:
-    """Said twice, an interval apart, it is news: our join went unheard, and the group went on."""
+    """Said twice, an interval apart, it is news: the join never arrived, and the group went on."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.next_beat(ErrorCode.ILLEGAL_GENERATION)
@@ -388,7 +373,6 @@ def test_left_behind_while_joining() -> None:
 
 
 def test_wish_to_join_is_repeated_in_time() -> None:
-    """An unanswered join may not have arrived: it is sent again before the rebalance can end."""
     script = at_work(rebalance_timeout_ms=60_000)
     calm_ms = script.now_ms
     script.subscribe("t", "u")
@@ -399,7 +383,6 @@ def test_wish_to_join_is_repeated_in_time() -> None:
 
 
 def test_wish_to_join_is_repeated_after_a_long_revocation() -> None:
-    """However late the join was sent, there is time for another before the rebalance can end."""
     script = at_work(rebalance_timeout_ms=60_000)
     script.subscribe("t", "u")
     script.join(6)
@@ -415,7 +398,6 @@ def test_wish_to_join_is_repeated_after_a_long_revocation() -> None:
 
 
 def test_sync_is_repeated_in_time() -> None:
-    """A sync may not have arrived either, and another rebalance may have begun meanwhile."""
     script = at_work(rebalance_timeout_ms=60_000)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -442,7 +424,7 @@ def test_repetition_takes_another_connection() -> None:
 
 
 def test_no_repetition_without_partitions() -> None:
-    """Who owns nothing has nothing to lose, and leaves the coordinator alone."""
+    """A member that owns nothing has nothing to lose, and does not ask again."""
     script = Script("t", rebalance_timeout_ms=60_000).start()
     script.find()
     script.sleep(64_000)

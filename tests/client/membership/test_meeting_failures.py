@@ -1,4 +1,4 @@
-"""Members, connections and the coordinator fail: the work goes on, and nobody works twice.
+"""Members, connections and the coordinator fail: work goes on, and no partition has two workers.
 
 After every step the rig checks that no partition has two workers.
 """
@@ -15,7 +15,8 @@ from coterie_assignors import (
     MemberInfo,
     Partitions,
 )
-from coterie_client.membership import Abandon, Lane, Lose, Phase, Revoke, Send
+from coterie_client.membership import Abandon, Lose, Phase, Revoke, Send
+from coterie_client.wire.addresses import Lane
 from coterie_protocol.consumer import group_by_topic
 from coterie_protocol.messages import (
     HeartbeatRequest,
@@ -63,7 +64,6 @@ def test_member_dies() -> None:
 
 
 def test_all_but_one_die() -> None:
-    """The last one takes everything."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(5)
     for worker in workers[:4]:
@@ -75,7 +75,6 @@ def test_all_but_one_die() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.LEADING, Phase.SYNCING])
 def test_leader_dies_in_a_rebalance(phase: Phase) -> None:
-    """The others keep what they have until there is another leader, and then get the rest."""
     meeting = Meeting({"t": 6}, seed=3)
     workers = meeting.team(3)
     forget_told(meeting)
@@ -142,7 +141,7 @@ def test_suspended_process() -> None:
 @pytest.mark.parametrize("lane", list(Lane))
 @pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest])
 def test_connection_breaks(lane: Lane, kind: type) -> None:
-    """Whatever is under way when a connection breaks: nobody loses a partition for it."""
+    """Whichever request is under way when a connection breaks: no partition is lost by it."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
     forget_told(meeting)
@@ -163,7 +162,7 @@ def _is_under_way(worker: Worker, kind: type) -> bool:
 
 @pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest])
 def test_request_goes_nowhere(kind: type) -> None:
-    """A join or a sync that never arrives is noticed in time: nobody loses a partition for it."""
+    """A join or a sync that never arrives is noticed in time: no partition is lost by it."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(3)
     forget_told(meeting)
@@ -183,7 +182,6 @@ def test_request_goes_nowhere(kind: type) -> None:
 
 
 def test_join_after_a_long_revocation_goes_nowhere() -> None:
-    """There is little time left then: the join is repeated before the rebalance can end."""
     meeting = Meeting({"t": 6, "u": 1})
     slow = meeting.worker("slow", "t", "u", finish_ms=50_000).start()
     meeting.settle()
@@ -231,7 +229,6 @@ def test_coordinator_restarts_at_work() -> None:
     "phase", [Phase.PREPARING, Phase.JOINING, Phase.LEADING, Phase.SYNCING, Phase.STABLE]
 )
 def test_coordinator_restarts_in_a_rebalance(phase: Phase) -> None:
-    """In whichever phase of a rebalance: the members keep what they had, and it goes on."""
     meeting = Meeting({"t": 6, "u": 2}, seed=5)
     workers = [meeting.worker(name, "t", "u", finish_ms=300).start() for name in ("a", "b")]
     meeting.settle()
@@ -246,7 +243,6 @@ def test_coordinator_restarts_in_a_rebalance(phase: Phase) -> None:
 
 
 def test_coordinator_restarts_with_a_commit_under_way() -> None:
-    """The commit is stored in the end, and answered once."""
     meeting = Meeting({"t": 2})
     (worker,) = meeting.team(1)
     worker.commit("k", ("t", 0), 7)
@@ -258,7 +254,7 @@ def test_coordinator_restarts_with_a_commit_under_way() -> None:
 
 
 def test_coordinator_away_for_long() -> None:
-    """Without it nobody knows who is in: work stops with the session, and begins again later."""
+    """Without it, work stops with the session, and begins again later."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(3)
     meeting.stop_node()
@@ -279,8 +275,8 @@ def test_closing_without_a_coordinator() -> None:
     assert worker.stopped is not None
 
 
-def test_goodbye_goes_nowhere() -> None:
-    """The group hears of it when the session ends; the process does not wait for that."""
+def test_leave_goes_nowhere() -> None:
+    """The group notices when the session ends; the process does not wait for that."""
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
     meeting.swallows = lambda _worker, send: isinstance(send.message, LeaveGroupRequest)
@@ -318,7 +314,6 @@ class Moody(CooperativeStickyAssignor):
 
 @pytest.mark.parametrize("fault", ["raises", "gives what is not there", "forgets the members"])
 def test_group_survives_a_broken_leader(fault: str) -> None:
-    """A leader that can't decide leaves with the error, and the others go on under another."""
     meeting = Meeting({"t": 4})
     broken = meeting.worker("broken", assignors=[Moody(fault)]).start()
     meeting.run(10)

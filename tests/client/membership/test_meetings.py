@@ -24,7 +24,7 @@ def stopped(worker: Worker) -> set[tuple[str, int]]:
 
 
 def generation(meeting: Meeting) -> int:
-    """The generation that everybody is in."""
+    """The generation that all members are in."""
     (found,) = {worker.machine.identity.generation for worker in meeting.alive}
     return found
 
@@ -39,14 +39,13 @@ def forget_told(meeting: Meeting) -> None:
 
 
 def test_first_member() -> None:
-    """One member gets everything."""
     meeting = Meeting({"t": 4})
     (worker,) = meeting.team(1)
     assert worker.working.keys() == {("t", number) for number in range(4)}
 
 
 def test_scale_out() -> None:
-    """Only what new members are due moves; all else is worked on throughout."""
+    """Only the new members' shares move; all else is worked on throughout."""
     meeting = Meeting({"t": 12})
     (first,) = meeting.team(1)
     kept = dict(first.working)
@@ -59,7 +58,7 @@ def test_scale_out() -> None:
 
 
 def test_scale_in() -> None:
-    """Those who stay stop nothing: they only get more."""
+    """The members that stay stop nothing: they only get more."""
     meeting = Meeting({"t": 12})
     workers = meeting.team(4)
     forget_told(meeting)
@@ -71,7 +70,7 @@ def test_scale_in() -> None:
 
 
 def test_leaving_is_quick() -> None:
-    """Whoever leaves says so: nobody waits for its session to end."""
+    """A member that leaves says so: the others do not wait for its session to end."""
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
     second.close()
@@ -82,21 +81,19 @@ def test_leaving_is_quick() -> None:
 
 
 def test_thirty_members() -> None:
-    """Many join at once, and nobody has two more than another."""
+    """All join at once, and no share is larger than another by two."""
     meeting = Meeting({"t": 100})
     meeting.team(30)
     assert loads(meeting) == [3] * 20 + [4] * 10
 
 
 def test_more_members_than_partitions() -> None:
-    """Some have nothing, and are content."""
     meeting = Meeting({"t": 2})
     meeting.team(4)
     assert loads(meeting) == [0, 0, 1, 1]
 
 
 def test_handover_waits_for_the_work_to_end() -> None:
-    """A partition is not begun with before its former work has ended, however long that takes."""
     meeting = Meeting({"t": 2})
     (first,) = meeting.team(1, finish_ms=20_000)
     second = meeting.worker("second").start()
@@ -108,7 +105,6 @@ def test_handover_waits_for_the_work_to_end() -> None:
 
 
 def test_last_commit_is_seen_by_the_next_owner() -> None:
-    """What the former owner committed at its end is what the next one reads."""
     meeting = Meeting({"t": 2})
     (first,) = meeting.team(1, finish_ms=None)
     second = meeting.worker("second").start()
@@ -125,7 +121,6 @@ def test_last_commit_is_seen_by_the_next_owner() -> None:
 
 
 def test_tokens_grow_from_owner_to_owner() -> None:
-    """Each owner of a partition has a greater token than the one before it."""
     meeting = Meeting({"t": 3})
     newest: dict[tuple[str, int], int] = {}
     for number in range(4):
@@ -171,7 +166,6 @@ def test_static_rolling_restart() -> None:
 
 
 def test_static_rolling_restart_with_differing_topics() -> None:
-    """A leader that comes back does not take others' topics for new ones."""
     meeting = Meeting({"t": 4, "u": 3})
     first = meeting.worker("a", "t", instance="a").start()
     meeting.run(1_000)
@@ -188,7 +182,6 @@ def test_static_rolling_restart_with_differing_topics() -> None:
 
 
 def test_static_member_killed_and_restarted() -> None:
-    """A crash looks the same to the group, as long as it is back within its session."""
     meeting = Meeting({"t": 4})
     first = meeting.worker("a", instance="a").start()
     second = meeting.worker("b", instance="b").start()
@@ -280,7 +273,7 @@ def test_topic_is_created_later() -> None:
 
 
 def test_subscription_changes() -> None:
-    """Whoever wants other topics gets those, and lets go of what it does not want any more."""
+    """A member gets the topics that it subscribes to, and lets go of the others."""
     meeting = Meeting({"t": 4, "u": 2})
     first = meeting.worker("a", "t", "u").start()
     second = meeting.worker("b", "t", "u").start()
@@ -297,7 +290,6 @@ def test_subscription_changes() -> None:
 
 
 def test_nothing_happens() -> None:
-    """A group that is left alone stays as it is."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(3)
     before = generation(meeting)

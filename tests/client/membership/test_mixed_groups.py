@@ -69,7 +69,6 @@ def test_two_bounces() -> None:
 
 
 def test_eager_leader_among_cooperative_members() -> None:
-    """A leader that is eager itself still withholds what cooperative members own."""
     meeting = Meeting({"t": 6})
     leader = meeting.worker("eager", assignors=both()).start()
     meeting.settle()
@@ -85,7 +84,6 @@ def test_eager_leader_among_cooperative_members() -> None:
 
 
 def test_cooperative_leader_of_eager_members() -> None:
-    """What eager members have let go of is given away at once."""
     meeting = Meeting({"t": 6})
     leader = meeting.worker("coop", assignors=new()).start()
     meeting.settle()
@@ -98,7 +96,7 @@ def test_cooperative_leader_of_eager_members() -> None:
 
 
 def test_eager_group() -> None:
-    """Everybody lets go of everything, and gets it anew."""
+    """All members let go of everything, and get it anew."""
     meeting = Meeting({"t": 6})
     (first,) = meeting.team(1, assignors=(RoundRobinAssignor(),))
     first.told.clear()
@@ -160,7 +158,7 @@ class Stock:
                 self.rebalance()
 
     def check(self) -> None:
-        """Nobody works on what it owns."""
+        """Nothing works on what it owns."""
         for worker in self.meeting.workers if self.is_honest else ():
             assert not worker.working.keys() & self.owned, worker.name
 
@@ -174,12 +172,12 @@ class Stock:
 
 
 def everything(meeting: Meeting, stock: Stock) -> set[tuple[str, int]]:
-    """What anybody works on."""
+    """What all members work on."""
     return set(stock.owned).union(*(worker.working for worker in meeting.alive))
 
 
 def test_stock_member_joins_ours() -> None:
-    """It gets its share after those who have it let go, and nothing is worked on twice."""
+    """It gets its share after the owners let go of it, and no partition has two workers."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
     stock = Stock(meeting)
@@ -191,7 +189,6 @@ def test_stock_member_joins_ours() -> None:
 
 
 def test_ours_joins_a_stock_member() -> None:
-    """A stock member that is in the group gives up what our leader takes away."""
     meeting = Meeting({"t": 6})
     (first,) = meeting.team(1)
     stock = Stock(meeting)
@@ -203,7 +200,6 @@ def test_ours_joins_a_stock_member() -> None:
 
 
 def test_stock_member_leaves() -> None:
-    """What it had is taken over."""
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
     stock = Stock(meeting)

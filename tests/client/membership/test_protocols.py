@@ -52,7 +52,7 @@ def test_cooperative() -> None:
     ids=["range", "both", "sticky"],
 )
 def test_eager(assignors: tuple[Assignor, ...]) -> None:
-    """One assignor that knows eager members only makes the member one: it lets go of all first."""
+    """One assignor that is only for eager members makes the member one: it lets go of all first."""
     script = at_work(*assignors)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert script.told_what() == [(Revoke, {T0, T1})]
@@ -64,7 +64,7 @@ def test_eager(assignors: tuple[Assignor, ...]) -> None:
 
 
 def test_eager_gets_everything_anew() -> None:
-    """What an eager member is given again is begun with anew, under a new token."""
+    """Work begins anew on what an eager member is given again, under a new token."""
     script = at_work(RangeAssignor())
     tokens = dict(script.working)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -77,14 +77,12 @@ def test_eager_gets_everything_anew() -> None:
 
 
 def test_assignors_that_cannot_live_together() -> None:
-    """Without a protocol in common there is no way to join."""
     sources = Sources(lambda: 0.5, lambda: 0)
     with pytest.raises(ValueError, match=r"in common, .*: range, cooperative-only"):
         Membership(MembershipConfig(group="g"), [RangeAssignor(), CooperativeOnly()], sources)
 
 
 def test_no_assignor() -> None:
-    """Nor without an assignor."""
     with pytest.raises(ValueError, match="at least one"):
         Membership(MembershipConfig(group="g"), [], Sources(lambda: 0.5, lambda: 0))
 
@@ -104,28 +102,25 @@ def test_join_request() -> None:
 
 
 def test_reason_travels() -> None:
-    """Whoever runs the coordinator can see why there is a rebalance."""
     script = at_work()
     script.do(script.machine.rejoin("a better machine is there", script.now_ms))
     assert script.asks(JoinGroupRequest).reason == "a better machine is there"
 
 
 def test_long_reason_is_cut() -> None:
-    """A reason that lists very much must not make the request one that can't be sent."""
+    """A reason that lists very much must not make the request too large to send."""
     script = at_work()
     script.do(script.machine.rejoin("x" * 100_000, script.now_ms))
     assert script.asks(JoinGroupRequest).reason == "x" * 255
 
 
 def test_first_join_claims_nothing() -> None:
-    """No partitions, and no generation."""
     script = Script("t").start()
     script.find()
     assert script.claim() == (set(), -1)
 
 
 def test_rack_travels() -> None:
-    """The leader can keep work near its data."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert subscription_of(script.asks(JoinGroupRequest)).rack_id == "r1"
@@ -141,7 +136,6 @@ def test_assignors_in_order() -> None:
 
 
 def test_eager_sticky_says_what_it_had() -> None:
-    """It has let go of everything, and still wants it back: that stands in its user data."""
     script = at_work(StickyAssignor())
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.release()
@@ -151,7 +145,6 @@ def test_eager_sticky_says_what_it_had() -> None:
 
 
 def test_eager_sticky_says_so_in_the_next_attempt_too() -> None:
-    """A rebalance that came to nothing does not make it forget what it had."""
     script = at_work(StickyAssignor())
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.release()
@@ -162,7 +155,6 @@ def test_eager_sticky_says_so_in_the_next_attempt_too() -> None:
 
 
 def test_sync_names_the_assignor() -> None:
-    """What the group chose is what counts."""
     script = Script("t", assignors=[RangeAssignor(), CooperativeStickyAssignor()]).start()
     script.find()
     script.join(5, protocol_name="cooperative-sticky")
@@ -180,7 +172,6 @@ def test_second_bounce() -> None:
 
 
 def test_cooperative_member_loses_its_claims_with_its_generation() -> None:
-    """What was lost is not claimed: the group may have given it to others."""
     script = at_work()
     script.next_beat(ErrorCode.ILLEGAL_GENERATION)
     assert script.claim() == (set(), -1)

@@ -12,10 +12,11 @@ from collections.abc import Callable
 import pytest
 
 from coterie_assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
-from coterie_client.membership import Committed, Lane, Send
+from coterie_client.membership import Committed, Send
+from coterie_client.wire.addresses import Lane
 from tests.support.membership_world import Meeting, Worker
 
-#: A few that everybody runs, so that a change that breaks much is seen at once by all.
+#: The same in every run, so that a change that breaks much shows every time.
 FIXED = range(16)
 #: Each run tries others as well.
 FRESH = 8
@@ -75,15 +76,15 @@ class Walk:
         """The members that are there and mean to stay."""
         return [worker for worker in self.meeting.alive if not worker.is_closing]
 
-    def anybody(self) -> Worker | None:
-        """One of them, if there is one."""
+    def any_member(self) -> Worker | None:
+        """One of the staying members, if there is one."""
         staying = self.staying
         return self.random.choice(staying) if staying else None
 
     # -- what may happen -----------------------------------------------------------------------
 
     def comes(self) -> None:
-        """Somebody joins, perhaps under a name that is free."""
+        """A member joins, perhaps under a name that is free."""
         if len(self.staying) >= CROWD:
             return
         taken = {self.instances.get(worker) for worker in self.meeting.alive}
@@ -102,23 +103,23 @@ class Walk:
         worker.start()
 
     def closes(self) -> None:
-        """Somebody leaves, or goes and keeps the place."""
-        if worker := self.anybody():
+        """A member leaves, or goes and keeps its place."""
+        if worker := self.any_member():
             worker.close(leave=self.random.random() < 0.7)
 
     def dies(self) -> None:
-        """Somebody is killed."""
-        if worker := self.anybody():
+        """A member is killed."""
+        if worker := self.any_member():
             worker.die()
 
     def connection_breaks(self) -> None:
-        """One of somebody's connections breaks."""
-        if worker := self.anybody():
+        """One of a member's connections breaks."""
+        if worker := self.any_member():
             self.meeting.cut(worker, self.random.choice(list(Lane)))
 
     def requests_vanish(self) -> None:
-        """Some or all of what somebody sends arrives nowhere, for a while."""
-        victim = self.anybody()
+        """Some or all of what a member sends is lost, for a while."""
+        victim = self.any_member()
         until_ms = self.meeting.now_ms + self.random.choice([500, 5_000, 30_000])
         share = self.random.choice([0.3, 1.0])
 
@@ -135,14 +136,14 @@ class Walk:
         self.meeting.start_node()
 
     def commits(self) -> None:
-        """Somebody commits for all of its partitions."""
-        if worker := self.anybody():
+        """A member commits for all of its partitions."""
+        if worker := self.any_member():
             for number, partition in enumerate(sorted(worker.working)):
                 worker.commit((self.meeting.now_ms, number), partition, number)
 
     def gives_up(self) -> None:
-        """Somebody can't work on a partition."""
-        worker = self.anybody()
+        """A member can't work on a partition."""
+        worker = self.any_member()
         if worker and worker.working:
             worker.give_up(self.random.choice(sorted(worker.working)))
 
@@ -151,8 +152,8 @@ class Walk:
         self.meeting.change_topic("t", "grew", self.meeting.topics["t"] + 1)
 
     def subscribes(self) -> None:
-        """Somebody wants other topics."""
-        worker = self.anybody()
+        """A member changes its subscription."""
+        worker = self.any_member()
         if worker:
             worker.subscribe(*self.random.choice([("t",), ("t", "u"), ("u",)]))
 
@@ -170,25 +171,23 @@ def walk(seed: int) -> Walk:
 
 @pytest.mark.parametrize("seed", FIXED)
 def test_seed(seed: int) -> None:
-    """Whatever happened, in the end everybody works and nobody waits."""
+    """Whatever happened, in the end all partitions are worked on and no call waits."""
     walk(seed)
 
 
 def test_fresh_seeds() -> None:
-    """The same holds for walks that nobody has walked before."""
     for _ in range(FRESH):
         walk(random.SystemRandom().randrange(2**32))
 
 
 def test_walks_are_repeatable() -> None:
-    """One seed leads the same way each time, or it would be of no use to know it."""
     one, other = walk(5), walk(5)
     assert one.meeting.describe_workers() == other.meeting.describe_workers()
     assert one.meeting.now_ms == other.meeting.now_ms
 
 
 def test_walks_do_something() -> None:
-    """The fixed seeds commit, at least, or what they show is little."""
+    """The fixed seeds commit, at least, or they would show little."""
     results = [
         result
         for seed in FIXED

@@ -47,7 +47,6 @@ def test_released_bit_by_bit() -> None:
 
 
 def test_release_is_told_how_long_it_took() -> None:
-    """The report counts from when the work was asked to end."""
     script = at_work()
     script.subscribe("t")
     live(script, 5_000)
@@ -79,7 +78,6 @@ def test_overrun_of_some() -> None:
 
 
 def test_overrun_refuses_commits() -> None:
-    """Whatever still works on an abandoned partition can't commit for it."""
     script = at_work()
     token = script.working[U0]
     script.subscribe("t")
@@ -89,7 +87,6 @@ def test_overrun_refuses_commits() -> None:
 
 
 def test_overrun_of_a_last_commit() -> None:
-    """A commit that is not stored in time fails with its partition."""
     script = at_work()
     script.subscribe("t")
     script.commit("k", U0, 7)
@@ -101,7 +98,6 @@ def test_overrun_of_a_last_commit() -> None:
 
 
 def test_late_release() -> None:
-    """Work that ends after it was abandoned changes nothing."""
     script = at_work()
     script.subscribe("t")
     live(script, RELEASE_MS)
@@ -110,7 +106,6 @@ def test_late_release() -> None:
 
 
 def test_deadline_counts_from_the_sync() -> None:
-    """The group was whole when the sync was answered, so at the earliest when it was sent."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -123,7 +118,6 @@ def test_deadline_counts_from_the_sync() -> None:
 
 
 def test_deadline_of_a_revocation_before_a_join() -> None:
-    """A rebalance that is told of may have begun a heartbeat ago: that time is gone."""
     script = Script("t", "u", rebalance_timeout_ms=REBALANCE_MS).start()
     script.settle(T0, U0, generation=5)
     calm_ms = script.now_ms
@@ -135,7 +129,6 @@ def test_deadline_of_a_revocation_before_a_join() -> None:
 
 
 def test_second_revocation_keeps_the_deadline() -> None:
-    """What comes later has to be done by the time that what came first has."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -150,7 +143,7 @@ def test_second_revocation_keeps_the_deadline() -> None:
 
 
 def test_close_shortens_a_revocation() -> None:
-    """Who closes within a second means what is being let go of as well."""
+    """Closing within a second counts for what is being let go of as well."""
     script = at_work()
     script.subscribe("v")
     assert script.revoking == {T0, T1, U0, U1}
@@ -161,7 +154,7 @@ def test_close_shortens_a_revocation() -> None:
 
 
 def test_rebalance_during_a_revocation() -> None:
-    """The join still waits for the work to end: nobody may own it before that."""
+    """The join still waits for the work to end: no other member may own it before that."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -198,7 +191,6 @@ def test_give_up() -> None:
 
 
 def test_give_up_after_the_last_commit() -> None:
-    """What it committed is stored before the group hears of it."""
     script = at_work()
     script.commit("k", U0, 7)
     give_up(script, U0)
@@ -208,7 +200,6 @@ def test_give_up_after_the_last_commit() -> None:
 
 
 def test_give_up_is_said_once() -> None:
-    """In the next generation, the member may have it again."""
     script = at_work()
     give_up(script, U0)
     script.join(6)
@@ -230,7 +221,6 @@ def test_give_up_while_joining() -> None:
 
 
 def test_give_up_what_is_being_revoked() -> None:
-    """Its work has ended either way."""
     script = at_work()
     script.subscribe("t")
     give_up(script, U0, U1)
@@ -238,7 +228,6 @@ def test_give_up_what_is_being_revoked() -> None:
 
 
 def test_give_up_what_is_not_owned() -> None:
-    """Nothing follows from it."""
     script = at_work()
     give_up(script, ("t", 9))
     assert script.machine.phase is Phase.STABLE

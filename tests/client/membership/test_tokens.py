@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coterie_client.membership.holdings import token_of
+from coterie_client.membership.ownership import token_of
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import SyncGroupRequest
 from tests.support.scripted_membership import Script
@@ -24,7 +24,7 @@ times = st.integers(NOW_MS, NOW_MS + YEAR_MS)
 
 
 def test_token_is_asked_for() -> None:
-    """Whoever does not know what that is passes over it."""
+    """A coordinator that does not know the field ignores it."""
     script = Script("t").start()
     script.find()
     script.join(1)
@@ -32,7 +32,6 @@ def test_token_is_asked_for() -> None:
 
 
 def test_issued_token_is_what_work_gets() -> None:
-    """Whatever the clock says."""
     script = Script("t").start()
     script.find()
     script.wall_shift_ms = NOW_MS
@@ -43,7 +42,6 @@ def test_issued_token_is_what_work_gets() -> None:
 
 
 def test_kept_partition_keeps_its_issued_token() -> None:
-    """Only what is taken over has the new one."""
     script = Script("t").start()
     script.find()
     script.join(1)
@@ -60,7 +58,6 @@ def test_kept_partition_keeps_its_issued_token() -> None:
 @example(tokens=[7, 7])
 @example(tokens=[7, 3])
 def test_issued_tokens_are_used_as_they_are(tokens: list[int]) -> None:
-    """One that was made greater here could be the one that is issued to a successor."""
     script = Script("t").start()
     script.find()
     for number, token in enumerate(tokens):
@@ -92,7 +89,6 @@ def test_later_start_is_greater(generation: int, first_ms: int, gap_ms: int) -> 
 
 @given(generation=generations, now_ms=times)
 def test_fits_64_bits(generation: int, now_ms: int) -> None:
-    """It fits a signed 64-bit column, and is greater than nothing."""
     assert 0 < token_of(generation, now_ms) < 2**63
 
 
@@ -124,7 +120,6 @@ def test_tokens_of_one_member_grow(takings: list[tuple[int, int]]) -> None:
 
 
 def test_token_stays_with_the_taking() -> None:
-    """As long as a partition is kept, through however many generations, its token is the same."""
     script = Script("t").start()
     script.settle(T0, generation=1)
     token = script.working[T0]

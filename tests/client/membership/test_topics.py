@@ -1,4 +1,4 @@
-"""What a member knows of its topics: when it asks, what it believes, and whom it tells."""
+"""What a member knows of its topics: when it asks, what it believes, and what it reports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ def wait_for_question(script: Script) -> int:
 
 
 def test_asks_for_what_it_wants() -> None:
-    """Anybody may be asked; topics may come into being by it, if that is wanted."""
     script = Script("t", "u").start()
     request = script.asks(MetadataRequest)
     assert [each.name for each in request.topics or ()] == ["t", "u"]
@@ -46,13 +45,12 @@ def test_asks_for_what_it_wants() -> None:
 
 
 def test_asks_without_creating() -> None:
-    """By choice, to look at a topic does not create it."""
+    """With `allow_auto_create_topics=False`, asking for a topic does not create it."""
     script = Script("t", allow_auto_create_topics=False).start()
     assert not script.asks(MetadataRequest).allow_auto_topic_creation
 
 
 def test_asks_again_when_it_is_old() -> None:
-    """What is known is looked at anew after a while."""
     script = at_work(metadata_max_age_ms=30_000)
     assert 29_900 <= wait_for_question(script) <= 30_100
 
@@ -66,7 +64,6 @@ def test_asks_in_every_rebalance() -> None:
 
 
 def test_no_news() -> None:
-    """To hear the same again is not reported."""
     script = at_work()
     before = len(script.seen(TopicsChanged))
     wait_for_question(script)
@@ -90,7 +87,6 @@ def test_missing_topic() -> None:
 
 
 def test_missing_again() -> None:
-    """A topic that goes once more is reported once more."""
     script = Script("t", "x").start()
     for count in (None, None, 2, None, None):
         wait_for_question(script)
@@ -112,7 +108,6 @@ def test_question_fails() -> None:
 
 
 def test_new_subscription_is_asked_for_at_once() -> None:
-    """The answer that is on its way to an older question does not matter any more."""
     script = Script("t").start()
     (old,) = script.awaited(MetadataRequest)
     script.subscribe("t", "u")
@@ -160,7 +155,7 @@ def test_racks() -> None:
 
 
 def test_leader_knows_more() -> None:
-    """Who is assigned a partition it has not heard of looks whether there is such a one."""
+    """A member that is assigned a partition it has not heard of checks whether there is one."""
     script = Script("t").start()
     script.tell_topics(t=1)
     script.find()
@@ -173,7 +168,6 @@ def test_leader_knows_more() -> None:
 
 
 def test_leader_knows_what_is_not_so() -> None:
-    """A partition that the leader made up is lost, as soon as that is known for certain."""
     script = Script("t").start()
     script.tell_topics(t=1)
     script.find()

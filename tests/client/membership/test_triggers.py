@@ -35,7 +35,7 @@ def at_work(*topics: str, leads: bool = False) -> Script:
 
 
 def test_subscription_changed() -> None:
-    """What is not wanted any more is revoked; the join waits for that and claims the rest."""
+    """What was unsubscribed is revoked; the join waits for that and claims the rest."""
     script = at_work()
     script.subscribe("t")
     assert script.told_what() == [(Revoke, {U0})]
@@ -55,7 +55,6 @@ def test_subscription_only_grows() -> None:
 
 
 def test_same_subscription() -> None:
-    """To want what is wanted already is no reason to join."""
     script = at_work()
     script.subscribe("u", "t")
     script.sleep(1_000)
@@ -63,7 +62,6 @@ def test_same_subscription() -> None:
 
 
 def test_subscription_changed_twice_during_revocation() -> None:
-    """What is dropped while something else is being let go of is let go of before the join too."""
     script = at_work()
     script.subscribe("t")
     script.subscribe("v")
@@ -76,7 +74,6 @@ def test_subscription_changed_twice_during_revocation() -> None:
 
 
 def test_subscription_changed_while_the_coordinator_is_away() -> None:
-    """A join that could not be sent yet says what is wanted by then, and lets go of the rest."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.refuse(JoinGroupRequest, ErrorCode.NOT_COORDINATOR)
@@ -90,7 +87,7 @@ def test_subscription_changed_while_the_coordinator_is_away() -> None:
 
 
 def test_subscription_changed_while_joining() -> None:
-    """A join under way is not repeated: the new wish waits for the generation, and then joins."""
+    """The new subscription waits for the generation, and then the member joins again."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.subscribe("t")
@@ -104,7 +101,6 @@ def test_subscription_changed_while_joining() -> None:
 
 
 def test_assigned_what_is_not_wanted_any_more() -> None:
-    """Work on a topic that was dropped during the rebalance is not even started."""
     script = Script("t", "u").start()
     script.find()
     script.join(5)
@@ -144,7 +140,6 @@ def test_topic_gone() -> None:
 
 
 def test_topic_gone_for_the_leader() -> None:
-    """The leader joins again, without what it lost."""
     script = at_work(leads=True)
     tell(script, times=2, u=None)
     assert script.claim() == ({T0, T1}, 5)
@@ -162,7 +157,6 @@ def test_topic_denied_once() -> None:
 
 
 def test_topic_grew_for_the_leader() -> None:
-    """The leader joins again, and keeps everything meanwhile."""
     script = at_work(leads=True)
     tell(script, t=6)
     assert script.told == []
@@ -170,7 +164,6 @@ def test_topic_grew_for_the_leader() -> None:
 
 
 def test_topic_grew_for_a_follower() -> None:
-    """Only the leader has the group rebalance."""
     script = at_work()
     tell(script, t=6)
     assert script.machine.phase is Phase.STABLE
@@ -185,7 +178,6 @@ def test_topic_shrank() -> None:
 
 
 def test_topic_grows_after_the_leader_decided() -> None:
-    """What the leader learns too late for its decision makes it join again after the sync."""
     script = at_work(leads=True)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6, leads=True)
@@ -197,7 +189,6 @@ def test_topic_grows_after_the_leader_decided() -> None:
 
 
 def test_topic_grows_before_the_leader_decides() -> None:
-    """A decision is made by topics that were looked at for it, so it needs no second one."""
     script = at_work(leads=True)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6, leads=True)
@@ -212,7 +203,6 @@ def test_topic_grows_before_the_leader_decides() -> None:
 
 
 def test_rebalance_told_by_a_heartbeat() -> None:
-    """It joins again with all it owns, and works on."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert script.told == []
@@ -221,7 +211,6 @@ def test_rebalance_told_by_a_heartbeat() -> None:
 
 
 def test_rebalance_told_by_a_commit() -> None:
-    """It joins again with all it owns; the commit goes out once more."""
     script = at_work()
     script.commit("k", T0, 7)
     script.store(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -233,7 +222,6 @@ def test_rebalance_told_by_a_commit() -> None:
 
 
 def test_rebalance_told_by_a_sync() -> None:
-    """Another rebalance began: it joins that, with what it owned before the one that failed."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -243,7 +231,6 @@ def test_rebalance_told_by_a_sync() -> None:
 
 
 def test_rebalance_told_while_joining() -> None:
-    """A heartbeat that says what the member is doing already changes nothing."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -271,7 +258,6 @@ def assert_starts_anew(script: Script, member_id: str) -> None:
 
 @pytest.mark.parametrize(("code", "member_id"), RESETS)
 def test_left_behind_told_by_a_heartbeat(code: ErrorCode, member_id: str) -> None:
-    """The group went on without us."""
     script = at_work()
     script.next_beat(code)
     assert_starts_anew(script, member_id)
@@ -279,7 +265,6 @@ def test_left_behind_told_by_a_heartbeat(code: ErrorCode, member_id: str) -> Non
 
 @pytest.mark.parametrize(("code", "member_id"), RESETS)
 def test_left_behind_told_by_a_commit(code: ErrorCode, member_id: str) -> None:
-    """The commit fails: what it says may not be stored over others' work."""
     script = at_work()
     script.commit("k", T0, 7)
     script.store(code)
@@ -289,7 +274,6 @@ def test_left_behind_told_by_a_commit(code: ErrorCode, member_id: str) -> None:
 
 @pytest.mark.parametrize(("code", "member_id"), RESETS)
 def test_left_behind_told_by_a_join(code: ErrorCode, member_id: str) -> None:
-    """The claims of a join that is refused are void."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.refuse(JoinGroupRequest, code)
@@ -298,7 +282,6 @@ def test_left_behind_told_by_a_join(code: ErrorCode, member_id: str) -> None:
 
 @pytest.mark.parametrize(("code", "member_id"), RESETS)
 def test_left_behind_told_by_a_sync(code: ErrorCode, member_id: str) -> None:
-    """The generation that was joined is over already."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -316,7 +299,6 @@ def test_left_behind_while_revoking() -> None:
 
 
 def test_late_error_for_an_older_identity() -> None:
-    """A commit of the generation before is refused: that says nothing of this one."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.commit("k", T0, 7)
@@ -346,7 +328,6 @@ def test_member_id_required() -> None:
 
 
 def test_member_id_required_after_being_forgotten() -> None:
-    """A coordinator that has forgotten the member gives it an id like anybody else's."""
     script = at_work()
     script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
     script.refuse(JoinGroupRequest, ErrorCode.MEMBER_ID_REQUIRED)
@@ -357,7 +338,7 @@ def test_member_id_required_after_being_forgotten() -> None:
 
 
 def test_needs_rejoin() -> None:
-    """The leader wants everybody to join again: at once, with what was just assigned."""
+    """The leader wants all members to join again: at once, with what was just assigned."""
     script = Script("t").start()
     script.find()
     script.join(5)
@@ -386,7 +367,6 @@ def test_revoked_after_the_sync() -> None:
 
 
 def test_needs_rejoin_and_own_revocation() -> None:
-    """One join answers both wishes."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -399,7 +379,6 @@ def test_needs_rejoin_and_own_revocation() -> None:
 
 
 def test_nothing_revoked() -> None:
-    """An assignment that takes nothing away ends the rebalance."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -409,7 +388,6 @@ def test_nothing_revoked() -> None:
 
 
 def test_empty_assignment() -> None:
-    """No bytes are an assignment of nothing."""
     script = Script("t").start()
     script.find()
     script.join(5)

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Self
 
-from coterie_client.membership.actions import NodeAddress
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol import (
     API_VERSIONS,
     ApiKey,
@@ -132,7 +132,7 @@ class FakeServer:
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Stop listening and drop everybody."""
+        """Stop listening and drop all connections."""
         assert self._server is not None
         self._server.close()
         connections = dict(self.connections)

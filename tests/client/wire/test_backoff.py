@@ -15,22 +15,19 @@ MIDDLE = 0.5  # the chance that leaves a delay as it is
 
 
 def test_delays_double_up_to_the_maximum() -> None:
-    """Each failure doubles the delay until the maximum is reached."""
     options = RetryOptions(base_ms=100, max_ms=1_000)
     delays_ms = [options.delay_ms(failures, MIDDLE) for failures in range(7)]
     assert delays_ms == [0, 100, 200, 400, 800, 1_000, 1_000]
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))
-def test_jitter_stays_within_its_share(failures: int, chance: float) -> None:
-    """However many failures and whatever the chance, a delay is off by a fifth at most."""
+def test_jitter_stays_within_a_fifth(failures: int, chance: float) -> None:
     options = RetryOptions(base_ms=100, max_ms=1_000, jitter=0.2)
     expected_ms = options.delay_ms(failures, MIDDLE)
     assert 0.8 * expected_ms <= options.delay_ms(failures, chance) <= 1.2 * expected_ms
 
 
 def test_jitter_spreads_clients() -> None:
-    """The least and the greatest chance give the ends of the range."""
     options = RetryOptions(base_ms=100, max_ms=100, jitter=0.5)
     assert (options.delay_ms(1, 0.0), options.delay_ms(1, 0.999)) == (50, 150)
 
@@ -44,22 +41,19 @@ def test_jitter_spreads_clients() -> None:
         {"jitter": -0.1},
     ],
 )
-def test_senseless_options_are_refused(options: dict[str, Any]) -> None:
-    """Options that give no pace are refused when they are made."""
+def test_invalid_retry_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         RetryOptions(**options)
 
 
-def test_wait_runs_down_with_time() -> None:
-    """After a failure the wait is the delay less the time that has passed, and never negative."""
+def test_wait_shrinks_with_time() -> None:
     backoff = Backoff(RetryOptions(base_ms=100, max_ms=1_000), lambda: MIDDLE)
     backoff.failed(10.0)
     waits_s = [backoff.wait_s(now_s) for now_s in (10.0, 10.04, 10.1, 11.0)]
     assert waits_s == pytest.approx([0.1, 0.06, 0.0, 0.0])
 
 
-def test_success_forgets_failures() -> None:
-    """After a success there is no wait, and the next failure counts as the first."""
+def test_success_resets_the_back_off() -> None:
     backoff = Backoff(RetryOptions(base_ms=100, max_ms=1_000), lambda: MIDDLE)
     for _ in range(3):
         backoff.failed(10.0)

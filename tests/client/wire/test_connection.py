@@ -15,8 +15,8 @@ from coterie_client.errors import (
     ConnectionLostError,
     VersionNotSpokenError,
 )
-from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire import Connection, ConnectionLimits, Counters
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol import API_VERSIONS, ApiKey, Request, decode_request, encode_response
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import NetworkError, UnknownServerError
@@ -49,7 +49,6 @@ def speaking(**versions: str) -> Mapping[ApiKey, VersionRange]:
 
 
 async def test_requests_are_answered() -> None:
-    """Overlapping requests over a socket get their own answers."""
     async with FakeServer() as server:
         connection = await Connection.open(server.address, client_id="me")
         questions = [connection.request(heartbeat("m" * n), timeout_s=5) for n in (1, 2, 3)]
@@ -62,8 +61,7 @@ async def test_requests_are_answered() -> None:
         await server.emptied()
 
 
-async def test_versions_are_asked_first() -> None:
-    """The first request is ApiVersions 3 with a name and version that Kafka permits."""
+async def test_first_request_is_api_versions() -> None:
     payloads = []
     reply = encode_response(spoken(), 3, 1)
 
@@ -85,8 +83,8 @@ async def test_versions_are_asked_first() -> None:
 
 
 @pytest.mark.parametrize("known", ["0", "0-1", "0-2"])
-async def test_step_down_to_the_servers_versions(known: str) -> None:
-    """A server that refuses version 3 says what it knows, and is asked in that (KIP-511)."""
+async def test_api_versions_steps_down_to_the_servers_version(known: str) -> None:
+    """KIP-511: a server that refuses version 3 lists the versions it supports."""
     versions = speaking(API_VERSIONS=known, HEARTBEAT="0-1")
     async with FakeServer(versions=versions) as server:
         connection = await Connection.open(server.address)
@@ -97,8 +95,7 @@ async def test_step_down_to_the_servers_versions(known: str) -> None:
         await connection.close()
 
 
-async def test_step_down_without_a_hint() -> None:
-    """A server that refuses and lists nothing is asked in version 0."""
+async def test_api_versions_steps_down_to_version_0_without_a_list() -> None:
     asked = []
     refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=())
 
@@ -117,8 +114,7 @@ async def test_step_down_without_a_hint() -> None:
         await connection.close()
 
 
-async def test_refusal_of_versions_altogether() -> None:
-    """Another error in the answer to ApiVersions is raised as what it is."""
+async def test_other_error_of_api_versions_is_raised_as_it_is() -> None:
     answer = encode_response(
         ApiVersionsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, api_keys=()), 3, 1
     )
@@ -135,8 +131,7 @@ async def test_refusal_of_versions_altogether() -> None:
             await Connection.open(NodeAddress(*server.sockets[0].getsockname()))
 
 
-async def test_request_that_the_server_does_not_speak() -> None:
-    """It is refused before anything is sent, and the connection goes on."""
+async def test_request_unsupported_by_the_server_is_refused_before_it_is_sent() -> None:
     async with FakeServer(versions=speaking(LIST_GROUPS="0-3")) as server:
         connection = await Connection.open(server.address)
         with pytest.raises(VersionNotSpokenError, match="ListGroups"):
@@ -146,8 +141,7 @@ async def test_request_that_the_server_does_not_speak() -> None:
         await connection.close()
 
 
-async def test_server_hangs_up_with_requests_under_way() -> None:
-    """All of them fail as lost."""
+async def test_pending_requests_are_lost_when_the_server_hangs_up() -> None:
 
     async def answer(request: Request) -> Any:
         return HANG_UP if request.message.member_id == "last" else SILENCE
@@ -162,8 +156,7 @@ async def test_server_hangs_up_with_requests_under_way() -> None:
         await connection.close()
 
 
-async def test_half_open_server_is_given_up() -> None:
-    """A server that accepts requests but says nothing costs one time-out, and the connection."""
+async def test_server_that_accepts_requests_and_stays_silent_is_given_up() -> None:
 
     async def answer(_: Request) -> Any:
         return SILENCE
@@ -177,18 +170,18 @@ async def test_half_open_server_is_given_up() -> None:
         await server.emptied()
 
 
-async def test_open_is_given_up_when_nobody_talks() -> None:
-    """A listener that accepts and says nothing fails the attempt in time, and no socket stays."""
+async def test_opening_to_a_silent_listener_fails_in_time_and_leaves_no_socket() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = NodeAddress(*listener.getsockname())
         counters = Counters()
-        with pytest.raises(ConnectionFailedError, match=r"more than 0\.05 s to tell its versions"):
+        with pytest.raises(
+            ConnectionFailedError, match=r"more than 0\.05 s to learn the server's versions"
+        ):
             await Connection.open(address, limits=QUICK, counters=counters)
         assert (counters.connections_failed, counters.connections_opened) == (1, 0)
 
 
-async def test_open_cancelled() -> None:
-    """Whoever is cancelled while connecting leaves no socket."""
+async def test_cancelled_open_leaves_no_socket() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         opening = asyncio.create_task(Connection.open(NodeAddress(*listener.getsockname())))
         accepted, _ = await asyncio.to_thread(listener.accept)
@@ -201,8 +194,7 @@ async def test_open_cancelled() -> None:
                 pass
 
 
-async def test_nobody_listens() -> None:
-    """A refused connection is a failure that may pass, and names the address."""
+async def test_refused_connection_is_retriable_and_names_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = NodeAddress(*listener.getsockname())
     with pytest.raises(ConnectionFailedError, match=str(address)) as caught:
@@ -210,8 +202,7 @@ async def test_nobody_listens() -> None:
     assert caught.value.retriable
 
 
-async def test_open_cancelled_at_any_moment() -> None:
-    """Whichever step is under way, cancelling leaves no socket and no task."""
+async def test_open_cancelled_at_any_step_leaves_no_socket_and_no_task() -> None:
     async with FakeServer() as server:
         for turns in range(25):
             opening = asyncio.create_task(Connection.open(server.address))
@@ -225,8 +216,7 @@ async def test_open_cancelled_at_any_moment() -> None:
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 64 + ".invalid", "a..b"])
-async def test_host_without_address(host: str) -> None:
-    """A name that can't be found, or be no name at all, is a failed connection like others."""
+async def test_unknown_or_invalid_host_is_a_failed_connection(host: str) -> None:
     with pytest.raises(ConnectionFailedError, match=host):
         await Connection.open(NodeAddress(host, 9092))
 
@@ -236,8 +226,7 @@ async def test_host_without_address(host: str) -> None:
     [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\0\0\0\4\0\0\0\1", b"\0\0\0\5\0\0\0\1\0"],
     ids=["HTTP", "end", "no body", "half a body"],
 )
-async def test_something_that_is_no_kafka(greeting: bytes) -> None:
-    """A peer that says something else, or closes, fails the attempt with a hint."""
+async def test_peer_that_is_not_kafka_fails_the_attempt_with_a_hint(greeting: bytes) -> None:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1_000)
@@ -250,8 +239,7 @@ async def test_something_that_is_no_kafka(greeting: bytes) -> None:
             await Connection.open(NodeAddress(*server.sockets[0].getsockname()))
 
 
-async def test_close_with_requests_under_way() -> None:
-    """They fail as lost, and the server sees the end."""
+async def test_close_fails_pending_requests() -> None:
 
     async def answer(_: Request) -> Any:
         return SILENCE
@@ -268,8 +256,7 @@ async def test_close_with_requests_under_way() -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "::1"])
-async def test_names_and_ipv6(host: str) -> None:
-    """A host may be a name or an IPv6 address."""
+async def test_host_may_be_a_name_or_an_ipv6_address(host: str) -> None:
     if host == "::1" and not _has_ipv6():
         pytest.skip("no IPv6 here")
     async with FakeServer(host=host) as server:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coterie_client.wire.deadlines import SECOND_LOOK_S, time_limit, wait_for_task
-from coterie_testing.virtual import Process, World
+from coterie_testing.virtual import Process, Scheduler
 
 TIMEOUT_S = 5.0
 
@@ -39,8 +39,8 @@ async def watched(answer: asyncio.Future[str]) -> str:
 
 @pytest.fixture
 def process() -> Process:
-    """Return a process in a world of its own."""
-    return Process(World(), "p")
+    """Return a process in virtual time of its own."""
+    return Process(Scheduler(), "p")
 
 
 Wait = Callable[[asyncio.Future[str]], Coroutine[Any, Any, str]]
@@ -49,32 +49,31 @@ ways = pytest.mark.parametrize("wait", [limited, watched])
 
 
 @ways
-def test_in_time(process: Process, wait: Wait) -> None:
-    """What ends before its time is up ends as it does, and leaves nothing behind."""
+def test_block_that_ends_in_time_leaves_nothing_behind(process: Process, wait: Wait) -> None:
     answer: asyncio.Future[str] = process.create_future()
     process.call_later(TIMEOUT_S - 0.1, answer.set_result, "here")
-    assert process.world.run_in(process, wait(answer)) == "here"
-    process.world.run(10.0)
+    assert process.run_until_done(wait(answer)) == "here"
+    process.scheduler.run(10.0)
     assert process.errors == []
 
 
 @ways
-def test_too_late(process: Process, wait: Wait) -> None:
-    """What never comes is waited for as long as was said, and hardly any longer."""
+def test_time_limit_raises_when_the_time_is_up(process: Process, wait: Wait) -> None:
     answer: asyncio.Future[str] = process.create_future()
-    assert process.world.run_in(process, wait(answer)) == "too late"
+    assert process.run_until_done(wait(answer)) == "too late"
     assert process.time() == pytest.approx(TIMEOUT_S + SECOND_LOOK_S)
 
 
 @ways
-def test_arrived_during_a_pause(process: Process, wait: Wait) -> None:
-    """The time is up when the process goes on, and the answer is there."""
+def test_answer_that_arrived_during_a_pause_counts_although_the_time_is_up(
+    process: Process, wait: Wait
+) -> None:
     answer: asyncio.Future[str] = process.create_future()
     task = process.create_task(wait(answer))
-    process.world.run(1.0)
+    process.scheduler.run(1.0)
     process.pause()
-    process.world.after(1.0, lambda: process.arrive(answer.set_result, "here"))
-    process.world.run(20.0)
+    process.scheduler.after(1.0, lambda: process.arrive(answer.set_result, "here"))
+    process.scheduler.run(20.0)
     process.resume()
-    process.world.run(1.0)
+    process.scheduler.run(1.0)
     assert task.result() == "here"

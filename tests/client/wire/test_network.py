@@ -16,7 +16,6 @@ from coterie_client.errors import (
     ConnectionFailedError,
     ConnectionLostError,
 )
-from coterie_client.membership.actions import ANY, Lane, NodeAddress
 from coterie_client.wire import (
     ConnectionLimits,
     Network,
@@ -26,6 +25,7 @@ from coterie_client.wire import (
     Security,
     Tls,
 )
+from coterie_client.wire.addresses import ANY, Lane, NodeAddress
 from coterie_client.wire.dialling import dial_tcp
 from coterie_protocol import ApiKey, Request
 from coterie_protocol.messages import (
@@ -50,8 +50,8 @@ from tests.client.wire.doubles import (
 
 pytestmark = pytest.mark.asyncio
 
-#: An address where nobody listens: the discard port, which no test machine serves.
-NOBODY = NodeAddress("127.0.0.1", 9)
+#: An address where nothing listens: the discard port, which no test machine serves.
+UNREACHABLE = NodeAddress("127.0.0.1", 9)
 PROMPT = RetryOptions(base_ms=1, max_ms=1, jitter=0)
 
 
@@ -77,8 +77,7 @@ def joined() -> JoinGroupResponse:
     return JoinGroupResponse(protocol_name="range", leader="m", member_id="m", members=())
 
 
-async def test_one_connection_serves_many_requests() -> None:
-    """Requests that come at the same time share one attempt, and later ones its connection."""
+async def test_concurrent_requests_share_one_connection_attempt() -> None:
     async with FakeServer() as server, network(server.address) as net:
         questions = [net.request(heartbeat(), timeout_s=5) for _ in range(10)]
         await asyncio.gather(*questions)
@@ -87,8 +86,7 @@ async def test_one_connection_serves_many_requests() -> None:
         assert (net.counters.connections_opened, net.counters.answers) == (1, 12)
 
 
-async def test_parked_join_does_not_delay_a_heartbeat() -> None:
-    """The two lanes are two connections: one waits, the other goes on."""
+async def test_parked_join_does_not_delay_a_heartbeat_on_another_lane() -> None:
     release = asyncio.Event()
 
     async def answer(request: Request) -> Any:
@@ -104,22 +102,20 @@ async def test_parked_join_does_not_delay_a_heartbeat() -> None:
         )
         await soon(lambda: len(server.received) == 1)
         for _ in range(3):
-            await net.request(heartbeat(), to=to, lane=Lane.LIFE, timeout_s=5)
+            await net.request(heartbeat(), to=to, lane=Lane.KEEPALIVE, timeout_s=5)
         assert not joining.done()
         release.set()
         assert (await joining).member_id == "m"
         assert server.accepted == 2
 
 
-async def test_any_tries_the_next_node() -> None:
-    """A node that can't be reached does not fail a request that any may answer."""
-    async with FakeServer() as server, network(NOBODY, server.address) as net:
+async def test_any_tries_the_next_node_after_a_failed_connection() -> None:
+    async with FakeServer() as server, network(UNREACHABLE, server.address) as net:
         assert await net.request(heartbeat(), timeout_s=5) == HeartbeatResponse(throttle_time_ms=6)
         assert net.counters.connections_failed == 1
 
 
-async def test_any_tries_the_next_node_after_a_loss() -> None:
-    """Nor does a node that hangs up on it."""
+async def test_any_tries_the_next_node_after_a_lost_connection() -> None:
 
     async def hang_up(_: Request) -> Any:
         return HANG_UP
@@ -133,35 +129,31 @@ async def test_any_tries_the_next_node_after_a_loss() -> None:
         assert (len(bad.received), len(good.received)) == (1, 1)
 
 
-async def test_any_prefers_what_is_connected() -> None:
-    """Once a node has answered, the ones before it are not tried again."""
-    async with FakeServer() as server, network(NOBODY, server.address) as net:
+async def test_any_prefers_a_connected_node() -> None:
+    async with FakeServer() as server, network(UNREACHABLE, server.address) as net:
         for _ in range(3):
             await net.request(heartbeat(), timeout_s=5)
         assert net.counters.connections_failed == 1
 
 
-async def test_nobody_answers() -> None:
-    """The error names every node and what is wrong with it."""
+async def test_error_names_every_node_that_failed() -> None:
     other = NodeAddress("127.0.0.1", 7)
-    async with network(NOBODY, other) as net:
+    async with network(UNREACHABLE, other) as net:
         with pytest.raises(ConnectionFailedError) as caught:
             await net.request(heartbeat(), timeout_s=5)
-        assert str(NOBODY) in str(caught.value)
+        assert str(UNREACHABLE) in str(caught.value)
         assert str(other) in str(caught.value)
         assert caught.value.retriable
 
 
-async def test_a_named_node_is_asked_alone() -> None:
-    """A request to one node does not go to another when that one fails."""
+async def test_request_to_one_node_does_not_go_to_another() -> None:
     async with FakeServer() as server, network(server.address) as net:
         with pytest.raises(ConnectionFailedError):
-            await net.request(heartbeat(), to=NOBODY, timeout_s=5)
+            await net.request(heartbeat(), to=UNREACHABLE, timeout_s=5)
         assert server.received == []
 
 
 async def test_reconnects_after_a_restart() -> None:
-    """A lost connection fails what is under way, and the next request makes a new one."""
     async with FakeServer() as server, network(server.address) as net:
         await net.request(heartbeat(), timeout_s=5)
         await server.stop()
@@ -176,8 +168,7 @@ async def test_reconnects_after_a_restart() -> None:
         assert net.counters.connections_lost == 1
 
 
-async def test_silent_node_is_left() -> None:
-    """A time-out ends the connection; the next request takes a new one."""
+async def test_timeout_makes_the_next_request_take_a_new_connection() -> None:
 
     async def answer(_: Request) -> Any:
         return SILENCE if len(server.received) == 2 else HeartbeatResponse()
@@ -190,8 +181,7 @@ async def test_silent_node_is_left() -> None:
         assert server.accepted == 2
 
 
-async def test_time_includes_connecting() -> None:
-    """A request fails in its time though the attempt goes on, for the sake of the next one."""
+async def test_timeout_includes_connecting() -> None:
     reach = asyncio.Event()
 
     async def dial(make: Callable[[], asyncio.Protocol], to: NodeAddress, tls: Any) -> object:
@@ -206,8 +196,7 @@ async def test_time_includes_connecting() -> None:
         assert server.accepted == 1
 
 
-async def test_cancelled_caller_leaves_the_attempt_to_others() -> None:
-    """Of two that wait for a connection, one may be cancelled without harm to the other."""
+async def test_cancelled_caller_does_not_cancel_the_attempt_for_others() -> None:
     reach = asyncio.Event()
 
     async def dial(make: Callable[[], asyncio.Protocol], to: NodeAddress, tls: Any) -> object:
@@ -241,14 +230,13 @@ class Stopwatch:
         return [later - sooner for sooner, later in zip(self.at_s, self.at_s[1:], strict=False)]
 
 
-async def test_back_off_between_attempts() -> None:
-    """However fast a caller asks again, attempts keep to the doubling pace."""
+async def test_attempts_keep_to_the_back_off_however_often_a_caller_asks() -> None:
     watch = Stopwatch()
     pace = RetryOptions(base_ms=10, max_ms=40, jitter=0)
-    async with network(NOBODY, dial=watch.dial, reconnect=pace) as net:
+    async with network(UNREACHABLE, dial=watch.dial, reconnect=pace) as net:
         for _ in range(5):
             with pytest.raises(ConnectionFailedError):
-                await net.request(heartbeat(), to=NOBODY, timeout_s=5)
+                await net.request(heartbeat(), to=UNREACHABLE, timeout_s=5)
     # The loop's clock may round a timer by a millisecond.
     for gap_s, least_s in zip(watch.gaps_s, [0.01, 0.02, 0.04, 0.04], strict=True):
         assert gap_s >= least_s - 0.001
@@ -266,8 +254,7 @@ class Recorded(RetryOptions):
         return 0
 
 
-async def test_answer_ends_the_row_of_failures() -> None:
-    """After an answer, the next failure counts as the first."""
+async def test_answer_resets_the_back_off() -> None:
     Recorded.asked.clear()
     refusals = [True, True, True, False, True]
 
@@ -290,8 +277,7 @@ async def test_answer_ends_the_row_of_failures() -> None:
     assert Recorded.asked == [1, 2, 3, 1]
 
 
-async def test_learns_nodes_from_answers() -> None:
-    """Nodes and the controller come from Metadata, coordinators from FindCoordinator."""
+async def test_nodes_controller_and_coordinators_are_learnt_from_answers() -> None:
     third = Coordinator(key="g", node_id=3, host="three", port=3, error_message=None)
     lost = Coordinator(key="h", node_id=-1, host="", port=-1, error_code=15, error_message=None)
 
@@ -312,8 +298,7 @@ async def test_learns_nodes_from_answers() -> None:
         assert -1 not in net.known
 
 
-async def test_known_nodes_stand_in_for_the_bootstrap() -> None:
-    """When the bootstrap node is gone, the nodes it named are asked."""
+async def test_known_nodes_are_asked_when_the_bootstrap_node_is_gone() -> None:
     async with FakeServer() as second:
 
         async def answer(_: Request) -> Any:
@@ -329,7 +314,6 @@ async def test_known_nodes_stand_in_for_the_bootstrap() -> None:
 
 
 async def test_hang_up_drops_a_nodes_connections() -> None:
-    """What is under way there fails, and the next request makes a new connection."""
 
     async def answer(_: Request) -> Any:
         return SILENCE if len(server.received) == 1 else HeartbeatResponse()
@@ -338,15 +322,14 @@ async def test_hang_up_drops_a_nodes_connections() -> None:
         task = asyncio.create_task(net.request(heartbeat(), to=server.address, timeout_s=5))
         await soon(lambda: len(server.received) == 1)
         net.hang_up(server.address)
-        net.hang_up(NOBODY)
+        net.hang_up(UNREACHABLE)
         with pytest.raises(ConnectionLostError):
             await task
         await net.request(heartbeat(), to=server.address, timeout_s=5)
         assert server.accepted == 2
 
 
-async def test_hang_up_on_a_lane_leaves_the_other() -> None:
-    """A join that is asked for once more does not cost the heartbeats beside it."""
+async def test_hang_up_on_a_lane_leaves_the_other_lane_connected() -> None:
 
     async def answer(_: Request) -> Any:
         return HeartbeatResponse()
@@ -355,18 +338,17 @@ async def test_hang_up_on_a_lane_leaves_the_other() -> None:
         for lane in Lane:
             await net.request(heartbeat(), to=server.address, lane=lane, timeout_s=5)
         net.hang_up(server.address, Lane.GROUP)
-        await net.request(heartbeat(), to=server.address, lane=Lane.LIFE, timeout_s=5)
+        await net.request(heartbeat(), to=server.address, lane=Lane.KEEPALIVE, timeout_s=5)
         assert server.accepted == 2
         await net.request(heartbeat(), to=server.address, lane=Lane.GROUP, timeout_s=5)
         assert server.accepted == 3
 
 
-async def test_close_with_requests_under_way() -> None:
-    """Requests in every phase fail as closed, and so does whatever comes later."""
+async def test_close_fails_pending_requests() -> None:
     reached = asyncio.Event()
 
     async def dial(make: Callable[[], asyncio.Protocol], to: NodeAddress, tls: Any) -> object:
-        if to == NOBODY:
+        if to == UNREACHABLE:
             reached.set()
             await asyncio.Event().wait()
         return await dial_tcp(make, to, tls)
@@ -377,7 +359,9 @@ async def test_close_with_requests_under_way() -> None:
     async with FakeServer(answer) as server:
         net = network(server.address, dial=dial)
         waiting = asyncio.create_task(net.request(heartbeat(), timeout_s=PATIENCE_S))
-        connecting = asyncio.create_task(net.request(heartbeat(), to=NOBODY, timeout_s=PATIENCE_S))
+        connecting = asyncio.create_task(
+            net.request(heartbeat(), to=UNREACHABLE, timeout_s=PATIENCE_S)
+        )
         await soon(lambda: bool(server.received) and reached.is_set())
         await net.aclose()
         errors = await asyncio.gather(waiting, connecting, return_exceptions=True)
@@ -389,11 +373,10 @@ async def test_close_with_requests_under_way() -> None:
         await server.emptied()
 
 
-async def test_close_within_the_back_off() -> None:
-    """Closing does not wait for an attempt that waits for its turn."""
+async def test_close_does_not_wait_for_a_back_off() -> None:
     slow = RetryOptions(base_ms=60_000, max_ms=60_000)
     watch = Stopwatch()
-    net = network(NOBODY, dial=watch.dial, reconnect=slow)
+    net = network(UNREACHABLE, dial=watch.dial, reconnect=slow)
     with pytest.raises(ConnectionFailedError):
         await net.request(heartbeat(), timeout_s=5)
     task = asyncio.create_task(net.request(heartbeat(), timeout_s=PATIENCE_S))
@@ -403,14 +386,12 @@ async def test_close_within_the_back_off() -> None:
         await task
 
 
-async def test_files_that_are_missing_are_found_early() -> None:
-    """A certificate that can't be read is refused when the client is made, not when it connects."""
+async def test_missing_tls_files_are_reported_at_construction() -> None:
     with pytest.raises(ConfigurationError, match=r"nowhere\.pem"):
         Network("host:1", security=Security(tls=Tls(cafile="nowhere.pem")))
 
 
 async def test_password_is_not_shown() -> None:
-    """Neither options nor what holds them print a password."""
     phrase = "open sesame"
     sasl = Sasl(SaslMechanism.PLAIN, "alice", phrase)
     security = Security(tls=Tls(certfile="c", keyfile="k", key_password=phrase), sasl=sasl)
@@ -419,7 +400,6 @@ async def test_password_is_not_shown() -> None:
 
 
 async def test_limits_reach_the_connection() -> None:
-    """A network's limits are those of its connections."""
     async with (
         FakeServer() as server,
         network(server.address, limits=ConnectionLimits(frame_max_bytes=50)) as net,

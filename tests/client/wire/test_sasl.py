@@ -130,8 +130,7 @@ def credentials(mechanism: SaslMechanism, password: str = PASSWORD) -> Security:
 
 
 @pytest.mark.parametrize("mechanism", list(SaslMechanism))
-async def test_good_credentials(mechanism: SaslMechanism) -> None:
-    """With the right password the connection serves requests."""
+async def test_correct_password_is_accepted(mechanism: SaslMechanism) -> None:
     bouncer = Bouncer(mechanism)
     async with FakeServer(bouncer.answer) as server:
         connection = await Connection.open(server.address, security=credentials(mechanism))
@@ -141,10 +140,9 @@ async def test_good_credentials(mechanism: SaslMechanism) -> None:
 
 
 @pytest.mark.parametrize("mechanism", list(SaslMechanism))
-async def test_wrong_password(
+async def test_wrong_password_is_not_retried_and_not_shown(
     mechanism: SaslMechanism, log: list[MutableMapping[str, Any]]
 ) -> None:
-    """The error has the server's sentence, is not tried again, and tells no password."""
     async with FakeServer(Bouncer(mechanism).answer) as server:
         with pytest.raises(SaslAuthenticationFailedError, match="says the server") as caught:
             await Connection.open(server.address, security=credentials(mechanism, "guessed it"))
@@ -154,24 +152,21 @@ async def test_wrong_password(
         await server.emptied()
 
 
-async def test_mechanism_that_is_not_offered() -> None:
-    """The error names the mechanisms that are."""
+async def test_error_names_the_offered_mechanisms() -> None:
     offered = (SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
     async with FakeServer(Bouncer(*offered).answer) as server:
         with pytest.raises(UnsupportedSaslMechanismError, match="SCRAM-SHA-256, SCRAM-SHA-512"):
             await Connection.open(server.address, security=credentials(SaslMechanism.PLAIN))
 
 
-async def test_handshake_refused_otherwise() -> None:
-    """Another error of the handshake is raised as what it is."""
+async def test_other_error_of_the_handshake_is_raised_as_it_is() -> None:
     bouncer = Bouncer(SaslMechanism.PLAIN, handshake_error=ErrorCode.ILLEGAL_SASL_STATE)
     async with FakeServer(bouncer.answer) as server:
         with pytest.raises(IllegalSaslStateError):
             await Connection.open(server.address, security=credentials(SaslMechanism.PLAIN))
 
 
-async def test_impostor_is_recognised() -> None:
-    """A server that accepts any proof without knowing the password is not believed."""
+async def test_server_that_accepts_any_proof_is_recognised_as_an_impostor() -> None:
 
     class Impostor(Bouncer):
         def _check_proof(self, final: bytes) -> SaslAuthenticateResponse:
@@ -184,8 +179,7 @@ async def test_impostor_is_recognised() -> None:
             await Connection.open(server.address, security=credentials(mechanism))
 
 
-async def test_server_too_old_for_framed_tokens() -> None:
-    """A server with nothing but SaslHandshake 0 is refused, rather than sent a password."""
+async def test_server_without_sasl_handshake_1_is_not_sent_a_password() -> None:
     versions = {**API_VERSIONS, ApiKey.SASL_HANDSHAKE: VersionRange(0, 0)}
     bouncer = Bouncer(SaslMechanism.PLAIN)
     async with FakeServer(bouncer.answer, versions=versions) as server:
@@ -195,7 +189,6 @@ async def test_server_too_old_for_framed_tokens() -> None:
 
 
 async def test_refused_credentials_are_not_tried_elsewhere() -> None:
-    """A network raises the refusal at once, and does not ask the next node."""
     mechanism = SaslMechanism.PLAIN
     async with (
         FakeServer(Bouncer(mechanism).answer) as first,
@@ -208,8 +201,7 @@ async def test_refused_credentials_are_not_tried_elsewhere() -> None:
         assert second.accepted == 0
 
 
-async def test_session_with_an_end() -> None:
-    """Before a session runs out, another connection takes over, and the old one ends in peace."""
+async def test_another_connection_takes_over_before_the_session_ends() -> None:
     bouncer = Bouncer(SaslMechanism.PLAIN, lifetime_ms=100)
     security = credentials(SaslMechanism.PLAIN)
     pace = RetryOptions(base_ms=1, max_ms=1)
@@ -227,8 +219,7 @@ async def test_session_with_an_end() -> None:
         assert (net.counters.errors, net.counters.connections_lost) == (0, 0)
 
 
-async def test_close_with_a_request_on_a_replaced_connection() -> None:
-    """Connections that were replaced are closed as well, and what waits there fails."""
+async def test_close_fails_requests_on_replaced_connections() -> None:
     bouncer = Bouncer(SaslMechanism.PLAIN, lifetime_ms=1)
 
     async def answer(request: Request) -> Any:
@@ -259,12 +250,12 @@ async def test_close_with_a_request_on_a_replaced_connection() -> None:
         ("PLAIN", "alice", "\ud800"),
     ],
 )
-async def test_senseless_credentials(mechanism: str, username: str, password: str) -> None:
-    """What no mechanism can carry is refused when it is given."""
+async def test_invalid_credentials_are_refused(
+    mechanism: str, username: str, password: str
+) -> None:
     with pytest.raises(ConfigurationError):
         Sasl(mechanism, username, password)
 
 
-async def test_mechanism_by_name() -> None:
-    """A mechanism may be given as its name, as it stands in a configuration."""
+async def test_mechanism_may_be_given_by_name() -> None:
     assert Sasl("SCRAM-SHA-256", "alice", "secret").mechanism is SaslMechanism.SCRAM_SHA_256

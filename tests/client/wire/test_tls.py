@@ -14,8 +14,8 @@ import pytest_asyncio
 import trustme
 
 from coterie_client.errors import ConfigurationError, ConnectionFailedError, TlsFailedError
-from coterie_client.membership.actions import NodeAddress
 from coterie_client.wire import Connection, ConnectionLimits, Network, Security, Tls
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.messages import MetadataRequest
 from coterie_server.server import Address, Server, ServerOptions
 from tests.client.wire.doubles import PATIENCE_S, FakeServer, heartbeat
@@ -87,8 +87,9 @@ async def daemon() -> AsyncIterator[NodeAddress]:
 
 
 @pytest.mark.asyncio
-async def test_daemon_behind_tls(daemon: NodeAddress, authority: trustme.CA, cafile: Path) -> None:
-    """A client that trusts the authority works through TLS."""
+async def test_requests_work_over_tls(
+    daemon: NodeAddress, authority: trustme.CA, cafile: Path
+) -> None:
     context = server_context(authority, "localhost")
     async with (
         terminating_tls(daemon, context) as address,
@@ -99,8 +100,7 @@ async def test_daemon_behind_tls(daemon: NodeAddress, authority: trustme.CA, caf
 
 
 @pytest.mark.asyncio
-async def test_context_of_ones_own(authority: trustme.CA) -> None:
-    """A context that is given is used as it is."""
+async def test_given_context_is_used_as_it_is(authority: trustme.CA) -> None:
     context = ssl.create_default_context()
     authority.configure_trust(context)
     async with FakeServer(tls=server_context(authority, "127.0.0.1")) as server:
@@ -111,8 +111,7 @@ async def test_context_of_ones_own(authority: trustme.CA) -> None:
 
 
 @pytest.mark.asyncio
-async def test_certificate_of_a_stranger(cafile: Path) -> None:
-    """A certificate of another authority is refused, and trying again is not suggested."""
+async def test_certificate_of_an_untrusted_authority_is_refused_for_good(cafile: Path) -> None:
     async with FakeServer(tls=server_context(trustme.CA(), "127.0.0.1")) as server:
         with pytest.raises(TlsFailedError, match="certificate") as caught:
             await Connection.open(server.address, security=Security(tls=Tls(cafile=cafile)))
@@ -120,8 +119,9 @@ async def test_certificate_of_a_stranger(cafile: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_certificate_for_another_name(authority: trustme.CA, cafile: Path) -> None:
-    """A good certificate for another name is refused, unless names are not to be verified."""
+async def test_certificate_for_another_name_is_refused_if_names_are_verified(
+    authority: trustme.CA, cafile: Path
+) -> None:
     async with FakeServer(tls=server_context(authority, "other.example")) as server:
         with pytest.raises(TlsFailedError, match=r"127\.0\.0\.1"):
             await Connection.open(server.address, security=Security(tls=Tls(cafile=cafile)))
@@ -131,8 +131,7 @@ async def test_certificate_for_another_name(authority: trustme.CA, cafile: Path)
 
 
 @pytest.mark.asyncio
-async def test_names_are_not_verified_but_chains_are() -> None:
-    """Without checking names, a stranger's certificate is refused all the same."""
+async def test_chains_are_verified_even_if_names_are_not() -> None:
     lax = Security(tls=Tls(verify_hostname=False))
     async with FakeServer(tls=server_context(trustme.CA(), "127.0.0.1")) as server:
         with pytest.raises(TlsFailedError):
@@ -140,10 +139,9 @@ async def test_names_are_not_verified_but_chains_are() -> None:
 
 
 @pytest.mark.asyncio
-async def test_client_shows_its_certificate(
+async def test_client_certificate_lets_the_client_in(
     authority: trustme.CA, cafile: Path, tmp_path: Path
 ) -> None:
-    """A server that wants to see a client's certificate lets in who has one, and nobody else."""
     context = server_context(authority, "127.0.0.1")
     authority.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
@@ -161,8 +159,7 @@ async def test_client_shows_its_certificate(
 
 
 @pytest.mark.asyncio
-async def test_tls_to_a_plain_listener(cafile: Path) -> None:
-    """A listener that does not speak TLS fails the attempt with a hint at the protocol."""
+async def test_tls_to_a_plain_listener_fails_with_a_hint(cafile: Path) -> None:
     async with FakeServer() as server:
         with pytest.raises((TlsFailedError, ConnectionFailedError), match="listen"):
             await Connection.open(
@@ -173,16 +170,14 @@ async def test_tls_to_a_plain_listener(cafile: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_plain_to_a_tls_listener(authority: trustme.CA) -> None:
-    """The other way round as well."""
+async def test_plain_to_a_tls_listener_fails_with_a_hint(authority: trustme.CA) -> None:
     async with FakeServer(tls=server_context(authority, "127.0.0.1")) as server:
         with pytest.raises(ConnectionFailedError, match="PLAINTEXT"):
             await Connection.open(server.address, limits=ConnectionLimits(connect_timeout_ms=500))
 
 
 @pytest.mark.asyncio
-async def test_handshake_that_never_ends(cafile: Path) -> None:
-    """A listener that is silent within the handshake costs the time to connect, and no socket."""
+async def test_silent_tls_handshake_fails_in_time_and_leaves_no_socket(cafile: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         pytest.raises(ConnectionFailedError, match=r"more than 0\.05 s to connect"),
@@ -205,7 +200,6 @@ async def test_handshake_that_never_ends(cafile: Path) -> None:
     ],
     ids=["context and file", "context and option", "key alone", "no file", "no PEM file"],
 )
-def test_senseless_options(make: Callable[[], object]) -> None:
-    """Options that can't be followed are refused with a sentence."""
+def test_contradicting_tls_options_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError):
         make()

@@ -51,8 +51,9 @@ MANY_KEYS = FindCoordinatorRequest(coordinator_keys=("g", "h"))
         ("0-6", MANY_KEYS, 6),
     ],
 )
-def test_highest_that_carries_the_message(theirs: str, message: Any, version: int) -> None:
-    """The version is the highest that both know and that has room for all that is said."""
+def test_highest_common_version_that_expresses_the_message_is_used(
+    theirs: str, message: Any, version: int
+) -> None:
     api = "HEARTBEAT" if isinstance(message, HeartbeatRequest) else "FIND_COORDINATOR"
     assert chosen(versions(**{api: theirs}), message) == version
 
@@ -62,26 +63,25 @@ def test_highest_that_carries_the_message(theirs: str, message: Any, version: in
     [
         ("0-2", STATIC, "Heartbeat.* 0-2, .* 0-4"),
         ("5-9", HEARTBEAT, "Heartbeat.* 5-9, .* 0-4"),
-        ("none", HEARTBEAT, "Heartbeat.* none of it, .* 0-4"),
+        ("none", HEARTBEAT, "Heartbeat.* no version, .* 0-4"),
     ],
 )
-def test_no_version_in_common(theirs: str, message: Any, names: str) -> None:
-    """If no version will do, the error names the API, the server and both ranges."""
+def test_error_without_a_common_version_names_api_server_and_ranges(
+    theirs: str, message: Any, names: str
+) -> None:
     with pytest.raises(VersionNotSpokenError, match=f"server:1 .*{names}") as caught:
         versions(HEARTBEAT=theirs).encode(message, 1, None)
     assert isinstance(caught.value, UnsupportedVersionError)
     assert not caught.value.retriable
 
 
-def test_message_that_fits_no_version_is_the_callers_fault() -> None:
-    """A value that no version could carry is not blamed on the server."""
+def test_message_that_fits_no_version_is_an_encode_error() -> None:
     wrong = HeartbeatRequest(group_id="g", generation_id=2**40, member_id="m")
     with pytest.raises(EncodeError, match="generation_id"):
         versions(HEARTBEAT="0-2").encode(wrong, 1, None)
 
 
-def test_shape_by_version() -> None:
-    """A request that is built by version gets the shape of the version that is spoken."""
+def test_by_version_builds_for_the_negotiated_version() -> None:
 
     def build(version: int) -> ListGroupsRequest:
         return ListGroupsRequest(states_filter=("Stable",) if version >= 4 else ())
@@ -92,15 +92,13 @@ def test_shape_by_version() -> None:
     assert decode_request(encoded.frame[4:]).message.states_filter == ("Stable",)
 
 
-def test_version_for_a_class() -> None:
-    """Without a message, the version is the highest that both know."""
+def test_version_for_a_class_is_the_highest_common_one() -> None:
     assert versions(HEARTBEAT="1-3").version_for(HeartbeatRequest) == 3
     with pytest.raises(VersionNotSpokenError):
         versions().version_for(HeartbeatRequest)
 
 
-def test_what_a_server_tells_of_itself() -> None:
-    """Ranges come from the answer; APIs unknown to this client do no harm."""
+def test_ranges_are_read_from_the_answer_and_unknown_apis_ignored() -> None:
     answer = ApiVersionsResponse(
         api_keys=(
             ApiVersion(api_key=ApiKey.HEARTBEAT, min_version=2, max_version=3),

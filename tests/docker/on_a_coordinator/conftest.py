@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 pytest.register_assert_rewrite(
-    "tests.live.chapters",
-    "tests.live.coterie_life",
+    "tests.live.lifecycle_tests",
+    "tests.live.coterie_scaling",
     "tests.live.coterie_mixed",
-    "tests.live.coterie_names",
+    "tests.live.coterie_static",
 )
 
 from coterie_server.journal import verify  # noqa: E402 - see above
 from tests.docker.container import Container  # noqa: E402 - see above
-from tests.live.crew import Crew  # noqa: E402 - see above
+from tests.live.group import LiveGroup  # noqa: E402 - see above
 
 
 @pytest.fixture(scope="session")
@@ -36,8 +36,10 @@ def address(container: Container) -> str:
 
 
 @pytest.fixture
-def crew(container: Container, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crew]:
+def live_group(
+    container: Container, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[LiveGroup]:
     """Give a group of its own to the test."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)
-    with Crew(container, name, tmp_path) as crew:
-        yield crew
+    with LiveGroup(container, name, tmp_path) as live_group:
+        yield live_group

@@ -5,20 +5,22 @@ from __future__ import annotations
 import pytest
 
 from tests.docker.container import Container
-from tests.live.chapters import *  # noqa: F403 - the tests
+from tests.live.lifecycle import Lifecycle, run_lifecycles
+from tests.live.lifecycle_tests import *  # noqa: F403 - the tests
 from tests.live.member import CLIENTS, Client
-from tests.live.story import Story, live_through
 
 pytestmark = pytest.mark.parametrize("client", CLIENTS, ids=str)
 
 
 @pytest.fixture(scope="module")
-def stories(container: Container, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Story]:
-    """Let all clients live through the story."""
-    return live_through(CLIENTS, container, tmp_path_factory.mktemp("members"))
+def lifecycles(
+    container: Container, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Lifecycle]:
+    """Take all clients through the lifecycle."""
+    return run_lifecycles(CLIENTS, container, tmp_path_factory.mktemp("members"))
 
 
 @pytest.fixture
-def story(client: Client, stories: dict[str, Story]) -> Story:
-    """Tell what one client lived through."""
-    return stories[client.name]
+def lifecycle(client: Client, lifecycles: dict[str, Lifecycle]) -> Lifecycle:
+    """What one client saw."""
+    return lifecycles[client.name]

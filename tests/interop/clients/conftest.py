@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.live.chapters", "tests.live.growth")
+pytest.register_assert_rewrite("tests.live.lifecycle_tests", "tests.live.topic_growth")
 
 from tests.live.conftest import SETTINGS, errors_in  # noqa: E402 - see above
-from tests.live.crew import ALL, TOPIC  # noqa: E402 - see above
 from tests.live.daemon import Daemon  # noqa: E402 - see above
+from tests.live.group import ALL, TOPIC  # noqa: E402 - see above
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ import pytest
 
 from coterie_client import Admin
 from tests.interop.clients.toolchains import ToolMissingError, kafka_go_command, sarama_command
-from tests.live.crew import ALL, TOPIC, Crew
 from tests.live.daemon import Daemon, eventually
+from tests.live.group import ALL, TOPIC, LiveGroup
 from tests.live.member import Client
 
 pytestmark = pytest.mark.interop
@@ -40,12 +40,14 @@ def needs(command: Callable[[], list[str]]) -> None:
 
 
 @pytest.fixture
-def crew(daemon: Daemon, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crew]:
+def live_group(
+    daemon: Daemon, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[LiveGroup]:
     """Give a group to the test that has offsets already."""
     group = request.node.name.replace("_", "-")
     _set_offsets(daemon, group, dict.fromkeys(ALL, 19))
-    with Crew(daemon, group, tmp_path) as crew:
-        yield crew
+    with LiveGroup(daemon, group, tmp_path) as live_group:
+        yield live_group
 
 
 def _set_offsets(daemon: Daemon, group: str, offsets: dict[int, int]) -> None:
@@ -65,36 +67,37 @@ def _offsets(daemon: Daemon, group: str) -> dict[int, int]:
     return asyncio.run(fetch())
 
 
-def test_sarama_goes_on_where_its_group_was(crew: Crew) -> None:
-    """It resumes at the committed offset, and what it marks as done from there is committed."""
+def test_sarama_resumes_at_the_committed_offset(live_group: LiveGroup) -> None:
     needs(sarama_command)
-    member = crew.start(SARAMA, "member")
-    crew.settle(member)
+    member = live_group.start(SARAMA, "member")
+    live_group.settle(member)
     assert member.offsets("positions") == dict.fromkeys(ALL, 19)
     for offset in (20, 21, 22):
         member.commit({0: offset})
     member.close()
-    assert _offsets(crew.daemon, crew.group) == {**dict.fromkeys(ALL, 19), 0: 22}
+    assert _offsets(live_group.daemon, live_group.group) == {**dict.fromkeys(ALL, 19), 0: 22}
 
 
-def test_kafka_go_goes_on_where_its_group_was(crew: Crew) -> None:
-    """It resumes at the committed offset and waits there without a complaint."""
+def test_kafka_go_resumes_at_the_committed_offset(live_group: LiveGroup) -> None:
     needs(kafka_go_command)
-    member = crew.start(KAFKA_GO, "member")
-    crew.settle(member)
+    member = live_group.start(KAFKA_GO, "member")
+    live_group.settle(member)
     assert member.offsets("positions") == dict.fromkeys(ALL, 19)
     time.sleep(_QUIET_S)
     assert [line for line in member.lines if line.startswith("error ")] == []
 
 
 @pytest.mark.parametrize("behind", [0, 5])
-def test_a_reader_of_kafka_go_waits_in_peace(crew: Crew, behind: int) -> None:
-    """At the offset that its group has committed, and below what another group has."""
+def test_kafka_go_reader_waits_at_its_offset_below_another_groups(
+    live_group: LiveGroup, behind: int
+) -> None:
     needs(kafka_go_command)
-    _set_offsets(crew.daemon, f"{crew.group}-ahead", dict.fromkeys(ALL, 19 + behind))
-    member = crew.start(READER, "member")
-    eventually(lambda: crew.look()["state"] == "Stable", "the reader is in its group")
+    _set_offsets(live_group.daemon, f"{live_group.group}-ahead", dict.fromkeys(ALL, 19 + behind))
+    member = live_group.start(READER, "member")
+    eventually(lambda: live_group.look()["state"] == "Stable", "the reader is in its group")
     time.sleep(_QUIET_S)
     assert [line for line in member.lines if line.startswith("error ")] == []
     member.commit({0: 20})
-    eventually(lambda: _offsets(crew.daemon, crew.group)[0] == 20, "its commit is stored")
+    eventually(
+        lambda: _offsets(live_group.daemon, live_group.group)[0] == 20, "its commit is stored"
+    )

@@ -13,8 +13,8 @@ from kafka import KafkaAdminClient
 
 from coterie_client import Admin
 from tests.interop.java_tools import CONSUMER_GROUPS, kafka_tool, toolchain_problem
-from tests.live.crew import ALL, Crew
 from tests.live.daemon import Daemon
+from tests.live.group import ALL, LiveGroup
 from tests.live.member import CONFLUENT, MemberProcess
 
 pytestmark = pytest.mark.interop
@@ -28,22 +28,24 @@ def _toolchain() -> None:
 
 
 @pytest.fixture
-def crew(daemon: Daemon, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crew]:
+def live_group(
+    daemon: Daemon, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[LiveGroup]:
     """Give a group of its own to the test."""
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name).strip("-")
     # A topic of its own, too: how far other groups got there shows in its ends.
     topic = f"topic-of-{name}"
     with closing(KafkaAdminClient(bootstrap_servers=daemon.address)) as admin:
         admin.create_topics({topic: {"num_partitions": len(ALL)}})
-    with Crew(daemon, name, tmp_path, topic=topic) as crew:
-        yield crew
+    with LiveGroup(daemon, name, tmp_path, topic=topic) as live_group:
+        yield live_group
 
 
 @pytest.fixture
-def member(crew: Crew) -> MemberProcess:
+def member(live_group: LiveGroup) -> MemberProcess:
     """Give the only member of the group, which has committed for two partitions."""
-    member = crew.start(CONFLUENT, "member")
-    crew.settle(member)
+    member = live_group.start(CONFLUENT, "member")
+    live_group.settle(member)
     member.commit({0: 5, 1: 6})
     return member
 
@@ -72,16 +74,14 @@ def table(printed: str, *columns: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.usefixtures("member")
-def test_groups_are_listed(crew: Crew) -> None:
-    """The group is there, with its state."""
-    listed = table(tool(crew.daemon, "--list", "--state"), "GROUP", "STATE")
-    assert (crew.group, "Stable") in listed
+def test_groups_are_listed(live_group: LiveGroup) -> None:
+    listed = table(tool(live_group.daemon, "--list", "--state"), "GROUP", "STATE")
+    assert (live_group.group, "Stable") in listed
 
 
 @pytest.mark.usefixtures("member")
-def test_offsets_are_described(crew: Crew) -> None:
-    """Every partition with its offset, if it has one, and who has it."""
-    printed = tool(crew.daemon, "--describe", "--group", crew.group)
+def test_offsets_are_described(live_group: LiveGroup) -> None:
+    printed = tool(live_group.daemon, "--describe", "--group", live_group.group)
     rows = table(printed, "PARTITION", "CURRENT-OFFSET", "CLIENT-ID", "HOST")
     offsets = {"0": "5", "1": "6"}
     assert rows == [
@@ -91,11 +91,12 @@ def test_offsets_are_described(crew: Crew) -> None:
 
 
 @pytest.mark.usefixtures("member")
-def test_lag_is_counted_from_the_farthest_group(crew: Crew, daemon: Daemon) -> None:
-    """Whoever is farthest has none, and nobody has less than none."""
-    topic = crew.topic
-    commit(daemon, f"{crew.group}-ahead", {(topic, 0): 19})
-    printed = tool(crew.daemon, "--describe", "--group", crew.group)
+def test_lag_is_counted_from_the_group_with_the_highest_offset(
+    live_group: LiveGroup, daemon: Daemon
+) -> None:
+    topic = live_group.topic
+    commit(daemon, f"{live_group.group}-ahead", {(topic, 0): 19})
+    printed = tool(live_group.daemon, "--describe", "--group", live_group.group)
     columns = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
     assert table(printed, *columns)[:3] == [
         ("0", "5", "19", "14"),
@@ -105,65 +106,77 @@ def test_lag_is_counted_from_the_farthest_group(crew: Crew, daemon: Daemon) -> N
 
 
 @pytest.mark.usefixtures("member")
-def test_members_are_described(crew: Crew) -> None:
-    """Each with what it was assigned."""
-    printed = tool(crew.daemon, "--describe", "--group", crew.group, "--members", "--verbose")
+def test_members_are_described_with_their_assignments(live_group: LiveGroup) -> None:
+    printed = tool(
+        live_group.daemon, "--describe", "--group", live_group.group, "--members", "--verbose"
+    )
     assert table(printed, "CLIENT-ID", "#PARTITIONS", "CURRENT-ASSIGNMENT") == [
-        ("member", "6", f"{crew.topic}:0,1,2,3,4,5")
+        ("member", "6", f"{live_group.topic}:0,1,2,3,4,5")
     ]
 
 
 @pytest.mark.usefixtures("member")
-def test_state_is_described(crew: Crew) -> None:
-    """The coordinator is this node, and the strategy the one that was voted for."""
-    printed = tool(crew.daemon, "--describe", "--group", crew.group, "--state")
+def test_state_is_described(live_group: LiveGroup) -> None:
+    printed = tool(live_group.daemon, "--describe", "--group", live_group.group, "--state")
     found = re.search(r"(?P<coordinator>\S+)\s+\(1\)\s+range\s+Stable\s+1$", printed, re.MULTILINE)
     assert found is not None
-    assert found["coordinator"] == crew.daemon.address
+    assert found["coordinator"] == live_group.daemon.address
 
 
 @pytest.mark.usefixtures("member")
-def test_group_in_use_is_left_alone(crew: Crew) -> None:
-    """Neither is it deleted, nor its offsets, nor are they reset; and it says why."""
-    group = ("--group", crew.group)
-    assert "GroupNotEmptyException" in tool(crew.daemon, "--delete", *group)
-    deleted = tool(crew.daemon, "--delete-offsets", *group, "--topic", crew.topic)
+def test_group_in_use_is_neither_deleted_nor_reset(live_group: LiveGroup) -> None:
+    group = ("--group", live_group.group)
+    assert "GroupNotEmptyException" in tool(live_group.daemon, "--delete", *group)
+    deleted = tool(live_group.daemon, "--delete-offsets", *group, "--topic", live_group.topic)
     assert "GroupSubscribedToTopicException" in deleted
     reset = tool(
-        crew.daemon, "--reset-offsets", *group, "--topic", crew.topic, "--to-earliest", "--execute"
+        live_group.daemon,
+        "--reset-offsets",
+        *group,
+        "--topic",
+        live_group.topic,
+        "--to-earliest",
+        "--execute",
     )
     assert "can only be reset if the group" in reset
-    assert crew.look()["offsets"] == 2
+    assert live_group.look()["offsets"] == 2
 
 
-def test_group_without_members_is_deleted(crew: Crew, member: MemberProcess) -> None:
-    """When the last member has left, the group can go, offsets and all."""
+def test_group_without_members_is_deleted(live_group: LiveGroup, member: MemberProcess) -> None:
     member.close()
-    printed = tool(crew.daemon, "--delete", "--group", crew.group)
+    printed = tool(live_group.daemon, "--delete", "--group", live_group.group)
     assert "was successful" in printed
-    assert crew.group not in tool(crew.daemon, "--list").split()
+    assert live_group.group not in tool(live_group.daemon, "--list").split()
 
 
-def test_offsets_are_deleted(crew: Crew, member: MemberProcess) -> None:
-    """Those of one partition go, those of the other stay."""
+def test_offsets_are_deleted(live_group: LiveGroup, member: MemberProcess) -> None:
     member.close()
-    topic = f"{crew.topic}:0"
-    printed = tool(crew.daemon, "--delete-offsets", "--group", crew.group, "--topic", topic)
-    assert table(printed, "TOPIC", "PARTITION", "STATUS") == [(crew.topic, "0", "Successful")]
-    described = tool(crew.daemon, "--describe", "--group", crew.group)
+    topic = f"{live_group.topic}:0"
+    printed = tool(
+        live_group.daemon, "--delete-offsets", "--group", live_group.group, "--topic", topic
+    )
+    assert table(printed, "TOPIC", "PARTITION", "STATUS") == [(live_group.topic, "0", "Successful")]
+    described = tool(live_group.daemon, "--describe", "--group", live_group.group)
     assert table(described, "PARTITION", "CURRENT-OFFSET") == [("1", "6")]
 
 
-def test_offsets_are_reset(crew: Crew, member: MemberProcess) -> None:
-    """To the beginning, for all partitions, those without an offset included."""
+def test_offsets_are_reset_and_a_dry_run_changes_nothing(
+    live_group: LiveGroup, member: MemberProcess
+) -> None:
     member.close()
-    group = ("--group", crew.group)
+    group = ("--group", live_group.group)
     printed = tool(
-        crew.daemon, "--reset-offsets", *group, "--topic", crew.topic, "--to-earliest", "--execute"
+        live_group.daemon,
+        "--reset-offsets",
+        *group,
+        "--topic",
+        live_group.topic,
+        "--to-earliest",
+        "--execute",
     )
     expected = [(str(partition), "0") for partition in sorted(ALL)]
     assert sorted(table(printed, "PARTITION", "NEW-OFFSET")) == expected
-    described = tool(crew.daemon, "--describe", *group)
+    described = tool(live_group.daemon, "--describe", *group)
     assert sorted(table(described, "PARTITION", "CURRENT-OFFSET")) == expected
 
 
@@ -181,29 +194,36 @@ def test_offsets_are_reset(crew: Crew, member: MemberProcess) -> None:
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
-def test_offsets_are_reset_up_to_the_end(
-    crew: Crew, member: MemberProcess, how: list[str], expected: dict[int, int]
+def test_offsets_are_reset_within_the_known_ends(
+    live_group: LiveGroup, member: MemberProcess, how: list[str], expected: dict[int, int]
 ) -> None:
     """Anywhere from 0 to where the farthest group is; what is beyond becomes that, with a warning.
 
     There is no record of any time, and where none is found the tool goes to the end.
     """
     member.close()
-    commit(crew.daemon, f"{crew.group}-ahead", {(crew.topic, 0): 19})
-    chosen = ("--group", crew.group, "--topic", f"{crew.topic}:0,1")
-    printed = tool(crew.daemon, "--reset-offsets", *chosen, *how, "--execute")
+    commit(live_group.daemon, f"{live_group.group}-ahead", {(live_group.topic, 0): 19})
+    chosen = ("--group", live_group.group, "--topic", f"{live_group.topic}:0,1")
+    printed = tool(live_group.daemon, "--reset-offsets", *chosen, *how, "--execute")
     rows = sorted((str(partition), str(offset)) for partition, offset in expected.items())
     assert sorted(table(printed, "PARTITION", "NEW-OFFSET")) == rows
-    described = tool(crew.daemon, "--describe", "--group", crew.group)
+    described = tool(live_group.daemon, "--describe", "--group", live_group.group)
     assert sorted(table(described, "PARTITION", "CURRENT-OFFSET")) == rows
 
 
-def test_reset_is_tried_first(crew: Crew, member: MemberProcess) -> None:
-    """Without --execute it shows what it would do and does nothing."""
+def test_reset_without_execute_changes_nothing(
+    live_group: LiveGroup, member: MemberProcess
+) -> None:
     member.close()
-    group = ("--group", crew.group)
+    group = ("--group", live_group.group)
     tool(
-        crew.daemon, "--reset-offsets", *group, "--topic", crew.topic, "--to-earliest", "--dry-run"
+        live_group.daemon,
+        "--reset-offsets",
+        *group,
+        "--topic",
+        live_group.topic,
+        "--to-earliest",
+        "--dry-run",
     )
-    described = tool(crew.daemon, "--describe", *group)
+    described = tool(live_group.daemon, "--describe", *group)
     assert table(described, "PARTITION", "CURRENT-OFFSET") == [("0", "5"), ("1", "6")]

@@ -1,6 +1,6 @@
 """Clients of other languages against a live daemon: Java, JavaScript and Go.
 
-They live through the same story as those of Python, `tests/live/story.py`, all at the same time.
+They go through the same lifecycle as those of Python (`tests/live/lifecycle.py`), all at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tests.interop.clients.toolchains import (
     platformatic_command,
     sarama_command,
 )
-from tests.live.chapters import *  # noqa: F403 - the tests
 from tests.live.daemon import Daemon
-from tests.live.growth import *  # noqa: F403 - the test
-from tests.live.growth import Growth, grow_under
+from tests.live.lifecycle import Lifecycle, run_lifecycles
+from tests.live.lifecycle_tests import *  # noqa: F403 - the tests
 from tests.live.member import Client
-from tests.live.story import Story, live_through
+from tests.live.topic_growth import *  # noqa: F403 - the test
+from tests.live.topic_growth import Growth, grow_under
 
 
 def java_by_default() -> list[str]:
@@ -78,19 +78,21 @@ def runnable(problems: dict[str, str]) -> list[Client]:
 
 
 @pytest.fixture(scope="module")
-def stories(
+def lifecycles(
     daemon: Daemon, runnable: list[Client], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Story]:
-    """Let all clients live through the story that can be run here."""
-    return live_through(runnable, daemon, tmp_path_factory.mktemp("members"))
+) -> dict[str, Lifecycle]:
+    """Take all clients that run here through the lifecycle."""
+    return run_lifecycles(runnable, daemon, tmp_path_factory.mktemp("members"))
 
 
 @pytest.fixture
-def story(client: Client, problems: dict[str, str], stories: dict[str, Story]) -> Story:
-    """Tell what one client lived through."""
+def lifecycle(
+    client: Client, problems: dict[str, str], lifecycles: dict[str, Lifecycle]
+) -> Lifecycle:
+    """What one client saw."""
     if client.name in problems:
         pytest.skip(problems[client.name])
-    return stories[client.name]
+    return lifecycles[client.name]
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +106,7 @@ def growths(
 
 @pytest.fixture
 def growth(client: Client, problems: dict[str, str], growths: dict[str, Growth]) -> Growth:
-    """Tell what one client made of it."""
+    """What one client did."""
     if client.name in problems:
         pytest.skip(problems[client.name])
     if client.trusts_its_metadata:

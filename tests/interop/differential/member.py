@@ -1,4 +1,4 @@
-"""A member of a group as scenarios play it: no client library, any version, any mistake."""
+"""A member of a group for scenarios: without a client library, in any version, with any mistake."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def offsets(
 
 
 class Member:
-    """Somebody who joins a group; it knows what it was last told, and any of it can be overruled.
+    """A member that remembers what it was last told; a request can override any of it.
 
     The keyword arguments of its requests are fields of the message, or `version`.
     """
@@ -232,7 +232,7 @@ async def cast(script: Script, *names: str, **attributes: Any) -> list[Member]:
 
 
 async def together(*members: Member, **fields: Any) -> None:
-    """Bring members into one generation, led by the first; nobody has synced yet."""
+    """Bring members into one generation, led by the first; none has synced yet."""
     first, *others = members
     await first.enter(**fields)
     if others:

@@ -1,4 +1,4 @@
-"""Which scenarios there are: functions marked with `@scenario`."""
+"""The scenarios: functions marked with `@scenario`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Final
 from coterie_protocol import API_VERSIONS, ApiKey
 from tests.interop.differential.script import Script
 
-__all__ = ["SCENARIOS", "Scenario", "Stage", "scenario"]
+__all__ = ["SCENARIOS", "Scenario", "Setup", "scenario"]
 
 Play = Callable[[Script], Awaitable[None]]
 
 
-class Stage(Enum):
-    """Under which settings, and when, a scenario is played."""
+class Setup(Enum):
+    """The settings that a scenario runs under."""
 
     USUAL = "usual"
     """Kafka's defaults, but no initial delay, short sessions allowed and no automatic topics."""
@@ -33,12 +33,12 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Something to be played with both brokers."""
+    """A scenario to run against both brokers."""
 
     name: str
     sentence: str
     play: Play
-    stage: Stage
+    setup: Setup
     #: The API and version that it is about, if the broker may lack it.
     needs: tuple[ApiKey, int] | None = None
 
@@ -47,7 +47,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {}
 
 
 def scenario(
-    stage: Stage = Stage.USUAL, *, each: ApiKey | None = None, since: int = 0
+    setup: Setup = Setup.USUAL, *, each: ApiKey | None = None, since: int = 0
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
     """Mark a function as a scenario; with `each`, as one for each version of an API.
 
@@ -59,11 +59,11 @@ def scenario(
         sentence = inspect.getdoc(function) or ""
         assert sentence
         if each is None:
-            _add(Scenario(name, sentence, function, stage))
+            _add(Scenario(name, sentence, function, setup))
         else:
             for version in range(since, API_VERSIONS[each].last + 1):
                 play: Any = partial(function, version=version)
-                _add(Scenario(f"{name}-v{version}", sentence, play, stage, (each, version)))
+                _add(Scenario(f"{name}-v{version}", sentence, play, setup, (each, version)))
         return function
 
     return register

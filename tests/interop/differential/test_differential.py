@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
+from tests.interop.differential.broker_pair import ScenarioRunner
 from tests.interop.differential.differences import ALL
-from tests.interop.differential.scenario import SCENARIOS, Scenario, Stage
+from tests.interop.differential.scenario import SCENARIOS, Scenario, Setup
 from tests.interop.differential.scenarios import every
-from tests.interop.differential.theatre import Theatre
 from tests.interop.differential.transcript import compare
 
 pytestmark = pytest.mark.interop
@@ -20,13 +20,13 @@ _DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "kafka-compatibility.md"
 _SECTION: Final = re.compile(r"^### .*\{#(?P<name>[a-z-]+)\}$", re.MULTILINE)
 
 assert every.__all__
-_BY_STAGE: Final = sorted(SCENARIOS.values(), key=lambda s: list(Stage).index(s.stage))
+_BY_STAGE: Final = sorted(SCENARIOS.values(), key=lambda s: list(Setup).index(s.setup))
 
 
 @pytest.mark.parametrize("scenario", _BY_STAGE, ids=lambda scenario: scenario.name)
-def test_scenario(theatre: Theatre, scenario: Scenario) -> None:
+def test_scenario(runner: ScenarioRunner, scenario: Scenario) -> None:
     """Kafka and Coterie answer alike, but for the differences that the scenario declares."""
-    outcome = theatre.outcome(scenario)
+    outcome = runner.outcome(scenario)
     if outcome is None:
         assert scenario.needs is not None
         api, version = scenario.needs
@@ -35,16 +35,14 @@ def test_scenario(theatre: Theatre, scenario: Scenario) -> None:
     assert not problems, "\n".join([scenario.sentence, *problems])
 
 
-def test_every_difference_is_met(theatre: Theatre) -> None:
-    """Each deliberate difference shows in a scenario, unless it says why it can't."""
-    if not theatre.is_complete:
+def test_every_declared_difference_shows_in_a_scenario(runner: ScenarioRunner) -> None:
+    if not runner.is_complete:
         pytest.skip("not all scenarios were played")
     expected = {name for name, difference in ALL.items() if not difference.not_shown}
-    assert {difference.name for difference in theatre.declared} == expected
+    assert {difference.name for difference in runner.declared} == expected
 
 
 def test_every_difference_is_documented() -> None:
-    """The document has a section for each difference, with its reason, and no other."""
     sections = _sections(_DOCUMENT.read_text(encoding="utf-8"))
     assert list(sections) == sorted(sections, key=list(ALL).index)
     assert sections.keys() == ALL.keys()
@@ -52,11 +50,11 @@ def test_every_difference_is_documented() -> None:
         assert difference.reason in sections[name], name
 
 
-def test_there_are_many_scenarios() -> None:
-    """A stage or a module that is no longer collected would go unnoticed."""
+def test_no_scenarios_are_missing() -> None:
+    """A setup or a module that is no longer collected would go unnoticed."""
     functions = {re.sub(r"-v\d+$", "", name) for name in SCENARIOS}
     assert len(functions) >= 120
-    assert {scenario.stage for scenario in SCENARIOS.values()} == set(Stage)
+    assert {scenario.setup for scenario in SCENARIOS.values()} == set(Setup)
 
 
 def _sections(text: str) -> dict[str, str]:

@@ -34,21 +34,17 @@ def _declare(transcript: Transcript, path: str, kafka: Any, coterie: Any) -> Tra
     return transcript
 
 
-def test_members_are_numbered_as_they_come() -> None:
-    """An id gets the same name each time, and keeps what the broker put in front of it."""
+def test_member_ids_get_stable_names() -> None:
     names, first, second = Names(), _member_id("a"), _member_id("b")
     assert [names.member(i) for i in (second, first, second)] == ["b-M1", "a-M2", "b-M1"]
 
 
-def test_ids_of_the_scenario_stay() -> None:
-    """What no broker made up is compared as it is."""
+def test_ids_that_no_broker_made_are_compared_as_they_are() -> None:
     names = Names()
     assert [names.member(i) for i in ("", "stranger", "a-M1")] == ["", "stranger", "a-M1"]
 
 
 def test_order_of_members_does_not_count() -> None:
-    """Two lists in any order are one, though their ids come to light only there."""
-
     def joined(*entries: tuple[str, bytes]) -> m.JoinGroupResponse:
         members = tuple(
             m.JoinGroupResponseMember(member_id=_member_id(name), metadata=metadata)
@@ -61,14 +57,12 @@ def test_order_of_members_does_not_count() -> None:
 
 
 def test_order_of_leaving_members_counts() -> None:
-    """The answers of LeaveGroup are in the order of the request."""
     members = tuple(m.MemberResponse(member_id=i, group_instance_id=None) for i in ("b", "a"))
     plain = Names().plain(m.LeaveGroupResponse(members=members))
     assert [member["member_id"] for member in plain["members"]] == ["b", "a"]
 
 
-def test_topics_and_addresses_are_named() -> None:
-    """Topic ids and the broker's own port get names; the nil id is one of its own."""
+def test_topic_ids_and_ports_get_names() -> None:
     topics = tuple(
         m.MetadataResponseTopic(name=name, topic_id=topic_id, partitions=())
         for name, topic_id in (("a", uuid.uuid4()), ("b", uuid.UUID(int=0)))
@@ -89,20 +83,19 @@ def test_topics_and_addresses_are_named() -> None:
         ({"a": 0}, "silence", "a"),
     ],
 )
-def test_a_difference_is_found(kafka: Any, coterie: Any, path: str) -> None:
-    """Whatever differs is told with its place and both values."""
+def test_difference_is_reported_with_its_place_and_values(
+    kafka: Any, coterie: Any, path: str
+) -> None:
     problems = compare(_transcript(kafka), _transcript(coterie))
     assert any(f"step 1, step 0: {path} is " in problem for problem in problems)
 
 
-def test_what_is_equal_is_no_problem() -> None:
-    """Equal transcripts agree."""
+def test_equal_transcripts_have_no_problems() -> None:
     value = {"a": [{"b": 1}, {}], "c": None}
     assert compare(_transcript(value, "parked"), _transcript(dict(value), "parked")) == []
 
 
-def test_a_declared_difference_is_none() -> None:
-    """A declared difference covers its place and what is below, and nothing else."""
+def test_declared_difference_covers_its_place_and_below() -> None:
     kafka, coterie = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 4, "c": 5}, "d": 3}
     ours = _declare(_transcript(coterie), "a", kafka["a"], ANY)
     assert compare(_transcript(kafka), ours) == []
@@ -110,42 +103,36 @@ def test_a_declared_difference_is_none() -> None:
     assert len(compare(_transcript(kafka), ours)) == 1
 
 
-def test_a_declared_difference_that_is_none_any_more() -> None:
-    """If both answer alike, the declaration is wrong, even if it allows anything."""
+def test_declared_difference_that_does_not_show_is_a_problem() -> None:
     ours = _declare(_transcript({"a": 1}), "a", ANY, ANY)
     (problem,) = compare(_transcript({"a": 1}), ours)
     assert problem.endswith("difference on-purpose at a is no more: both answer 1")
 
 
 @pytest.mark.parametrize(("kafka", "coterie"), [(9, 2), (1, 9)])
-def test_a_declared_difference_of_another_kind(kafka: Any, coterie: Any) -> None:
-    """It is not enough to differ: both must answer as declared."""
+def test_difference_other_than_declared_is_a_problem(kafka: Any, coterie: Any) -> None:
     ours = _declare(_transcript({"a": 2}), "a", kafka, coterie)
     assert len(compare(_transcript({"a": 1}), ours)) == 1
 
 
-def test_a_scenario_that_does_not_end() -> None:
-    """What stopped a scenario is a problem, also when both were stopped."""
+def test_stopped_scenario_is_a_problem() -> None:
     kafka, coterie = _transcript(1), _transcript(1)
     kafka.failure = coterie.failure = "no answer"
     assert len(compare(kafka, coterie)) == 2
 
 
-def test_transcripts_of_different_lengths() -> None:
-    """A step too many is a problem, even if all the others agree."""
+def test_different_lengths_are_a_problem() -> None:
     assert compare(_transcript(1), _transcript(1, 2)) != []
 
 
-def test_steps_that_are_not_the_same() -> None:
-    """Once the scenarios went different ways, the rest is not compared."""
+def test_steps_are_compared_until_scenarios_diverge() -> None:
     kafka, coterie = _transcript(1, 2), _transcript(1, 3)
     kafka.steps[1].label = "another"
     (problem,) = compare(kafka, coterie)
     assert problem == "step 2: Kafka's is another, Coterie's is step 1"
 
 
-def test_paths() -> None:
-    """A path leads to a part, or to nothing."""
+def test_path_leads_to_a_part_or_to_nothing() -> None:
     value = {"a": [{"b": 1}]}
     assert at(value, "a[0].b") == 1
     assert at(value, "") is value

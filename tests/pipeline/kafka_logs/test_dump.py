@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie_pipeline.kafka_logs.stored import read_value
+from coterie_pipeline.kafka_logs.offsets_topic import read_value
 from coterie_protocol.journal import (
     GroupDeleted,
     GroupRecovered,
@@ -60,26 +60,23 @@ def _two_generations() -> tuple[OldLog, Segment]:
 
 @pytest.mark.parametrize("version", range(5))
 def test_group_of_every_version_is_read(version: int) -> None:
-    """Versions 0 to 3 as of old, 4 with its shorter lengths."""
     members = [stored_member(A, [T0], instance="x"), stored_member(B, [T1], topics=["t", "u"])]
     generation = read_value(group_value(6, members, leader=A, version=version))
     assert generation is not None
     assert (generation.number, generation.leader, generation.protocol) == (6, A, "range")
     assert generation.given == {A: frozenset([T0]), B: frozenset([T1])}
-    card = generation.members[B].card
-    assert (card.client_id, card.host, card.topics) == ("app", "/10.0.0.5", ("t", "u"))
-    assert (card.session_ms, card.rebalance_ms) == (10_000, 300_000 if version else 10_000)
-    assert generation.members[A].card.instance == ("x" if version >= 3 else None)
+    info = generation.members[B].info
+    assert (info.client_id, info.host, info.topics) == ("app", "/10.0.0.5", ("t", "u"))
+    assert (info.session_ms, info.rebalance_ms) == (10_000, 300_000 if version else 10_000)
+    assert generation.members[A].info.instance == ("x" if version >= 3 else None)
 
 
-def test_value_of_a_newer_version_is_not_guessed() -> None:
-    """Nor is one that is cut off."""
+def test_values_of_newer_versions_or_cut_off_are_not_read() -> None:
     assert read_value(group_value(6, [], version=5)) is None
     assert read_value(group_value(6, [stored_member(A)])[:-3]) is None
 
 
-def test_assignment_is_told_with_what_moved(tmp_path: Path) -> None:
-    """As a coordinator of our own would have told it."""
+def test_assignment_has_what_moved(tmp_path: Path) -> None:
     log, stored = _two_generations()
     first, second = events(imported(tmp_path, log, stored=stored), RebalanceCompleted)
     assert first.assigned == {A: {"t": (0, 1)}}
@@ -89,7 +86,6 @@ def test_assignment_is_told_with_what_moved(tmp_path: Path) -> None:
 
 
 def test_partitions_of_a_member_that_went_have_moved(tmp_path: Path) -> None:
-    """Whoever gets them is another owner than the one before."""
     log, stored = _two_generations()
     log.preparing(9, 2, f"removing member {B} on LeaveGroup")
     log.stabilized(9.1, 3, 1)
@@ -99,8 +95,7 @@ def test_partitions_of_a_member_that_went_have_moved(tmp_path: Path) -> None:
     assert (third.generation, third.moved, third.revoked) == (3, 1, 0)
 
 
-def test_members_are_told_with_all_that_is_stored(tmp_path: Path) -> None:
-    """From when they come, though it is stored only later."""
+def test_members_have_all_that_is_stored_from_their_joins_on(tmp_path: Path) -> None:
     log, stored = _two_generations()
     lines = imported(tmp_path, log, stored=stored)
     joined = events(lines, MemberJoined)[-1]
@@ -112,8 +107,8 @@ def test_members_are_told_with_all_that_is_stored(tmp_path: Path) -> None:
     assert events(lines, RebalanceStarted)[-1].deadline == ms(305)
 
 
-def test_members_that_the_log_is_silent_about_are_told(tmp_path: Path) -> None:
-    """They come with the generation that has them, and joined by the end of its phase."""
+def test_members_missing_in_the_log_come_with_their_stored_generation(tmp_path: Path) -> None:
+    # They come with the generation that has them, and joined by the end of its phase.
     log, stored = OldLog(), Segment()
     log.preparing(0, 0, f"Adding new member {A} with group instance id None")
     log.stabilized(1, 1, 2)
@@ -125,8 +120,8 @@ def test_members_that_the_log_is_silent_about_are_told(tmp_path: Path) -> None:
     assert counts.generations_in_part == 0
 
 
-def test_members_that_vanished_in_silence_were_too_late(tmp_path: Path) -> None:
-    """2.4 drops members that do not join in time without a line."""
+def test_members_missing_in_the_stored_generation_were_too_late(tmp_path: Path) -> None:
+    # 2.4 drops members that do not join in time without a line.
     log, stored = OldLog(), Segment()
     first_generation(log, A, B)
     stored.generation(1, 1, stored_member(A, [T0]), stored_member(B, [T1]))
@@ -140,7 +135,7 @@ def test_members_that_vanished_in_silence_were_too_late(tmp_path: Path) -> None:
 
 
 def test_silence_is_at_least_the_timeout(tmp_path: Path) -> None:
-    """That much is certain of a member whose session expired."""
+    # That much is certain of a member whose session expired.
     log, stored = _two_generations()
     log.say(30, f"Member {B} in group g has failed, removing it from the group")
     (gone,) = events(imported(tmp_path, log, stored=stored), MemberGone)
@@ -149,7 +144,7 @@ def test_silence_is_at_least_the_timeout(tmp_path: Path) -> None:
 
 
 def test_rebalance_for_what_has_to_be_given_back_is_a_follow_up(tmp_path: Path) -> None:
-    """Known by what members own and are given, where the client gives no reason."""
+    # Known by what members own and are given, where the client gives no reason.
     log, stored = OldLog(), Segment()
     first_generation(log, A)
     stored.generation(1, 1, stored_member(A, [T0, T1]), protocol="cooperative-sticky")
@@ -168,7 +163,6 @@ def test_rebalance_for_what_has_to_be_given_back_is_a_follow_up(tmp_path: Path) 
 
 
 def test_partition_given_away_while_it_is_owned_is_a_conflict(tmp_path: Path) -> None:
-    """Kafka does not look; what it stores tells."""
     log, stored = OldLog(), Segment()
     first_generation(log, A, B)
     stored.generation(1, 1, stored_member(A, owned=[T0]), stored_member(B, [T0]))
@@ -180,7 +174,6 @@ def test_partition_given_away_while_it_is_owned_is_a_conflict(tmp_path: Path) ->
 
 
 def test_new_id_of_a_static_member_is_found(tmp_path: Path) -> None:
-    """It is stored as the member comes back."""
     log, stored = NewLog(), Segment()
     log.preparing(0, 0, f"Adding new member {S} with group instance id s; client reason: no")
     log.stabilized(1, 1, 1)
@@ -198,7 +191,7 @@ def test_new_id_of_a_static_member_is_found(tmp_path: Path) -> None:
 
 
 def test_refused_request_has_the_address_of_its_member(tmp_path: Path) -> None:
-    """Two processes have one name, and it helps to know where they are."""
+    # Two processes have one name, and it helps to know where they are.
     log, stored = NewLog(), Segment()
     log.preparing(0, 0, f"Adding new member {S} with group instance id s; client reason: no")
     log.stabilized(1, 1, 1)
@@ -213,7 +206,7 @@ def test_refused_request_has_the_address_of_its_member(tmp_path: Path) -> None:
 
 
 def test_group_from_before_the_log_is_introduced(tmp_path: Path) -> None:
-    """So that it is known what the first rebalance changes."""
+    # So that it is known what the first rebalance changes.
     log, stored = OldLog(), Segment()
     stored.generation(-600, 6, stored_member(A, [T0, T1]))
     log.preparing(0, 6, f"Adding new member {B} with group instance id None")
@@ -228,7 +221,7 @@ def test_group_from_before_the_log_is_introduced(tmp_path: Path) -> None:
 
 
 def test_assignment_that_the_log_begins_with_is_what_the_next_one_changes(tmp_path: Path) -> None:
-    """Though the rebalance itself is not told, as its beginning is missing."""
+    # Though the rebalance itself is not told, as its beginning is missing.
     log, stored = OldLog(), Segment()
     log.stabilized(0, 6, 1)
     log.assigned(0.1, 6, A)
@@ -241,8 +234,7 @@ def test_assignment_that_the_log_begins_with_is_what_the_next_one_changes(tmp_pa
     assert (completed.generation, completed.moved) == (7, 1)
 
 
-def test_what_is_stored_of_another_generation_introduces_nobody(tmp_path: Path) -> None:
-    """It is out of date."""
+def test_stored_state_of_another_generation_is_not_taken_over(tmp_path: Path) -> None:
     log, stored = OldLog(), Segment()
     stored.generation(-600, 5, stored_member(A, [T0, T1]))
     log.preparing(0, 6, f"Adding new member {B} with group instance id None")
@@ -250,7 +242,7 @@ def test_what_is_stored_of_another_generation_introduces_nobody(tmp_path: Path) 
 
 
 def test_group_that_is_read_back_has_what_is_stored(tmp_path: Path) -> None:
-    """The newer coordinator says no more than a count."""
+    # The newer coordinator says no more than a count.
     log, stored = NewLog(), Segment()
     stored.generation(-600, 5, stored_member(A, [T0]), stored_member(B, [T1]))
     log.say(0, "Loaded classic group g with 2 members.")
@@ -259,8 +251,8 @@ def test_group_that_is_read_back_has_what_is_stored(tmp_path: Path) -> None:
     assert recovered.assigned == {A: {"t": (0,)}, B: {"t": (1,)}}
 
 
-def test_commits_are_told_at_their_times(tmp_path: Path) -> None:
-    """Those of one batch together; whose they are is not stored."""
+def test_commits_of_one_batch_are_one_event_at_their_time(tmp_path: Path) -> None:
+    # Those of one batch together; whose they are is not stored.
     log, stored = _two_generations()
     stored.commit(3, {T0: 17, T1: 18})
     stored.commit(9, {T1: 20})
@@ -272,7 +264,6 @@ def test_commits_are_told_at_their_times(tmp_path: Path) -> None:
 
 
 def test_commits_can_be_left_out(tmp_path: Path) -> None:
-    """They are by far the most."""
     log, stored = _two_generations()
     stored.commit(3, {T0: 17})
     counts, lines = run(tmp_path, log, stored=stored, commits=False)
@@ -281,7 +272,6 @@ def test_commits_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_commits_of_a_transaction_count_when_it_is_committed(tmp_path: Path) -> None:
-    """At that moment, and not at all if it is aborted."""
     log, stored = _two_generations()
     for producer, offset in ((1, 11), (2, 22)):
         record = (commit_key("g", "t", 0), commit_value(offset))
@@ -297,16 +287,16 @@ def test_commits_of_a_transaction_count_when_it_is_committed(tmp_path: Path) -> 
     assert commits == [(ms(4), {"t": {"0": 22}})]
 
 
-def test_group_that_is_deleted_in_silence_is_told(tmp_path: Path) -> None:
-    """The newer coordinator does not log that a group expired."""
+def test_group_that_expired_without_a_line_is_deleted(tmp_path: Path) -> None:
+    # The newer coordinator does not log that a group expired.
     log, stored = _two_generations()
     stored.add(600, (group_key("g"), None))
     deleted = GroupDeleted(group="g", generation=2, how="expired")
     assert events(imported(tmp_path, log, stored=stored), GroupDeleted) == [deleted]
 
 
-def test_group_that_somebody_deletes_did_not_expire(tmp_path: Path) -> None:
-    """The line about that comes a moment after it was stored."""
+def test_group_deleted_on_request_did_not_expire(tmp_path: Path) -> None:
+    # The line about that comes a moment after it was stored.
     log, stored = _two_generations()
     stored.add(600, (group_key("g"), None))
     log.say(600.01, "The following groups were deleted: g. A total of 1 offsets were removed.")
@@ -315,7 +305,6 @@ def test_group_that_somebody_deletes_did_not_expire(tmp_path: Path) -> None:
 
 
 def test_offsets_that_are_gone_are_counted(tmp_path: Path) -> None:
-    """Whether somebody deleted them is not stored."""
     log, stored = _two_generations()
     stored.add(9, (commit_key("g", "t", 0), None))
     counts, _ = run(tmp_path, log, stored=stored)
@@ -323,7 +312,6 @@ def test_offsets_that_are_gone_are_counted(tmp_path: Path) -> None:
 
 
 def test_groups_of_newer_kinds_are_counted(tmp_path: Path) -> None:
-    """Their records have other keys."""
     log, stored = _two_generations()
     stored.add(9, (group_key("n", version=3), b"\0\0"))
     counts, _ = run(tmp_path, log, stored=stored)
@@ -331,7 +319,7 @@ def test_groups_of_newer_kinds_are_counted(tmp_path: Path) -> None:
 
 
 def test_bytes_of_another_protocol_give_no_assignment(tmp_path: Path) -> None:
-    """What members of other types tell each other can't be read."""
+    # What members of other types tell each other can't be read.
     log, stored = OldLog(), Segment()
     first_generation(log, A)
     stored.generation(1, 1, stored_member(A, [T0]), protocol_type="connect")
@@ -341,7 +329,7 @@ def test_bytes_of_another_protocol_give_no_assignment(tmp_path: Path) -> None:
 
 
 def test_member_that_the_leader_left_out_has_nothing(tmp_path: Path) -> None:
-    """An assignment of no bytes is one of no partitions."""
+    # An assignment of no bytes is one of no partitions.
     log, stored = OldLog(), Segment()
     first_generation(log, A, B)
     stored.generation(1, 1, stored_member(A, [T0]), stored_member(B, assignment=b""))
@@ -350,7 +338,6 @@ def test_member_that_the_leader_left_out_has_nothing(tmp_path: Path) -> None:
 
 
 def test_replicas_of_a_partition_count_once(tmp_path: Path) -> None:
-    """The same segment lies on several brokers."""
     log, stored = _two_generations()
     stored.commit(3, {T0: 17})
     for broker in ("one", "two"):
@@ -360,7 +347,6 @@ def test_replicas_of_a_partition_count_once(tmp_path: Path) -> None:
 
 
 def test_packed_batches_are_read_or_counted(tmp_path: Path) -> None:
-    """By gzip, which is at hand everywhere, or in another way."""
     log, stored = _two_generations()
     record = (commit_key("g", "t", 0), commit_value(17))
     stored.add(3, record, attributes=_GZIP)
@@ -371,7 +357,6 @@ def test_packed_batches_are_read_or_counted(tmp_path: Path) -> None:
 
 
 def test_segment_that_is_cut_off_is_read_so_far(tmp_path: Path) -> None:
-    """As is one with zeros behind its end, which a broker makes room with."""
     log, stored = _two_generations()
     stored.commit(3, {T0: 17})
     stored.data = stored.data[:-5]
@@ -380,7 +365,6 @@ def test_segment_that_is_cut_off_is_read_so_far(tmp_path: Path) -> None:
 
 
 def test_damaged_batch_is_counted(tmp_path: Path) -> None:
-    """What is behind it is read."""
     log, stored = OldLog(), Segment()
     first_generation(log, A)
     stored.generation(1, 1, stored_member(A, [T0]))

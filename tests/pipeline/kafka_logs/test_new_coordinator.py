@@ -29,8 +29,7 @@ def _two_members(log: NewLog) -> None:
     log.assigned(1, 1, A)
 
 
-def test_members_are_told_as_they_join(tmp_path: Path) -> None:
-    """Each of them, with the moment of its join."""
+def test_members_join_at_the_time_of_their_line(tmp_path: Path) -> None:
     log = NewLog()
     _two_members(log)
     lines = imported(tmp_path, log)
@@ -41,7 +40,6 @@ def test_members_are_told_as_they_join(tmp_path: Path) -> None:
 
 
 def test_member_that_leaves_is_gone_before_the_rebalance(tmp_path: Path) -> None:
-    """The line about it comes first here."""
     log = NewLog()
     _two_members(log)
     text = f"[Group g] Member {B} has left group through explicit `LeaveGroup` request; "
@@ -54,7 +52,7 @@ def test_member_that_leaves_is_gone_before_the_rebalance(tmp_path: Path) -> None
 
 
 def test_member_that_an_administrator_removes_did_not_leave(tmp_path: Path) -> None:
-    """Kafka's client for administrators says so; the rebalance's reason does not."""
+    # Kafka's client for administrators says so; the rebalance's reason does not.
     log = NewLog()
     _two_members(log)
     text = f"[Group g] Member {B} has left group through explicit `LeaveGroup` request; "
@@ -66,7 +64,7 @@ def test_member_that_an_administrator_removes_did_not_leave(tmp_path: Path) -> N
 
 
 def test_group_that_is_read_back_stands_as_before(tmp_path: Path) -> None:
-    """Its generation is not said, so it is the one that was met last."""
+    # Its generation is not said, so it is the one that was met last.
     log = NewLog()
     _two_members(log)
     log.say(60, "Loaded classic group g with 2 members.")
@@ -74,15 +72,15 @@ def test_group_that_is_read_back_stands_as_before(tmp_path: Path) -> None:
     assert (recovered.state, recovered.generation, recovered.members) == ("Stable", 1, (A, B))
 
 
-def test_group_that_was_never_met_is_not_told_when_read_back(tmp_path: Path) -> None:
-    """Nothing is known of it but a count."""
+def test_group_read_back_before_any_line_about_it_gives_no_event(tmp_path: Path) -> None:
+    # Nothing is known of it but a count.
     log = NewLog()
     log.say(0, "Loaded classic group g with 2 members.")
     assert imported(tmp_path, log) == []
 
 
-def test_groups_of_newer_kinds_are_counted_and_not_told(tmp_path: Path) -> None:
-    """They have no generations and no phases, so a journal has no words for them."""
+def test_groups_of_newer_kinds_are_counted_and_give_no_events(tmp_path: Path) -> None:
+    # They have no generations and no phases, so a journal has no words for them.
     log = NewLog()
     log.say(0, "[GroupId n] Member m joins the consumer group using the consumer protocol.")
     log.say(1, "[GroupId n] Bumped group epoch to 2 with metadata hash 17.")
@@ -92,7 +90,6 @@ def test_groups_of_newer_kinds_are_counted_and_not_told(tmp_path: Path) -> None:
 
 
 def test_group_moves_to_another_broker(tmp_path: Path) -> None:
-    """What is known of it moves along; each broker has a journal of its own."""
     here, there = NewLog(node=1), NewLog(node=2)
     _two_members(here)
     here.say(4, "[GroupId=g] Unloading group metadata for generation 1.")
@@ -106,7 +103,6 @@ def test_group_moves_to_another_broker(tmp_path: Path) -> None:
 
 
 def test_static_member_that_joins_at_once_is_static(tmp_path: Path) -> None:
-    """Its name is in the line."""
     log = NewLog()
     text = (
         "Static member with groupInstanceId=s and unknown member id joins group g in Empty state."

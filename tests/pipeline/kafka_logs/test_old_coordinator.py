@@ -50,7 +50,7 @@ def _metadata(name: str, instance: str | None = None) -> str:
 
 
 def test_first_member_makes_the_first_generation(tmp_path: Path) -> None:
-    """Its coming, both phases with their times, and nothing that is not known."""
+    # Its coming, both phases with their times, and nothing that is not known.
     log = OldLog()
     first_generation(log, A)
     joined, started, phase, completed = imported(tmp_path, log)
@@ -68,8 +68,8 @@ def test_first_member_makes_the_first_generation(tmp_path: Path) -> None:
     assert completed.event.assigned is None
 
 
-def test_client_that_was_told_its_id_has_joined_if_the_count_says_so(tmp_path: Path) -> None:
-    """How long after the start, the line says that told it the id."""
+def test_client_with_a_new_id_has_joined_if_the_count_says_so(tmp_path: Path) -> None:
+    # How long after the start, the line says that told it the id.
     log = OldLog()
     first_generation(log, A, B)
     (phase,) = events(imported(tmp_path, log), PhaseJoined)
@@ -78,7 +78,7 @@ def test_client_that_was_told_its_id_has_joined_if_the_count_says_so(tmp_path: P
 
 
 def test_member_joins_again_by_the_end_of_the_phase(tmp_path: Path) -> None:
-    """When it did is not logged; if it alone was awaited, it was the last one."""
+    # When it did is not logged; if it alone was awaited, it was the last one.
     log = OldLog()
     first_generation(log, A)
     log.preparing(5, 1, f"Adding new member {B} with group instance id None")
@@ -88,8 +88,7 @@ def test_member_joins_again_by_the_end_of_the_phase(tmp_path: Path) -> None:
     assert phase.last == A
 
 
-def test_who_of_several_joined_last_is_not_known(tmp_path: Path) -> None:
-    """Nobody is blamed then."""
+def test_last_of_several_members_to_join_is_not_known(tmp_path: Path) -> None:
     log = OldLog()
     first_generation(log, A, B)
     log.preparing(5, 1, f"Adding new member {C} with group instance id None")
@@ -100,7 +99,6 @@ def test_who_of_several_joined_last_is_not_known(tmp_path: Path) -> None:
 
 
 def test_departure_may_have_ended_the_phase(tmp_path: Path) -> None:
-    """Then the one that is left may have joined long before."""
     log = OldLog()
     first_generation(log, A, B)
     log.preparing(5, 1, f"Adding new member {C} with group instance id None")
@@ -113,7 +111,7 @@ def test_departure_may_have_ended_the_phase(tmp_path: Path) -> None:
 def test_static_member_stays_away_only_if_the_phase_ran_out(
     tmp_path: Path, took_s: int, after_ms: int | None
 ) -> None:
-    """A phase that ends before its time has all members, static ones too."""
+    # A phase that ends before its time has all members, static ones too.
     log = OldLog()
     log.preparing(0, 0, f"Adding new member {S} with group instance id Some(s)")
     log.stabilized(1, 1, 1)
@@ -125,7 +123,7 @@ def test_static_member_stays_away_only_if_the_phase_ran_out(
 
 
 def test_client_that_did_not_come_back_is_no_member(tmp_path: Path) -> None:
-    """It is awaited for a while, and then it is told that nobody claimed the id."""
+    # It is awaited for a while, and then it is told that nobody claimed the id.
     log = OldLog()
     log.id_given(0, B, "Empty")
     log.preparing(0, 0, f"Adding new member {A} with group instance id None")
@@ -136,8 +134,8 @@ def test_client_that_did_not_come_back_is_no_member(tmp_path: Path) -> None:
     assert [m.member for m in events(lines, PhaseJoined)[0].members] == [A]
 
 
-def test_members_that_nobody_tells_of_are_counted(tmp_path: Path) -> None:
-    """The early versions log only the member that starts a rebalance."""
+def test_generations_with_members_missing_in_the_log_are_counted(tmp_path: Path) -> None:
+    # The early versions log only the member that starts a rebalance.
     log = OldLog()
     log.preparing(0, 0, f"Adding new member {A} with group instance id None")
     log.stabilized(1, 1, 3)
@@ -147,7 +145,6 @@ def test_members_that_nobody_tells_of_are_counted(tmp_path: Path) -> None:
 
 
 def test_member_leaves_before_the_rebalance_that_it_causes(tmp_path: Path) -> None:
-    """Two lines say so, the second one late; the journal has it once."""
     log = OldLog()
     first_generation(log, A, B)
     reason = f"Removing member {B} on LeaveGroup; client reason: the consumer is being closed"
@@ -163,7 +160,7 @@ def test_member_leaves_before_the_rebalance_that_it_causes(tmp_path: Path) -> No
 
 
 def test_member_that_leaves_during_a_rebalance_is_gone(tmp_path: Path) -> None:
-    """There is no reason then, and the line itself has its timeouts."""
+    # There is no reason then, and the line itself has its timeouts.
     log = OldLog()
     first_generation(log, A, B)
     log.preparing(5, 1, f"Updating metadata for member {A} during Stable")
@@ -177,8 +174,8 @@ def test_member_that_leaves_during_a_rebalance_is_gone(tmp_path: Path) -> None:
     assert [m.member for m in events(lines, PhaseJoined)[-1].members] == [A]
 
 
-def test_silent_member_is_told_once(tmp_path: Path) -> None:
-    """For how long it was silent is not known, as its timeout is not."""
+def test_silent_member_is_gone_once(tmp_path: Path) -> None:
+    # For how long it was silent is not known, as its timeout is not.
     log = OldLog()
     first_generation(log, A, B)
     log.say(9, f"Member {B} in group g has failed, removing it from the group")
@@ -190,7 +187,7 @@ def test_silent_member_is_told_once(tmp_path: Path) -> None:
 
 
 def test_join_that_was_parked_too_long_is_no_silence(tmp_path: Path) -> None:
-    """After five minutes Kafka takes a new member for gone, whatever its timeout."""
+    # After five minutes Kafka takes a new member for gone, whatever its timeout.
     log = OldLog()
     first_generation(log, A)
     log.preparing(5, 1, f"Adding new member {B} with group instance id None")
@@ -200,7 +197,6 @@ def test_join_that_was_parked_too_long_is_no_silence(tmp_path: Path) -> None:
 
 
 def test_members_that_did_not_join_in_time_are_dropped(tmp_path: Path) -> None:
-    """They are named in the phase that they missed."""
     log = OldLog()
     first_generation(log, A, B)
     log.preparing(5, 1, f"Leader {A} re-joining group during Stable; client reason: not provided")
@@ -212,7 +208,7 @@ def test_members_that_did_not_join_in_time_are_dropped(tmp_path: Path) -> None:
 
 
 def test_member_that_never_asked_for_its_assignment_is_gone(tmp_path: Path) -> None:
-    """The next rebalance begins where the assignment should have been."""
+    # The next rebalance begins where the assignment should have been.
     log = OldLog()
     first_generation(log, A, B)
     log.preparing(70, 1, f"Removing Set({B}) on pending sync request expiration")
@@ -222,7 +218,6 @@ def test_member_that_never_asked_for_its_assignment_is_gone(tmp_path: Path) -> N
 
 
 def test_rebalance_that_overtakes_another_comes_from_its_second_phase(tmp_path: Path) -> None:
-    """The first one has no completion."""
     log = OldLog()
     log.preparing(0, 0, f"Adding new member {A} with group instance id None")
     log.stabilized(1, 1, 1)
@@ -233,7 +228,6 @@ def test_rebalance_that_overtakes_another_comes_from_its_second_phase(tmp_path: 
 
 
 def test_last_member_leaves_the_group_empty(tmp_path: Path) -> None:
-    """The next rebalance comes from the empty state."""
     log = OldLog()
     first_generation(log, A)
     log.preparing(5, 1, f"Removing member {A} on LeaveGroup")
@@ -245,7 +239,7 @@ def test_last_member_leaves_the_group_empty(tmp_path: Path) -> None:
 
 
 def test_static_member_that_comes_back_is_named_by_the_rebalance_it_starts(tmp_path: Path) -> None:
-    """The line about its coming does not say its new id; the next one may."""
+    # The line about its coming does not say its new id; the next one may.
     log = OldLog()
     first_generation(log, A)
     text = f"Created a new member id {S} for this member and add to the group."
@@ -264,7 +258,6 @@ def test_static_member_that_comes_back_is_named_by_the_rebalance_it_starts(tmp_p
 
 
 def test_static_member_whose_id_is_not_said_gets_one_made_up(tmp_path: Path) -> None:
-    """Whatever is said later under its real id is about the same member."""
     log = OldLog()
     text = f"Created a new member id {S} for this member and add to the group."
     log.say(0, _STATIC.format("Empty") + text)
@@ -288,7 +281,7 @@ def test_static_member_whose_id_is_not_said_gets_one_made_up(tmp_path: Path) -> 
 
 
 def test_made_up_id_ends_with_its_member(tmp_path: Path) -> None:
-    """The next one of that name comes with an id of its own, which is said."""
+    # The next one of that name comes with an id of its own, which is said.
     log = OldLog()
     text = "Created a new member id {} for this member and add to the group."
     log.say(0, _STATIC.format("Empty") + text.format(S))
@@ -307,7 +300,7 @@ def test_made_up_id_ends_with_its_member(tmp_path: Path) -> None:
 
 
 def test_early_versions_name_the_new_id_and_not_the_group(tmp_path: Path) -> None:
-    """The group is the one in which the former id is a member."""
+    # The group is the one in which the former id is a member.
     log = OldLog()
     log.preparing(0, 0, f"Adding new member {S} with group instanceid Some(s)")
     text = f"assigning new member id {S2}, while old member {S} will be removed."
@@ -316,8 +309,7 @@ def test_early_versions_name_the_new_id_and_not_the_group(tmp_path: Path) -> Non
     assert (replaced.group, replaced.member) == ("g", S2)
 
 
-def test_request_under_a_name_that_is_taken_is_told(tmp_path: Path) -> None:
-    """The line has no group either."""
+def test_request_under_an_instance_id_that_is_taken_is_fenced(tmp_path: Path) -> None:
     log = OldLog()
     log.preparing(0, 0, f"Adding new member {S} with group instance id Some(s)")
     text = f"Request memberId={S2} for static member with groupInstanceId=s is fenced by current "
@@ -328,7 +320,7 @@ def test_request_under_a_name_that_is_taken_is_told(tmp_path: Path) -> None:
 
 
 def test_group_that_is_read_back_has_the_members_of_its_last_generation(tmp_path: Path) -> None:
-    """All generations go by as a coordinator reads; of a name, the latest holder counts."""
+    # All generations go by as a coordinator reads; of a name, the latest holder counts.
     log = OldLog()
     log.say(0, "Startup complete.")
     for generation, name, instance in [(4, A, None), (5, B, None), (5, S, "s"), (5, S2, "s")]:
@@ -342,7 +334,7 @@ def test_group_that_is_read_back_has_the_members_of_its_last_generation(tmp_path
 
 
 def test_version_is_that_of_the_broker(tmp_path: Path) -> None:
-    """It is logged a moment after the coordinator is ready."""
+    # It is logged a moment after the coordinator is ready.
     log = OldLog()
     log.say(0, "Startup complete.")
     log.say(0, "Removed 0 expired offsets in 2 milliseconds.")
@@ -354,7 +346,6 @@ def test_version_is_that_of_the_broker(tmp_path: Path) -> None:
 
 
 def test_group_can_be_deleted_or_expire(tmp_path: Path) -> None:
-    """After either it is a new group."""
     log = OldLog()
     first_generation(log, A)
     log.say(5, "The following groups were deleted: g. A total of 3 offsets were removed.")
@@ -365,8 +356,7 @@ def test_group_can_be_deleted_or_expire(tmp_path: Path) -> None:
     assert [s.from_state for s in events(lines, RebalanceStarted)] == ["Empty", "Empty"]
 
 
-def test_offsets_that_somebody_deletes_are_told(tmp_path: Path) -> None:
-    """With their partitions."""
+def test_offsets_deleted_on_request_are_an_event(tmp_path: Path) -> None:
     log = OldLog()
     text = "The following offsets of the group g were deleted: t-0, t-2. A total of 2 offsets were "
     log.say(0, f"{text}removed.")
@@ -375,7 +365,6 @@ def test_offsets_that_somebody_deletes_are_told(tmp_path: Path) -> None:
 
 
 def test_unknown_reason_gets_the_likeliest_cause(tmp_path: Path) -> None:
-    """By what happened before, with Kafka's own words in the detail."""
     log = OldLog()
     first_generation(log, A, B)
     log.say(9, f"Member {B} in group g has failed, removing it from the group")
@@ -386,8 +375,8 @@ def test_unknown_reason_gets_the_likeliest_cause(tmp_path: Path) -> None:
     assert counts.unknown_reasons == {"The moon is full": 1}
 
 
-def test_rebalance_whose_beginning_is_not_in_the_log_is_not_told(tmp_path: Path) -> None:
-    """The log was cut there; what it says of the group is taken note of all the same."""
+def test_rebalance_without_its_beginning_gives_no_events(tmp_path: Path) -> None:
+    # The log was cut there; what it says of the group is taken note of all the same.
     log = OldLog()
     log.stabilized(0, 6, 2)
     log.assigned(1, 6, A)
@@ -398,7 +387,7 @@ def test_rebalance_whose_beginning_is_not_in_the_log_is_not_told(tmp_path: Path)
 
 
 def test_early_leader_that_joins_again_is_known_by_its_id(tmp_path: Path) -> None:
-    """Before 2.7 the reason is the same as for other members."""
+    # Before 2.7 the reason is the same as for other members.
     log = OldLog()
     first_generation(log, A, B)
     log.preparing(5, 1, f"Updating metadata for member {A}")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coterie_pipeline.kafka_logs import KafkaLogsError, import_logs, output
+from coterie_pipeline.kafka_logs import KafkaLogsError, import_logs, importing
 from coterie_protocol.journal_text import Audit, read_lines
-from coterie_testing.replay import play_of
+from coterie_testing.replay import read_recording
 from tests.pipeline.kafka_logs.broker_logs import (
     OldLog,
     Segment,
@@ -34,7 +34,6 @@ def _bytes(folder: Path) -> dict[str, bytes]:
 
 
 def test_same_input_gives_the_same_files(tmp_path: Path) -> None:
-    """To the byte, in whatever order it is given."""
     one = _log(tmp_path / "one.log")
     two = OldLog(node=2)
     first_generation(two, A, at=3)
@@ -45,20 +44,18 @@ def test_same_input_gives_the_same_files(tmp_path: Path) -> None:
 
 
 def test_folder_of_an_earlier_import_is_replaced(tmp_path: Path) -> None:
-    """With nothing left of what was there."""
     log = _log(tmp_path / "server.log")
     out = tmp_path / "out"
     import_logs([log], out, cluster="before")
     import_logs([log], out, cluster="after")
     assert sorted(path.name for path in out.iterdir()) == [
-        output.MARK,
+        importing.MARK,
         "journal-after-1-0000000000000001.jsonl",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "server.log"]
 
 
-def test_journal_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    """It has the same names, and no mark."""
+def test_folder_with_a_journal_that_no_import_wrote_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "journal-1-0000000000000001.jsonl").write_text("precious\n")
@@ -67,8 +64,7 @@ def test_journal_of_somebody_else_is_refused(tmp_path: Path) -> None:
     assert (out / "journal-1-0000000000000001.jsonl").read_text() == "precious\n"
 
 
-def test_file_that_was_put_beside_a_journal_is_refused(tmp_path: Path) -> None:
-    """It would be lost."""
+def test_folder_with_another_file_beside_the_journal_is_refused(tmp_path: Path) -> None:
     log = _log(tmp_path / "server.log")
     import_logs([log], tmp_path / "out")
     (tmp_path / "out" / "notes.txt").write_text("mine\n")
@@ -77,7 +73,6 @@ def test_file_that_was_put_beside_a_journal_is_refused(tmp_path: Path) -> None:
 
 
 def test_failed_import_leaves_what_was_there(tmp_path: Path) -> None:
-    """And nothing half done."""
     log = _log(tmp_path / "server.log")
     import_logs([log], tmp_path / "out")
     before = _bytes(tmp_path / "out")
@@ -88,15 +83,13 @@ def test_failed_import_leaves_what_was_there(tmp_path: Path) -> None:
 
 
 def test_summary_is_left_beside_the_journal(tmp_path: Path) -> None:
-    """What was read and what was not understood."""
     import_logs([_log(tmp_path / "server.log")], tmp_path / "out")
-    summary = json.loads((tmp_path / "out" / output.MARK).read_text())
+    summary = json.loads((tmp_path / "out" / importing.MARK).read_text())
     assert (summary["rebalances"], summary["not_understood"]) == (1, [])
 
 
 def test_long_journal_is_in_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is named by the number of its first line."""
-    monkeypatch.setattr(output, "_SEGMENT_BYTES", 500)
+    monkeypatch.setattr(importing, "_SEGMENT_BYTES", 500)
     _, lines = run(tmp_path, OldLog(), _many())
     names = sorted(path.name for path in (tmp_path / "out").glob("journal-*.jsonl"))
     assert len(names) > 2
@@ -111,8 +104,8 @@ def _many() -> OldLog:
     return log
 
 
-def test_journal_is_whole_by_the_projects_own_reading(tmp_path: Path) -> None:
-    """No gap, no repetition, nothing that can't be read."""
+def test_imported_journal_is_whole(tmp_path: Path) -> None:
+    # No gap, no repetition, nothing that can't be read.
     run(tmp_path, _many())
     audit = Audit()
     for path in sorted((tmp_path / "out").glob("journal-*.jsonl")):
@@ -121,14 +114,13 @@ def test_journal_is_whole_by_the_projects_own_reading(tmp_path: Path) -> None:
     assert audit.report().is_whole
 
 
-def test_group_can_be_played_again(tmp_path: Path) -> None:
-    """With what was stored, its members have their topics and timeouts."""
+def test_imported_group_can_be_replayed(tmp_path: Path) -> None:
     stored = Segment()
     stored.generation(1, 1, stored_member(A, [("t", 0), ("t", 1)]), stored_member(B, [("t", 2)]))
     log = OldLog()
     first_generation(log, A, B)
     run(tmp_path, log, stored=stored)
-    play = play_of(journal(tmp_path / "out"), "g")
-    assert [life.session_ms for life in play.lives] == [10_000, 10_000]
-    assert [set(life.topics) for life in play.lives] == [{"t"}, {"t"}]
-    assert play.topics == {"t": 3}
+    recording = read_recording(journal(tmp_path / "out"), "g")
+    assert [member.session_ms for member in recording.members] == [10_000, 10_000]
+    assert [set(member.topics) for member in recording.members] == [{"t"}, {"t"}]
+    assert recording.topics == {"t": 3}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie_pipeline.kafka_logs.reasons import is_by_admin, why
+from coterie_pipeline.kafka_logs.reasons import is_by_admin, parse_reason
 from coterie_protocol.journal import CAUSES
 
 #: The reason, whose it is, and its cause.
@@ -130,47 +130,45 @@ _REASONS = [
 
 @pytest.mark.parametrize(("reason", "member", "cause"), _REASONS, ids=[r[0] for r in _REASONS])
 def test_reason_has_its_cause(reason: str, member: str | None, cause: str) -> None:
-    """The cause, and the member that is named."""
-    read = why(reason)
+    read = parse_reason(reason)
     assert (read.cause, read.members) == (cause, (member,) if member else ())
     assert cause in CAUSES
 
 
 def test_reason_of_no_known_version_has_no_cause() -> None:
-    """It is not guessed here."""
-    assert why("The moon is full").cause is None
+    assert parse_reason("The moon is full").cause is None
 
 
 def test_several_members_are_named() -> None:
-    """Members can leave together."""
-    assert why("explicit `LeaveGroup` request for (a, b) members.").members == ("a", "b")
+    assert parse_reason("explicit `LeaveGroup` request for (a, b) members.").members == ("a", "b")
 
 
 def test_name_of_a_static_member_is_read() -> None:
-    """From Scala's and from Java's way to write it."""
-    scala = why("Adding new member m with group instance id Some(s); client reason: not provided")
-    java = why("Adding new member m with group instance id s; client reason: not provided")
+    scala = parse_reason(
+        "Adding new member m with group instance id Some(s); client reason: not provided"
+    )
+    java = parse_reason("Adding new member m with group instance id s; client reason: not provided")
     assert (scala.instance, java.instance) == ("s", "s")
 
 
 def test_reason_that_a_client_did_not_give_is_empty() -> None:
-    """Kafka puts words in its place, which are nobody's reason."""
-    assert why("Removing member m on LeaveGroup; client reason: not provided").client == ""
+    # Kafka puts words in its place, which are nobody's reason.
+    assert parse_reason("Removing member m on LeaveGroup; client reason: not provided").client == ""
 
 
-def test_member_that_comes_is_one_whatever_it_says() -> None:
-    """A client's reason tells nothing about a member that was not there before."""
+def test_clients_reason_does_not_overrule_that_a_member_came() -> None:
+    # A client's reason tells nothing about a member that was not there before.
     reason = "Adding new member m with group instance id None; client reason: cached metadata has "
-    assert why(reason + "changed").cause == "member_joined"
+    assert parse_reason(reason + "changed").cause == "member_joined"
 
 
 def test_early_versions_do_not_tell_leaders_from_others() -> None:
-    """Before 2.7 a leader that joins again is said to update its metadata."""
-    assert why("Updating metadata for member m").may_be_leader
-    assert not why("Updating metadata for member m during Stable").may_be_leader
+    # Before 2.7 a leader that joins again is said to update its metadata.
+    assert parse_reason("Updating metadata for member m").may_be_leader
+    assert not parse_reason("Updating metadata for member m during Stable").may_be_leader
 
 
-def test_administrators_are_known_by_what_they_say() -> None:
-    """Kafka's own client for administrators gives that reason."""
+def test_administrators_are_known_by_their_reason() -> None:
+    # Kafka's own client for administrators gives that reason.
     assert is_by_admin("member was removed by an admin")
     assert not is_by_admin(None)

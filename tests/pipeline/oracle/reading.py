@@ -82,6 +82,8 @@ def _why(values: Mapping[str, Any]) -> str | None:
     event = KINDS.get(values.get("kind", ""))
     if event is None:
         return "unknown_kind"
+    if values["v"] < SCHEMA_VERSION:
+        return "misfit"
     hints = typing.get_type_hints(event)
     for each in fields(event):
         has_default = each.default is not MISSING or each.default_factory is not MISSING

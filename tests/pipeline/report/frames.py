@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from coterie_pipeline.tables import TABLES
-from tests.pipeline.report.scenes import START_MS
+from tests.pipeline.report.samples import START_MS
 
 Rows = Mapping[str, Iterable[Mapping[str, object]]]
 

@@ -24,6 +24,8 @@ from tests.pipeline.report.frames import (
     rebalanced,
 )
 
+pytestmark = [pytest.mark.slow, pytest.mark.slow]
+
 HOUR = {"group": "billing", "hour_ms": after(0), "regressions": 0, "possible_overlaps": 0}
 
 ROWS: Rows = {
@@ -113,27 +115,23 @@ def collected(spark: SparkSession) -> Report:
     return collect(frames(spark, ROWS), Caps())
 
 
-def test_the_time_is_that_of_all_nodes(collected: Report) -> None:
-    """From the earliest line to the latest, and nodes by name."""
+def test_span_is_from_the_earliest_line_to_the_latest(collected: Report) -> None:
     assert collected.span == Span(after(0), after(480))
     assert [node.node for node in collected.nodes] == ["1", "2"]
 
 
 def test_unread_lines_are_counted_with_an_example(collected: Report) -> None:
-    """One for each reason."""
     found = [(each.why, each.lines, each.segment) for each in collected.unread]
     assert found == [("foreign", 1, "/j/c.txt"), ("torn", 2, "/j/a.jsonl")]
 
 
 def test_groups_with_trouble_come_first(collected: Report) -> None:
-    """A group without any is there as well."""
     assert [line.group for line in collected.lines] == ["billing", "quiet"]
     assert collected.totals.groups == 2
     assert collected.totals.groups_with_overlaps == 1
 
 
 def test_a_line_has_the_figures_of_all_hours(collected: Report) -> None:
-    """Sums over the hours; members at most; partitions and flapping from their own tables."""
     line, _ = collected.lines
     assert (line.rebalances, line.stopped_partition_ms, line.owned_partition_ms) == (
         3,
@@ -144,14 +142,13 @@ def test_a_line_has_the_figures_of_all_hours(collected: Report) -> None:
 
 
 def test_a_line_has_the_cause_of_most_rebalances(collected: Report) -> None:
-    """Follow-ups count for the cause at their root."""
     line, quiet = collected.lines
     assert (line.main_cause, line.main_cause_rebalances) == ("session_expired", 2)
     assert (quiet.main_cause, quiet.main_cause_rebalances) == ("", 0)
 
 
 def test_what_stood_still_is_split_by_time(collected: Report) -> None:
-    """A part of the time is ten seconds here; the gap from 100 s to 140 s fills four of them."""
+    # A part of the time is ten seconds here; the gap from 100 s to 140 s fills four of them.
     line, quiet = collected.lines
     assert line.stopped_by_time_ms[9:16] == (0, 10_000, 10_000, 10_000, 10_000, 5_000, 0)
     assert sum(line.stopped_by_time_ms) == 45_000 + 500
@@ -159,14 +156,13 @@ def test_what_stood_still_is_split_by_time(collected: Report) -> None:
 
 
 def test_advice_is_in_the_order_of_its_weight(collected: Report) -> None:
-    """At the top and in the group."""
     assert [each.sentence for each in collected.advice] == ["first", "second", "third"]
     detail, _ = collected.details
     assert [each.sentence for each in detail.advice] == ["first", "second", "third"]
 
 
 def test_every_interval_of_a_small_group_is_there(collected: Report) -> None:
-    """Nothing is merged or left out, and each owner has its process."""
+    # Nothing is merged or left out, and each owner has its process.
     detail, _ = collected.details
     first, second = detail.rows
     assert [(bar.holder, bar.from_ms, bar.to_ms) for bar in first.bars] == [
@@ -179,7 +175,6 @@ def test_every_interval_of_a_small_group_is_there(collected: Report) -> None:
 
 
 def test_rebalances_have_their_lists_cut_short(collected: Report) -> None:
-    """All are counted, the first are named."""
     detail, _ = collected.details
     _, second, _ = detail.rebalances
     assert second.went == Some(9, ("m-0", "m-1", "m-2", "m-3", "m-4"))
@@ -188,7 +183,7 @@ def test_rebalances_have_their_lists_cut_short(collected: Report) -> None:
 
 
 def test_costs_go_to_the_root_cause(collected: Report) -> None:
-    """A follow-up's cost is its root's; what belongs to no rebalance has no cause."""
+    # A follow-up's cost is its root's; what belongs to no rebalance has no cause.
     detail, _ = collected.details
     assert detail.costs == (
         Cost("session_expired", 1, 1, 45_000, 5_000),
@@ -198,7 +193,6 @@ def test_costs_go_to_the_root_cause(collected: Report) -> None:
 
 
 def test_processes_that_flap_come_first(collected: Report) -> None:
-    """With their memberships in order."""
     detail, _ = collected.details
     flapping, other = detail.processes
     assert (flapping.identity, flapping.is_flapping, flapping.expired) == ("pod-b", True, 1)
@@ -207,7 +201,6 @@ def test_processes_that_flap_come_first(collected: Report) -> None:
 
 
 def test_commits_are_those_of_all_hours(collected: Report) -> None:
-    """Sums, the rate over the whole time, and the latest lag."""
     detail, _ = collected.details
     (line,) = detail.commits
     assert (line.commits, line.advanced, line.regressions, line.lag) == (62, 20, 1, 2)
@@ -215,7 +208,6 @@ def test_commits_are_those_of_all_hours(collected: Report) -> None:
 
 
 def test_a_group_of_which_little_is_known_has_little(collected: Report) -> None:
-    """It has no rows, no rebalances and no members."""
     _, quiet = collected.details
     assert (quiet.rows, quiet.rebalances, quiet.processes, quiet.commits) == ((), (), (), ())
 
@@ -223,7 +215,6 @@ def test_a_group_of_which_little_is_known_has_little(collected: Report) -> None:
 def test_the_same_tables_give_the_same_file(
     spark: SparkSession, collected: Report, tmp_path: Path
 ) -> None:
-    """In whatever order their rows come; and nothing is left beside the file."""
     generator = random.Random(6)
     shuffled = {
         name: generator.sample(list(rows), k=len(list(rows))) for name, rows in ROWS.items()
@@ -236,7 +227,6 @@ def test_the_same_tables_give_the_same_file(
 
 
 def test_no_tables_give_a_report(spark: SparkSession, tmp_path: Path) -> None:
-    """An empty journal is read, too."""
     path = tmp_path / "report.html"
     assert write_report(frames(spark, {}), path).groups == 0
     assert "No partition had two owners" in path.read_text(encoding="utf-8")
@@ -257,7 +247,6 @@ def chart(
 
 
 def test_eventful_partitions_are_drawn_first(spark: SparkSession) -> None:
-    """Of the others it is told how many there are, and in how many something was wrong."""
     ownership = [owned(number, "a", 0, 1_000) for number in range(9)]
     faults = [faulty("gap", 7, 10, 11), faulty("overlap", 5, 10, 11), faulty("gap", 2, 10, 30)]
     found = chart(spark, ownership, Caps(rows=2), *faults)
@@ -266,7 +255,6 @@ def test_eventful_partitions_are_drawn_first(spark: SparkSession) -> None:
 
 
 def test_short_intervals_of_one_owner_are_drawn_as_one(spark: SparkSession) -> None:
-    """Only if there are too many, and only if nobody else owned the partition in between."""
     often = [owned(0, "a", number, number + 0.9) for number in range(100)]
     ownership = [*often, owned(0, "b", 100, 200), owned(0, "a", 200, 300)]
     all_of_them = chart(spark, ownership, Caps())
@@ -282,7 +270,6 @@ def test_short_intervals_of_one_owner_are_drawn_as_one(spark: SparkSession) -> N
 
 
 def test_partitions_are_left_out_while_there_is_too_much(spark: SparkSession) -> None:
-    """Intervals of different owners can't become one."""
     ownership = [
         owned(partition, f"m-{number % 2}", number * 10, number * 10 + 10)
         for partition in range(6)
@@ -294,7 +281,6 @@ def test_partitions_are_left_out_while_there_is_too_much(spark: SparkSession) ->
 
 
 def test_even_a_single_partition_is_cut(spark: SparkSession) -> None:
-    """Overlaps stay, and what is long."""
     ownership = [owned(0, f"m-{number % 2}", number, number + 1) for number in range(90)]
     ownership.append(owned(0, "long", 90, 1_000))
     found = chart(spark, ownership, Caps(bars=5), faulty("overlap", 0, 50, 50.5))

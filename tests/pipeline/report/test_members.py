@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from coterie_pipeline.report.gantt import owners
 from coterie_pipeline.report.members import members, note
 from coterie_pipeline.report.model import Process
-from coterie_pipeline.report.owners import owners
 from coterie_pipeline.report.scale import Scale
-from tests.pipeline.report.scenes import (
+from tests.pipeline.report.samples import (
     SPAN,
     detail,
     of_class,
@@ -27,14 +27,13 @@ def draw(*processes: Process) -> Element:
 
 
 def test_each_membership_has_its_bar() -> None:
-    """A process has one row over all its memberships."""
     chart = draw(process("p", session("m-1", 0.1, 0.4), session("m-2", 0.5, 0.8)))
     (one,) = of_class(chart, "process")
     assert [place(each) for each in of_class(one, "bar")] == [(0.1, 0.4), (0.5, 0.8)]
 
 
 def test_a_membership_without_beginning_or_end_fills_the_chart() -> None:
-    """It was there before the journal begins, and goes on when it ends."""
+    # It was there before the journal begins, and goes on when it ends.
     (drawn,) = of_class(draw(process("p", session("m", None, None))), "bar")
     assert place(drawn) == (0, 1)
     assert "there when the journal begins" in words_of(drawn)
@@ -42,7 +41,7 @@ def test_a_membership_without_beginning_or_end_fills_the_chart() -> None:
 
 
 def test_how_a_membership_ended_is_a_sign() -> None:
-    """Given up is a cross, leaving an arrow, going on nothing."""
+    # Given up is a cross, leaving an arrow, going on nothing.
     chart = draw(
         process("a", session("a", 0, 0.4)),
         process("b", session("b", 0, 0.4, ended="left")),
@@ -53,13 +52,12 @@ def test_how_a_membership_ended_is_a_sign() -> None:
 
 
 def test_a_member_that_was_given_up_tells_its_silence() -> None:
-    """How far it was over its session timeout is what one wants to know."""
+    # How far it was over its session timeout is what one wants to know.
     (drawn,) = of_class(draw(process("p", session("m", 0, 0.4))), "bar")
     assert "silent for 10.4 s, might have been for 10 s" in words_of(drawn)
 
 
 def test_a_flapping_process_is_flagged() -> None:
-    """In its label, and in what is read out."""
     flapping = process("p", session("m", 0, 0.4), memberships=9, is_flapping=True)
     chart = draw(flapping)
     assert "⚠ flapping 9" in words_of(next(of_class(chart, "label")))
@@ -68,13 +66,12 @@ def test_a_flapping_process_is_flagged() -> None:
 
 
 def test_what_is_left_out_is_told() -> None:
-    """Processes, and memberships of those that are shown."""
+    # Processes, and memberships of those that are shown.
     shown = process("p", session("m", 0, 0.4), memberships=9)
     said = str(note(detail(processes=(shown,), processes_in_all=5)))
     assert "+ 4 processes more with fewer memberships." in said
     assert "8 earlier ones are not." in said
 
 
-def test_nothing_is_told_of_what_is_whole() -> None:
-    """If all is drawn there is no note."""
+def test_chart_that_shows_everything_has_no_note() -> None:
     assert note(detail()) is None

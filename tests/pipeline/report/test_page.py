@@ -13,7 +13,7 @@ import pytest
 
 from coterie_pipeline.report.model import Caps, Report, Unread
 from coterie_pipeline.report.page import page
-from tests.pipeline.report.scenes import (
+from tests.pipeline.report.samples import (
     HOSTILE,
     advice,
     bar,
@@ -66,7 +66,6 @@ class Balanced(HTMLParser):
 
 @pytest.mark.parametrize("shown", REPORTS)
 def test_the_page_is_well_formed(shown: Report) -> None:
-    """As HTML and as XML, whatever names groups have."""
     parser = Balanced()
     parser.feed(page(shown))
     parser.close()
@@ -76,7 +75,7 @@ def test_the_page_is_well_formed(shown: Report) -> None:
 
 @pytest.mark.parametrize("shown", REPORTS)
 def test_the_page_refers_to_nothing_outside(shown: Report) -> None:
-    """It works without a network, and says so to the browser."""
+    # It works without a network, and says so to the browser.
     written = page(shown)
     assert "://" not in written
     assert not re.findall(r"url\((?!#)", written)
@@ -86,7 +85,7 @@ def test_the_page_refers_to_nothing_outside(shown: Report) -> None:
 
 
 def test_only_the_pages_own_script_runs() -> None:
-    """The policy names the digest of the script, so a name that slipped through would not run."""
+    # The policy names the digest of the script, so a name that slipped through would not run.
     written = page(hostile_report())
     (script,) = re.findall(r"<script>(.*?)</script>", written, flags=re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -94,7 +93,7 @@ def test_only_the_pages_own_script_runs() -> None:
 
 
 def test_hostile_names_are_shown_and_not_obeyed() -> None:
-    """No name becomes an element; all that can't be shown has a sign in its place."""
+    # No name becomes an element; all that can't be shown has a sign in its place.
     written = page(hostile_report())
     parser = Balanced()
     parser.feed(written)
@@ -104,7 +103,7 @@ def test_hostile_names_are_shown_and_not_obeyed() -> None:
 
 
 def test_every_id_is_there_once_and_every_link_leads_somewhere() -> None:
-    """Groups are linked to their sections, marks to their rebalances."""
+    # Groups are linked to their sections, marks to their rebalances.
     groups = [detail(name, rebalances=(rebalance(1), rebalance(2))) for name in ("a", "b", HOSTILE)]
     root = tree(page(report(*groups)))
     ids = [each.get("id") for each in root.iter() if each.get("id")]
@@ -115,12 +114,11 @@ def test_every_id_is_there_once_and_every_link_leads_somewhere() -> None:
 
 
 def test_the_same_report_gives_the_same_bytes() -> None:
-    """Nothing of the moment or the machine goes in."""
     assert page(report(detail())) == page(report(detail()))
 
 
 def test_the_verdict_is_about_two_owners() -> None:
-    """Safety comes first, and what is certain is told apart from what is possible."""
+    # Safety comes first, and what is certain is told apart from what is possible.
 
     def said(**more: int) -> str:
         shown = report(detail(line=line("billing", **more)))
@@ -134,7 +132,6 @@ def test_the_verdict_is_about_two_owners() -> None:
 
 
 def test_the_head_has_the_figures_of_all_groups() -> None:
-    """What was read, and what it comes to."""
     root = tree(page(report(detail("a"), detail("b"))))
     head = words_of(next(root.iter("header")))
     assert "19 Nov 2025 00:00:00 to 00:16:40 UTC (16 min 40 s)" in head
@@ -144,7 +141,7 @@ def test_the_head_has_the_figures_of_all_groups() -> None:
 
 
 def test_what_is_wrong_with_the_journals_is_told() -> None:
-    """Missing lines, crashes, clocks and lines that can't be read, each in a sentence."""
+    # Missing lines, crashes, clocks and lines that can't be read, each in a sentence.
     shown = report(
         detail(),
         nodes=(
@@ -165,19 +162,17 @@ def test_what_is_wrong_with_the_journals_is_told() -> None:
 
 
 def test_a_clock_that_was_set_back_is_no_loss() -> None:
-    """The journals are whole, and there is something to know about them."""
+    # The journals are whole, and there is something to know about them.
     shown = report(detail(), nodes=(node("1", clock_back_ms=1_500),))
     assert "The journals are whole; 1 warning." in words_of(by_id(tree(page(shown)), "read"))
 
 
 def test_clocks_that_nearly_agree_are_no_warning() -> None:
-    """A few milliseconds are what clocks differ by."""
     shown = report(detail(), nodes=(node("1", clock_behind_ms=12),))
     assert "journals are whole" in words_of(by_id(tree(page(shown)), "read"))
 
 
 def test_advice_comes_with_its_evidence() -> None:
-    """At the top with its group, and in the group's section."""
     group = detail(advice=(advice(),), advice_in_all=3)
     root = tree(page(report(group, advice=(advice(),), advice_in_all=1)))
     assert words_of(next(of_class(by_id(root, "advice"), "advice"))) == (
@@ -189,7 +184,6 @@ def test_advice_comes_with_its_evidence() -> None:
 
 
 def test_the_overview_has_a_line_for_each_group() -> None:
-    """With what it is sorted by, and a sparkline."""
     shown = report(detail("a", line=line("a", overlaps=2, possible_overlaps=1)), detail("b"))
     table = by_id(tree(page(shown)), "groups-table")
     rows = [words_of(each) for each in table.iter("tr")]
@@ -203,7 +197,6 @@ def test_the_overview_has_a_line_for_each_group() -> None:
 
 
 def test_groups_that_are_left_out_are_told() -> None:
-    """Of the overview, and of the charts."""
     shown = report(detail())
     more = report(detail(), totals=replace(shown.totals, groups=77))
     said = words_of(tree(page(more)))
@@ -212,7 +205,7 @@ def test_groups_that_are_left_out_are_told() -> None:
 
 
 def test_costs_are_told_by_the_root_cause() -> None:
-    """Each with a bar as long as what stood still because of it."""
+    # Each with a bar as long as what stood still because of it.
     root = by_id(tree(page(report(detail()))), "g1")
     (table,) = of_class(root, "costs")
     assert words_of(table.findall("tbody/tr")[0]).startswith("S a member's session expired 1 0 8.0")
@@ -221,21 +214,19 @@ def test_costs_are_told_by_the_root_cause() -> None:
 
 
 def test_commits_that_went_back_are_marked() -> None:
-    """A regression is something to look at."""
     root = by_id(tree(page(report(detail()))), "g1")
     (bad,) = (each for each in of_class(root, "bad") if each.tag == "tr")
     assert words_of(bad) == "orders-0 17 1.5 1,700 3 1 12 0"
 
 
 def test_a_group_without_anything_to_draw_has_a_section() -> None:
-    """A group in which nobody was a member may have committed."""
+    # A group in which nobody was a member may have committed.
     bare = detail(rows=(), rows_in_all=0, rebalances=(), costs=(), processes=())
     root = tree(page(report(bare)))
     assert not [*of_class(by_id(root, "g1"), "charts")]
 
 
 def test_pictures_say_in_words_what_they_show() -> None:
-    """Whoever can't see them has them read out."""
     root = tree(page(report(detail())))
     pictures = [each for each in root.iter("svg") if each.get("role") == "img"]
     assert pictures
@@ -243,7 +234,6 @@ def test_pictures_say_in_words_what_they_show() -> None:
 
 
 def test_a_large_report_stays_small() -> None:
-    """With as much as the caps allow, the file has about 3 MB at most."""
     caps, uuid = Caps(), "3f2a8c1e-1111-2222-3333-444455556666"
     many = caps.groups_drawn
     pieces = caps.bars // many // caps.rows

@@ -6,7 +6,7 @@ from coterie_pipeline.report.model import shares
 
 
 def test_the_worst_group_shows_most() -> None:
-    """The second shows half as much, the third a third."""
+    # The second shows half as much, the third a third.
     assert shares({"worst": 9_000, "bad": 9_000, "better": 9_000}, 1_100) == {
         "worst": 600,
         "bad": 300,
@@ -15,7 +15,6 @@ def test_the_worst_group_shows_most() -> None:
 
 
 def test_who_wants_little_gets_all_of_it() -> None:
-    """What small groups leave goes to those that need more."""
     assert shares({"small": 10, "large": 900, "larger": 2_000}, 510) == {
         "small": 10,
         "large": 300,
@@ -24,15 +23,13 @@ def test_who_wants_little_gets_all_of_it() -> None:
 
 
 def test_nobody_gets_more_than_it_wants() -> None:
-    """If there is enough, all is shown."""
     assert shares({"a": 3, "b": 4}, 500) == {"a": 3, "b": 4}
 
 
 def test_nobody_gets_nothing() -> None:
-    """Each group shows something, even if there are too many."""
+    # Each group shows something, even if there are too many.
     assert set(shares({str(number): 5 for number in range(9)}, 3).values()) == {1}
 
 
 def test_nobody_has_nothing_to_share() -> None:
-    """A journal without groups is fine."""
     assert shares({}, 500) == {}

@@ -6,9 +6,8 @@ from xml.etree.ElementTree import Element
 
 from coterie_pipeline.report.model import Late, Rebalance, Some
 from coterie_pipeline.report.scale import Scale
-from coterie_pipeline.report.stories import story, title
-from coterie_pipeline.report.timeline import listing, timeline
-from tests.pipeline.report.scenes import (
+from coterie_pipeline.report.timeline import headline, listing, sentences, timeline
+from tests.pipeline.report.samples import (
     SPAN,
     detail,
     of_class,
@@ -25,11 +24,11 @@ def draw(*rebalances: Rebalance) -> Element:
 
 def told(found: Rebalance) -> str:
     """Its story."""
-    return " ".join(story(found))
+    return " ".join(sentences(found))
 
 
 def test_each_rebalance_has_a_mark_where_it_began() -> None:
-    """Marks lie in time, and lead to the rebalance in words."""
+    # Marks lie in time, and lead to the rebalance in words.
     marks = [*of_class(draw(rebalance(1, 0.1), rebalance(2, 0.7)), "mark")]
     places = [mark.find("svg") for mark in marks]
     assert [each.get("x") for each in places if each is not None] == ["10%", "70%"]
@@ -37,7 +36,6 @@ def test_each_rebalance_has_a_mark_where_it_began() -> None:
 
 
 def test_a_mark_tells_its_cause_by_letter_and_shape() -> None:
-    """Without colour, causes differ all the same."""
     expired, joined = of_class(draw(rebalance(), rebalance(2, cause="member_joined")), "mark")
     assert expired.find(".//path") is not None
     assert joined.find(".//circle") is not None
@@ -45,13 +43,12 @@ def test_a_mark_tells_its_cause_by_letter_and_shape() -> None:
 
 
 def test_a_cause_that_is_not_known_has_a_mark() -> None:
-    """A newer journal may have causes that this version does not know."""
+    # A newer journal may have causes that this version does not know.
     (mark,) = of_class(draw(rebalance(cause="moon_phase")), "mark")
     assert mark.findtext(".//text") == "?"
 
 
 def test_the_dearest_mark_is_the_largest() -> None:
-    """Size tells for how long partitions stood still."""
     cheap = rebalance(1, cause="member_joined", stopped_partition_ms=10)
     marks = of_class(draw(cheap, rebalance(2, 0.5, cause="member_joined")), "mark")
     small, large = (float(str(mark.find(".//circle").get("r"))) for mark in marks)  # type: ignore[union-attr]
@@ -59,21 +56,18 @@ def test_the_dearest_mark_is_the_largest() -> None:
 
 
 def test_a_follow_up_is_joined_to_its_root() -> None:
-    """A dashed line leads from one to the other."""
     follow_up = rebalance(2, 0.2, cause="revocation_follow_up", root=1)
     (chain,) = of_class(draw(rebalance(1, 0.1), follow_up, rebalance(3, 0.9)), "chain")
     assert (chain.get("x1"), chain.get("x2")) == ("10%", "20%")
 
 
 def test_both_phases_are_as_long_as_they_were() -> None:
-    """They show when the chart is zoomed."""
     chart = draw(rebalance())
     (waiting,), (assigning,) = of_class(chart, "waiting"), of_class(chart, "assigning")
     assert (waiting.get("width"), assigning.get("width")) == ("0.2%", "0.025%")
 
 
 def test_a_rebalance_that_goes_on_reaches_the_end() -> None:
-    """It has no second phase yet."""
     chart = draw(rebalance(1, 0.5, joined_ms=None, ended_ms=None, outcome="running"))
     (waiting,) = of_class(chart, "waiting")
     assert waiting.get("width") == "50%"
@@ -81,20 +75,18 @@ def test_a_rebalance_that_goes_on_reaches_the_end() -> None:
 
 
 def test_each_cause_has_a_row_with_its_count() -> None:
-    """Those about members that were given up come first."""
+    # Those about members that were given up come first.
     chart = draw(rebalance(1, cause="member_joined"), rebalance(2), rebalance(3))
     names = [words_of(each) for each in of_class(chart, "name")]
     assert names == ["session expired (2)", "member joined (1)"]
 
 
 def test_the_list_has_what_marks_lead_to() -> None:
-    """Every rebalance that is drawn can be read."""
     rows = tree(listing(detail(rebalances=(rebalance(1), rebalance(2))), "g1"))
     assert [each.get("id") for each in rows.iter("tr")] == [None, "g1-r1", "g1-r2"]
 
 
 def test_the_story_tells_why_how_long_and_what_it_cost() -> None:
-    """In sentences."""
     assert told(rebalance()) == (
         "A member's session expired: c was silent. "
         "It had been silent for 10.4 s when it was given up. "
@@ -106,7 +98,6 @@ def test_the_story_tells_why_how_long_and_what_it_cost() -> None:
 
 
 def test_the_story_names_who_was_late() -> None:
-    """The slowest are named, the others counted."""
     late = (
         Late("m-1", "inst", "/10.0.0.7", 2_000, "joined"),
         Late("m-2", "", "", 1_500, "rebalance_expired"),
@@ -117,20 +108,18 @@ def test_the_story_names_who_was_late() -> None:
 
 
 def test_the_story_tells_the_chain_of_causes() -> None:
-    """A follow-up says what it goes back to."""
     chain = ("member_joined", "revocation_follow_up")
     said = told(rebalance(5, root=4, cause="revocation_follow_up", cause_chain=chain))
     assert "It goes back to rebalance 4 (a member joined → partitions given up" in said
 
 
 def test_the_story_tells_how_it_ended() -> None:
-    """Unless it was completed."""
     assert "The journal ends in it." in told(rebalance(outcome="running"))
     assert "node went down" in told(rebalance(outcome="interrupted"))
 
 
 def test_what_is_not_known_is_not_told() -> None:
-    """A rebalance of which only the end is in a journal has a short story."""
+    # A rebalance of which only the end is in a journal has a short story.
     bare = rebalance(
         detail="",
         awaited=Some(),
@@ -143,4 +132,4 @@ def test_what_is_not_known_is_not_told() -> None:
         stopped_partition_ms=None,
     )
     assert told(bare) == "A member's session expired."
-    assert title(bare) == "Rebalance 1 · 00:01:40.000 · a member's session expired"
+    assert headline(bare) == "Rebalance 1 · 00:01:40.000 · a member's session expired"

@@ -1,4 +1,4 @@
-"""What is alarming, by stories with known alarms: one journal, in which each has its group."""
+"""What is alarming, by scenarios with known alarms: one journal, in which each has its group."""
 
 from __future__ import annotations
 
@@ -9,55 +9,56 @@ from pyspark.sql import Row, SparkSession
 
 from coterie_pipeline.session import quick_session
 from coterie_pipeline.streaming.alerts import Storm, alerts
-from tests.pipeline.streaming.scenes import Story, bronze_of
+from tests.pipeline.streaming.scenarios import Scenario, bronze_of
+
+pytestmark = pytest.mark.slow
 
 CALM_MS = 60_000
 STORM = Storm(rebalances=4, within_ms=CALM_MS)
 
-#: When stories begin.
+#: When scenarios begin.
 BEGINNING_MS = 1_700_000_000_000
 
-STORIES: dict[str, Story] = {}
+SCENARIOS: dict[str, Scenario] = {}
 
 Alerts = dict[str, list[Row]]
 
 
-def story(tell: Callable[[Story], None]) -> Callable[[Story], None]:
-    """Have a story told, about a group that is called as the function is."""
-    told = STORIES[tell.__name__] = Story(group=tell.__name__, node=tell.__name__)
-    tell(told)
-    return tell
+def scenario(write: Callable[[Scenario], None]) -> Callable[[Scenario], None]:
+    """Have a scenario told, about a group that is called as the function is."""
+    told = SCENARIOS[write.__name__] = Scenario(group=write.__name__, node=write.__name__)
+    write(told)
+    return write
 
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> Alerts:
-    """The alerts of each story, the earliest first."""
-    lines = [line for each in STORIES.values() for line in each.lines]
+    """The alerts of each scenario, the earliest first."""
+    lines = [line for each in SCENARIOS.values() for line in each.lines]
     rows = alerts(bronze_of(quick_session(spark), lines), STORM).collect()
     rows.sort(key=lambda row: (row["at_ms"], row["key"]))
-    return {group: [row for row in rows if row["group"] == group] for group in STORIES}
+    return {group: [row for row in rows if row["group"] == group] for group in SCENARIOS}
 
 
-@story
-def calm(it: Story) -> None:
+@scenario
+def calm(it: Scenario) -> None:
     """Partitions are let go of before others get them."""
     it.rebalance({"a": (0, 1)}, {})
     it.rebalance({"a": (0,), "b": (1,)}, {"a": (0,)})
 
 
-def test_all_is_well(found: Alerts) -> None:
-    """A rebalance in good order is nobody's concern."""
+def test_rebalance_in_good_order_gives_no_alert(found: Alerts) -> None:
     assert found["calm"] == []
 
 
-@story
-def double(it: Story) -> None:
+@scenario
+def double(it: Scenario) -> None:
     """An assignor gives partitions to two members."""
     it.rebalance({"a": (0, 1, 2), "b": (1, 2)}, {})
 
 
 def test_a_partition_that_is_given_to_two_members(found: Alerts) -> None:
-    """It has two owners for certain; partitions that share that are told together."""
+    # It has two owners for certain; partitions that share that are told together.
     (alert,) = found["double"]
     assert (alert["kind"], alert["at_ms"]) == ("overlap", BEGINNING_MS + 3_000)
     sentence = "2023-11-14 22:13:23.000 UTC: double: t[1,2] given to both a and b."
@@ -65,35 +66,34 @@ def test_a_partition_that_is_given_to_two_members(found: Alerts) -> None:
     assert alert["evidence"]["cause"] == "assigned_twice"
 
 
-@story
-def double_for_long(it: Story) -> None:
+@scenario
+def double_for_long(it: Scenario) -> None:
     """The same, and it goes on."""
     it.rebalance({"a": (0, 1, 2), "b": (1, 2)}, {})
     it.rebalance({"a": (0, 1, 2), "b": (1, 2)}, {"a": (0, 1, 2), "b": (1, 2)})
 
 
 def test_an_alert_keeps_its_key(found: Alerts) -> None:
-    """What comes later does not make another alert of it."""
     (short,), (long,) = found["double"], found["double_for_long"]
     assert short["key"].replace("double", "double_for_long") == long["key"]
 
 
-@story
-def hasty(it: Story) -> None:
+@scenario
+def hasty(it: Scenario) -> None:
     """A member says that it goes on with a partition, and another one gets it."""
     it.rebalance({"a": (0, 1)}, {})
     it.rebalance({"a": (0,), "b": (1,)}, {"a": (0, 1)})
 
 
 def test_a_partition_that_is_given_away_while_it_is_held(found: Alerts) -> None:
-    """For how long its former owner went on, nobody knows."""
+    # For how long its former owner went on, nobody knows.
     (alert,) = found["hasty"]
     assert alert["kind"] == "possible_overlap"
     assert alert["sentence"].endswith(": hasty: t[1] given to b before a had let go.")
 
 
-@story
-def put_out(it: Story) -> None:
+@scenario
+def put_out(it: Scenario) -> None:
     """A member is put out while its session lasts."""
     it.rebalance({"a": (0,), "b": (1,)}, {})
     it.start()
@@ -102,28 +102,26 @@ def put_out(it: Story) -> None:
 
 
 def test_a_member_that_may_work_on(found: Alerts) -> None:
-    """Who was put out before its session was over need not know of it."""
     (alert,) = found["put_out"]
     assert alert["kind"] == "possible_overlap"
     assert "put_out: t[0] went to b, and a may work on" in alert["sentence"]
 
 
-@story
-def storm(it: Story) -> None:
+@scenario
+def storm(it: Scenario) -> None:
     """Seven rebalances within half a minute."""
     for _ in range(7):
         it.rebalance({"a": (0,)}, {"a": (0,)}, cause="session_expired")
 
 
-def test_a_storm_is_told_when_it_begins(found: Alerts) -> None:
-    """At the rebalance that is one too many, and not again while it goes on."""
+def test_storm_is_one_alert_at_its_beginning(found: Alerts) -> None:
     (alert,) = found["storm"]
     assert (alert["kind"], alert["at_ms"]) == ("rebalance_storm", BEGINNING_MS + 10_000)
     assert alert["sentence"].endswith("storm: rebalanced 4 times within 60 s (session_expired).")
 
 
-@story
-def storms(it: Story) -> None:
+@scenario
+def storms(it: Scenario) -> None:
     """Two storms, the first one with a short lull."""
     for pause_ms in (0, CALM_MS // 2, 2 * CALM_MS):
         it.now_ms += pause_ms
@@ -131,13 +129,13 @@ def storms(it: Story) -> None:
             it.rebalance({"a": (0,)}, {"a": (0,)})
 
 
-def test_a_storm_is_told_again_after_it_was_over(found: Alerts) -> None:
-    """A calm as long as it is counted in ends it; a shorter one does not."""
+def test_storm_after_a_long_enough_calm_is_another_alert(found: Alerts) -> None:
+    # A calm as long as it is counted in ends it; a shorter one does not.
     assert [alert["kind"] for alert in found["storms"]] == ["rebalance_storm"] * 2
 
 
-@story
-def restless(it: Story) -> None:
+@scenario
+def restless(it: Scenario) -> None:
     """A rebalance a minute."""
     for _ in range(5):
         it.rebalance({"a": (0,)}, {"a": (0,)})
@@ -145,5 +143,4 @@ def restless(it: Story) -> None:
 
 
 def test_rebalances_now_and_then_are_no_storm(found: Alerts) -> None:
-    """However many there are in all."""
     assert found["restless"] == []

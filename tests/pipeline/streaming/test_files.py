@@ -9,10 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from coterie_pipeline.streaming import files
-from coterie_pipeline.streaming.files import DiskShelf, SourceError, cut, find, read_lines, tails
-from coterie_pipeline.streaming.offsets import WHOLE, Range
-from coterie_pipeline.streaming.segments import Segment
+from coterie_pipeline.streaming import source
+from coterie_pipeline.streaming.offsets import WHOLE, Range, Segment
+from coterie_pipeline.streaming.source import FileLookup, SourceError, cut, find, read_lines, tails
 
 NAME = "journal-1-0000000000000001.jsonl"
 LATER = "journal-1-0000000000000004.jsonl"
@@ -43,7 +42,7 @@ def lines(part: Range) -> list[bytes]:
 
 
 def test_segments_are_found_beneath_directories(tmp_path: Path) -> None:
-    """Each node may have a folder of its own, however deep."""
+    # Each node may have a folder of its own, however deep.
     (tmp_path / "a" / "journal").mkdir(parents=True)
     (tmp_path / "a" / "journal" / NAME).write_bytes(b"12\n")
     (tmp_path / "a" / "other.txt").write_bytes(b"no segment")
@@ -52,51 +51,47 @@ def test_segments_are_found_beneath_directories(tmp_path: Path) -> None:
 
 
 def test_a_directory_within_another_one_is_found_once(tmp_path: Path) -> None:
-    """Nothing is read twice because it was named twice."""
+    # Nothing is read twice because it was named twice.
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / NAME).write_bytes(b"")
     assert len(find([str(tmp_path), str(tmp_path / "a"), f"{tmp_path}/"])) == 1
 
 
 def test_a_line_ends_before_the_limit(tmp_path: Path) -> None:
-    """The last line that is whole by then."""
     (tmp_path / NAME).write_bytes(b"one\ntwo\nthree\nfo")
-    assert DiskShelf().line_end(only(tmp_path), 0, 9) == 8
+    assert FileLookup().line_end(only(tmp_path), 0, 9) == 8
 
 
 def test_a_long_line_ends_after_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line is not cut, however many blocks it takes to find its end."""
-    monkeypatch.setattr(files, "_BLOCK_BYTES", 4)
+    # A line is not cut, however many blocks it takes to find its end.
+    monkeypatch.setattr(source, "_BLOCK_BYTES", 4)
     (tmp_path / NAME).write_bytes(b"one\n" + b"x" * 30 + b"\nfo")
-    assert DiskShelf().line_end(only(tmp_path), 4, 20) == 35
+    assert FileLookup().line_end(only(tmp_path), 4, 20) == 35
 
 
 def test_an_open_segment_ends_with_its_last_whole_line(tmp_path: Path) -> None:
-    """What follows may be being written."""
     (tmp_path / NAME).write_bytes(b"one\ntwo")
     segment = only(tmp_path)
-    assert [DiskShelf().line_end(segment, start, 7) for start in (0, 4)] == [4, 4]
+    assert [FileLookup().line_end(segment, start, 7) for start in (0, 4)] == [4, 4]
 
 
 def test_another_file_under_the_name_of_one_is_noticed(tmp_path: Path) -> None:
-    """An open segment is always read up to a line's end; if there is none, it is another file."""
+    # An open segment is always read up to a line's end; if there is none, it is another file.
     (tmp_path / NAME).write_bytes(b"one\ntwo\n")
     with pytest.raises(SourceError, match="is not the file that was read so far"):
-        DiskShelf().line_end(only(tmp_path), 6, 8)
+        FileLookup().line_end(only(tmp_path), 6, 8)
 
 
 @pytest.mark.parametrize("pack", [pack_gzip, pack_zstd])
 def test_the_time_of_a_line_is_found(tmp_path: Path, pack: Pack) -> None:
-    """In plain files where a line begins, in compressed ones at their beginning."""
     text = b'{"v":1,"ts":5}\n{"v":1,"ts":7}\n'
     (tmp_path / LATER).write_bytes(text)
     pack(tmp_path / NAME, text)
     packed, plain = find([str(tmp_path)])
-    assert (DiskShelf().time_at(packed, 15), DiskShelf().time_at(plain, 15)) == (5, 7)
+    assert (FileLookup().time_at(packed, 15), FileLookup().time_at(plain, 15)) == (5, 7)
 
 
 def test_ranges_are_cut_where_lines_end(tmp_path: Path) -> None:
-    """Slices hold whole lines and leave nothing out."""
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\nthree\nfour\nfive")
     slices = list(cut(Range(str(path), 4, 23), 5))
@@ -104,22 +99,20 @@ def test_ranges_are_cut_where_lines_end(tmp_path: Path) -> None:
 
 
 def test_lines_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines are whole, wherever chunks end."""
-    monkeypatch.setattr(files, "_CHUNK_BYTES", 5)
+    monkeypatch.setattr(source, "_CHUNK_BYTES", 5)
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\n\nthree\nfour")
     assert lines(Range(str(path), 0, 19)) == [b"one", b"two", b"", b"three", b"four"]
 
 
 def test_a_range_ends_where_it_ends(tmp_path: Path) -> None:
-    """What was written since belongs to the next batch."""
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\nthree\n")
     assert lines(Range(str(path), 4, 8)) == [b"two"]
 
 
 def test_what_seemed_torn_and_was_not_is_read_as_a_whole(tmp_path: Path) -> None:
-    """A file may be copied after a later one: its last line is begun with once more."""
+    # A file may be copied after a later one: its last line is begun with once more.
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\nthree\n")
     assert lines(Range(str(path), 6, 14)) == [b"two", b"three"]
@@ -127,7 +120,7 @@ def test_what_seemed_torn_and_was_not_is_read_as_a_whole(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("pack", [pack_gzip, pack_zstd])
 def test_compressed_segments_are_read(tmp_path: Path, pack: Pack) -> None:
-    """Positions count the bytes of the text, so they hold for a compressed copy as well."""
+    # Positions count the bytes of the text, so they hold for a compressed copy as well.
     path = tmp_path / NAME
     pack(path, b"one\ntwo\nthree\nfo")
     parts = (Range(str(path), 0, WHOLE), Range(str(path), 8, WHOLE), Range(str(path), 4, 8))
@@ -140,7 +133,6 @@ def test_compressed_segments_are_read(tmp_path: Path, pack: Pack) -> None:
 
 @pytest.mark.parametrize("pack", [pack_gzip, pack_zstd])
 def test_a_compressed_segment_that_is_cut_off_is_an_error(tmp_path: Path, pack: Pack) -> None:
-    """It is not taken for a short one."""
     path = tmp_path / NAME
     pack(path, b"".join(b"%d\n" % number for number in range(100_000)))
     (packed,) = tmp_path.iterdir()
@@ -150,14 +142,12 @@ def test_a_compressed_segment_that_is_cut_off_is_an_error(tmp_path: Path, pack: 
 
 
 def test_a_segment_that_is_gone_is_an_error(tmp_path: Path) -> None:
-    """What was planned can't be read any more, and that is said."""
     path = tmp_path / NAME
     with pytest.raises(SourceError, match=r"was deleted before it was read from byte 4 on: put"):
         lines(Range(str(path), 4, 8))
 
 
 def test_a_segment_that_shrank_is_an_error(tmp_path: Path) -> None:
-    """Less is not taken for all."""
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\n")
     with pytest.raises(SourceError, match="is shorter than it was, by 6 bytes"):
@@ -165,7 +155,6 @@ def test_a_segment_that_shrank_is_an_error(tmp_path: Path) -> None:
 
 
 def test_tails_are_what_may_be_torn(tmp_path: Path) -> None:
-    """Only of open segments, and only what follows the last line feed."""
     (tmp_path / NAME).write_bytes(b"one\ntw")
     (tmp_path / LATER).write_bytes(b"three\nfo")
     (tmp_path / NAME.replace("1-", "2-")).write_bytes(b"five\n")

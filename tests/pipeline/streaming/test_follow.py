@@ -7,20 +7,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from coterie_pipeline.files import Files
-from coterie_pipeline.streaming.files import SourceError
 from coterie_pipeline.streaming.follow import CheckpointError, follow
-from coterie_pipeline.warehouse import Warehouse, WrongLayoutError
+from coterie_pipeline.streaming.source import SourceError
+from coterie_pipeline.warehouse import Files, Warehouse, WrongLayoutError
 
 
 def test_a_directory_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """A name that was mistyped is not waited for."""
     with pytest.raises(SourceError, match="nowhere is no directory"):
         follow(spark, [str(tmp_path / "nowhere")], str(tmp_path / "out"))
 
 
 def test_other_journals_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Journals may be added, but none may be left out."""
+    # Journals may be added, but none may be left out.
     (tmp_path / "a").mkdir()
     out = str(tmp_path / "out")
     Warehouse(spark, out).note({"layout": 1, "runner": "follow", "journals": ["/x", "/y"]})
@@ -29,7 +27,7 @@ def test_other_journals_are_refused(spark: SparkSession, tmp_path: Path) -> None
 
 
 def test_a_checkpoint_that_is_gone_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
-    """Reading everything once more would count it twice."""
+    # Reading everything once more would count it twice.
     out = str(tmp_path / "out")
     Warehouse(spark, out).claim("follow")
     Files(spark, out).write_json("events/piece=x", {})
@@ -38,7 +36,7 @@ def test_a_checkpoint_that_is_gone_is_noticed(spark: SparkSession, tmp_path: Pat
 
 
 def test_what_a_batch_made_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Its lines would count twice."""
+    # Its lines would count twice.
     out = str(tmp_path / "out")
     Warehouse(spark, out).claim("run")
     with pytest.raises(WrongLayoutError, match="belongs to `coterie pipeline run`"):

@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from coterie_pipeline import batch
-from coterie_pipeline.streaming.files import SourceError
 from coterie_pipeline.streaming.follow import FollowOptions, Progress, follow
+from coterie_pipeline.streaming.source import SourceError
 from coterie_pipeline.warehouse import Warehouse
 from coterie_protocol.journal import write_line
 from coterie_protocol.journal_text import segment_name
 from tests.pipeline.streaming.growing import growth, lines_of_nodes, rows_of
-from tests.pipeline.streaming.scenes import Story
+from tests.pipeline.streaming.scenarios import Scenario
 
 pytestmark = pytest.mark.spark_slow
 
@@ -25,27 +25,27 @@ TORN = b'{"v":1,"to'
 ONCE = FollowOptions(once=True, batch_bytes=40_000)
 
 
-def write_story(story: Story, folder: Path) -> Path:
-    """Write what a story tells into one file."""
-    path = folder / segment_name(story.node, 1)
-    path.write_text("".join(f"{write_line(line)}\n" for line in story.lines), encoding="utf-8")
+def write_story(scenario: Scenario, folder: Path) -> Path:
+    """Write what a scenario tells into one file."""
+    path = folder / segment_name(scenario.node, 1)
+    path.write_text("".join(f"{write_line(line)}\n" for line in scenario.lines), encoding="utf-8")
     return path
 
 
-def clash() -> Story:
-    """A story with an overlap."""
-    story = Story()
-    story.rebalance({"a": (0,), "b": (0,)}, {})
-    return story
+def clash() -> Scenario:
+    """A scenario with an overlap."""
+    scenario = Scenario()
+    scenario.rebalance({"a": (0,), "b": (0,)}, {})
+    return scenario
 
 
 def refuse(alert: Row) -> None:
-    """Fail to tell an alert."""
+    """Fail to write an alert."""
     raise ConnectionError(alert["kind"])
 
 
 def test_the_tables_are_the_batchs(spark: SparkSession, tmp_path: Path) -> None:
-    """Followed in two goes and many steps, and read at once: the same rows in all tables."""
+    # Followed in two goes and many steps, and read at once: the same rows in all tables.
     journals, out = tmp_path / "journals", str(tmp_path / "followed")
     writes = growth(lines_of_nodes(), journals)
     told: list[Progress] = []
@@ -69,7 +69,7 @@ def test_the_tables_are_the_batchs(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_fails_is_done_over(spark: SparkSession, tmp_path: Path) -> None:
-    """An alert that could not be told is told the next time, and kept once."""
+    # An alert that could not be told is told the next time, and kept once.
     write_story(clash(), tmp_path)
     out = str(tmp_path / "out")
     with pytest.raises(ConnectionError, match="overlap"):
@@ -81,7 +81,6 @@ def test_what_fails_is_done_over(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_was_planned_and_is_gone_is_said(spark: SparkSession, tmp_path: Path) -> None:
-    """One sentence, without what Spark has to say about it."""
     path = write_story(clash(), tmp_path)
     out = str(tmp_path / "out")
     with pytest.raises(ConnectionError):

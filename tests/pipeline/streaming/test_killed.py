@@ -79,11 +79,9 @@ def start() -> Iterator[Callable[[Path, Path, str], Driver]]:
 def test_a_driver_that_is_killed_twice(
     spark: SparkSession, tmp_path: Path, start: Callable[[Path, Path, str], Driver]
 ) -> None:
-    """Once in the middle of a micro-batch, once as tables are made; then it is as if it never was.
-
-    Nodes come late, files are rotated and end within lines, and a group goes over from one node to
-    another meanwhile.
-    """
+    # Once in the middle of a micro-batch, once as tables are made; then it is as if it never was.
+    # Nodes come late, files are rotated and end within lines, and a group goes over from one node
+    # to another meanwhile.
     journals, out = tmp_path / "journals", tmp_path / "out"
     writes = growth(lines_of_nodes(), journals)
     third = len(writes) // 3

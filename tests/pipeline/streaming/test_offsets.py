@@ -7,8 +7,16 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_pipeline.streaming.offsets import WHOLE, Range, advance, behind_bytes, ranges, time_of
-from coterie_pipeline.streaming.segments import Segment, survey
+from coterie_pipeline.streaming.offsets import (
+    WHOLE,
+    Range,
+    Segment,
+    advance,
+    behind_bytes,
+    ranges,
+    survey,
+    time_of,
+)
 
 PLENTY = 10**9
 
@@ -52,92 +60,81 @@ class Texts:
 
 
 def test_all_whole_lines_are_read() -> None:
-    """Without a limit, one step reads everything."""
     texts = Texts({key("1"): line(1) * 3, key("1", 4): line(2), key("2"): line(3)})
     assert texts.advance({}) == {key("1"): 48, key("1", 4): 16, key("2"): 16}
 
 
 def test_a_torn_line_waits_while_it_may_grow() -> None:
-    """What follows the last line feed of the newest file may be whole a moment later."""
     texts = Texts({key("1"): line(1) + b'{"v"'})
     assert texts.advance({}) == {key("1"): 16}
     assert texts.advance({key("1"): 16}) == {key("1"): 16}
 
 
 def test_a_torn_line_is_read_once_it_is_certain() -> None:
-    """A later file says that a line stays as it is."""
     texts = Texts({key("1"): line(1) + b'{"v"', key("1", 2): line(2)})
     assert texts.advance({key("1"): 16}) == {key("1"): 20, key("1", 2): 16}
 
 
 def test_nothing_new_leaves_the_offset_as_it_is() -> None:
-    """Spark makes no batch of it then."""
     start = {key("1"): 16, key("0"): 5}
     assert Texts({key("1"): line(1), key("0", 2): b""}).advance(start) == start
 
 
 def test_a_limit_is_kept_to_by_whole_lines() -> None:
-    """A batch ends where a line does."""
     texts = Texts({key("1"): line(1) * 100})
     assert texts.advance({}, 1000) == {key("1"): 976}
 
 
 def test_a_line_that_is_longer_than_the_limit_is_read() -> None:
-    """However small the limit is, things go on."""
     texts = Texts({key("1"): line(1) * 100})
     assert texts.advance({}, 1)[key("1")] >= 16
 
 
 def test_the_oldest_lines_come_first() -> None:
-    """Nodes come up to date side by side, whatever their names are."""
+    # Nodes come up to date side by side, whatever their names are.
     texts = Texts({key("1"): line(500) * 1000, key("2"): line(100) * 1000})
     reached = texts.advance({}, 8000)
     assert reached[key("2")] > 2 * reached[key("1")]
 
 
 def test_no_node_starves() -> None:
-    """A node whose clock is ahead has its share all the same."""
+    # A node whose clock is ahead has its share all the same.
     texts = Texts({key("1"): line(999) * 1000, key("2"): line(100) * 1000})
     assert texts.advance({}, 8000)[key("1")] >= 1900
 
 
 def test_a_compressed_segment_is_read_as_a_whole() -> None:
-    """How much text it has, nobody knows beforehand."""
     texts = Texts({key("1") + ".zst": b"packed", key("1", 2): line(1)})
     assert texts.advance({}, 1) == {key("1"): WHOLE}
     assert texts.advance({key("1"): WHOLE}, 100) == {key("1"): WHOLE, key("1", 2): 16}
 
 
 def test_of_a_segment_that_was_compressed_the_rest_is_read() -> None:
-    """What was read of it before is not read again."""
     reached = Texts({key("1") + ".gz": b"packed"}).advance({key("1"): 16})
     assert ranges({key("1"): 16}, reached) == [Range(key("1"), 16, WHOLE)]
 
 
 def test_a_file_that_shrank_is_waited_for() -> None:
-    """A copy may be being made anew."""
+    # A copy may be being made anew.
     assert Texts({key("1"): b""}).advance({key("1"): 16}) == {key("1"): 16}
 
 
 def test_deleted_segments_are_forgotten() -> None:
-    """Offsets do not grow for ever."""
     start = {key("1"): 16, key("1", 2): 32}
     assert Texts({key("1", 2): line(1) * 3}).advance(start) == {key("1", 2): 48}
 
 
 def test_the_last_segment_of_a_node_is_remembered() -> None:
-    """A directory that is not there for a while is not read again."""
+    # A directory that is not there for a while is not read again.
     start = {key("1"): 16}
     assert Texts({key("2"): line(1)}).advance(start) == {key("1"): 16, key("2"): 16}
 
 
 def test_what_is_forgotten_is_no_range() -> None:
-    """Only what lies ahead is read."""
     assert ranges({key("1"): 16, key("2"): 16}, {key("2"): 32}) == [Range(key("2"), 16, 32)]
 
 
 def test_what_is_behind_is_counted() -> None:
-    """Text that is left, about."""
     texts = Texts({key("1"): line(1) * 3, key("2") + ".gz": b"packed", key("3"): line(1)})
     assert behind_bytes({key("1"): 16, key("3"): 16}, texts.segments) == 32 + 8 * 6
 
@@ -153,7 +150,6 @@ def test_what_is_behind_is_counted() -> None:
 def test_steps_lead_to_the_end(
     journal: Mapping[tuple[str, int], tuple[list[int], bytes]], limit_bytes: int
 ) -> None:
-    """However a journal is cut into batches, each byte is read once, and all whole lines are."""
     texts = Texts(
         {
             key(node, number): b"".join(map(line, times)) + rest.replace(b"\n", b"")

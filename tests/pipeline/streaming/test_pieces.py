@@ -10,8 +10,10 @@ from pyspark.sql import SparkSession
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
 from coterie_pipeline.warehouse import bronze_schema
 
+pytestmark = pytest.mark.slow
 
-class Shelf:
+
+class LineLookup:
     """Pieces of one line each, whose number it has."""
 
     def __init__(self, spark: SparkSession, out: Path) -> None:
@@ -39,34 +41,32 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(spark: SparkSession, tmp_path: Path) -> Shelf:
+def lookup(spark: SparkSession, tmp_path: Path) -> LineLookup:
     """An empty one."""
-    return Shelf(spark, tmp_path / "out")
+    return LineLookup(spark, tmp_path / "out")
 
 
-def test_pieces_are_merged(shelf: Shelf) -> None:
-    """All but the latest, which may be added once more."""
-    shelf.add(0, 1, 2, 3)
-    shelf.pieces.merge(at_least=3)
-    assert shelf.names == ["piece=level0-0000000003", "piece=level1-0000000002"]
-    shelf.add(3)
-    assert shelf.lines == [0, 1, 2, 3]
+def test_pieces_are_merged_except_for_the_latest(lookup: LineLookup) -> None:
+    # All but the latest, which may be added once more.
+    lookup.add(0, 1, 2, 3)
+    lookup.pieces.merge(at_least=3)
+    assert lookup.names == ["piece=level0-0000000003", "piece=level1-0000000002"]
+    lookup.add(3)
+    assert lookup.lines == [0, 1, 2, 3]
 
 
-def test_few_pieces_stay(shelf: Shelf) -> None:
-    """Merging costs more than it saves then."""
-    shelf.add(0, 1, 2)
-    shelf.pieces.merge(at_least=3)
-    assert len(shelf.names) == 3
+def test_few_pieces_are_not_merged(lookup: LineLookup) -> None:
+    lookup.add(0, 1, 2)
+    lookup.pieces.merge(at_least=3)
+    assert len(lookup.names) == 3
 
 
 @pytest.mark.parametrize("void", [["level1-0000000001"], ["level0-0000000000"]])
-def test_a_merge_that_was_cut_off(shelf: Shelf, void: list[str]) -> None:
-    """What was not noted does not count, be it the whole or its parts."""
-    shelf.add(0)
-    shelf.pieces.add("level1-0000000001", shelf.pieces.bronze())
-    shelf.pieces.note(shelf.pieces.claim("follow") | {"merge": {"void": void}})
-    assert shelf.lines == [0]
-    shelf.pieces.mend()
-    assert (shelf.lines, len(shelf.names)) == ([0], 1)
-    assert shelf.pieces.claim("follow")["merge"] is None
+def test_merge_that_was_cut_off_changes_no_lines(lookup: LineLookup, void: list[str]) -> None:
+    lookup.add(0)
+    lookup.pieces.add("level1-0000000001", lookup.pieces.bronze())
+    lookup.pieces.note(lookup.pieces.claim("follow") | {"merge": {"void": void}})
+    assert lookup.lines == [0]
+    lookup.pieces.mend()
+    assert (lookup.lines, len(lookup.names)) == ([0], 1)
+    assert lookup.pieces.claim("follow")["merge"] is None

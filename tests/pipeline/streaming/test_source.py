@@ -11,8 +11,7 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from coterie_pipeline.streaming.files import SourceError
-from coterie_pipeline.streaming.source import JournalSource, source_options
+from coterie_pipeline.streaming.source import JournalSource, SourceError, source_options
 
 FIRST = "journal-1-0000000000000001.jsonl"
 SECOND = "journal-1-0000000000000003.jsonl"
@@ -46,7 +45,7 @@ class Stream:
 
 
 def test_lines_come_with_their_files(tmp_path: Path) -> None:
-    """Under the name that Spark itself has for a file."""
+    # Under the name that Spark itself has for a file.
     folder = tmp_path / "a journal, of=1"
     folder.mkdir()
     (folder / FIRST).write_bytes(b"one\ntwo\n")
@@ -58,7 +57,6 @@ def test_lines_come_with_their_files(tmp_path: Path) -> None:
 
 
 def test_batches_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
-    """Each line comes once, as the file grows."""
     stream = Stream(tmp_path)
     assert stream.batch() == []
     with (tmp_path / FIRST).open("wb", buffering=0) as file:
@@ -70,21 +68,18 @@ def test_batches_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
 
 
 def test_a_batch_keeps_to_its_limit(tmp_path: Path) -> None:
-    """A long journal is caught up with in steps."""
     (tmp_path / FIRST).write_bytes(b"123456789\n" * 100)
     stream = Stream(tmp_path, batch_bytes=400)
     assert [len(task) for task in stream.batch()] == [39]
 
 
 def test_no_limit_is_no_limit(tmp_path: Path) -> None:
-    """Spark may ask for all there is."""
     (tmp_path / FIRST).write_bytes(b"123456789\n" * 100)
     stream = Stream(tmp_path, batch_bytes=400)
     assert [len(task) for task in stream.batch(ReadAllAvailable())] == [100]
 
 
 def test_big_segments_are_read_by_many_tasks(tmp_path: Path) -> None:
-    """And small ones together by one."""
     (tmp_path / FIRST).write_bytes(b"123456789\n" * 5)
     (tmp_path / SECOND).write_bytes(b"x\n")
     (tmp_path / FIRST.replace("1-", "2-")).write_bytes(b"y\n")
@@ -93,7 +88,7 @@ def test_big_segments_are_read_by_many_tasks(tmp_path: Path) -> None:
 
 
 def test_nodes_may_come_late(tmp_path: Path) -> None:
-    """Whenever a directory appears, all that is in it is read."""
+    # Whenever a directory appears, all that is in it is read.
     stream = Stream(tmp_path)
     (tmp_path / FIRST).write_bytes(b"one\n")
     stream.batch()
@@ -103,7 +98,7 @@ def test_nodes_may_come_late(tmp_path: Path) -> None:
 
 
 def test_a_torn_line_comes_once_it_is_certain(tmp_path: Path) -> None:
-    """When the node began its next file, and then once."""
+    # When the node began its next file, and then once.
     stream = Stream(tmp_path)
     (tmp_path / FIRST).write_bytes(b"one\ntw")
     stream.batch()
@@ -113,7 +108,7 @@ def test_a_torn_line_comes_once_it_is_certain(tmp_path: Path) -> None:
 
 
 def test_what_is_no_utf8_comes_through(tmp_path: Path) -> None:
-    """A text of Spark's is any bytes, and so is what a reader in Spark makes of a file."""
+    # A text of Spark's is any bytes, and so is what a reader in Spark makes of a file.
     (tmp_path / FIRST).write_bytes(b"\xff\xfe\n")
     stream = Stream(tmp_path)
     (task,) = stream.reader.partitions({}, stream.reader.latestOffset({}, ReadAllAvailable()))
@@ -122,7 +117,6 @@ def test_what_is_no_utf8_comes_through(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_ends_reads_what_was_there_at_first(tmp_path: Path) -> None:
-    """What comes meanwhile is left for the next time."""
     (tmp_path / FIRST).write_bytes(b"one\n")
     stream = Stream(tmp_path)
     stream.reader.prepareForTriggerAvailableNow()
@@ -134,7 +128,6 @@ def test_a_stream_that_ends_reads_what_was_there_at_first(tmp_path: Path) -> Non
 
 
 def test_a_segment_that_was_read_may_be_deleted(tmp_path: Path) -> None:
-    """Nodes delete what is old."""
     (tmp_path / FIRST).write_bytes(b"one\n")
     stream = Stream(tmp_path)
     stream.batch()
@@ -145,7 +138,7 @@ def test_a_segment_that_was_read_may_be_deleted(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_is_done_over_is_the_same(tmp_path: Path) -> None:
-    """Even if the file was compressed meanwhile, or went on."""
+    # Even if the file was compressed meanwhile, or went on.
     (tmp_path / FIRST).write_bytes(b"one\n")
     stream = Stream(tmp_path)
     stream.batch()
@@ -155,7 +148,6 @@ def test_a_batch_that_is_done_over_is_the_same(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_can_not_be_done_over_is_an_error(tmp_path: Path) -> None:
-    """Nothing is passed over in silence."""
     (tmp_path / FIRST).write_bytes(b"one\n")
     stream = Stream(tmp_path)
     stream.batch()

@@ -1,4 +1,4 @@
-"""What people are told: a table, and sentences that say no more than the replays do."""
+"""What people are recorded: a table, and sentences that say no more than the replays do."""
 
 from __future__ import annotations
 
@@ -41,16 +41,15 @@ def row(place: int, setting: str, **values: Any) -> dict[str, Any]:
     return dict.fromkeys(WHAT_IF.names) | both
 
 
-def answered(*tried: dict[str, Any], told: Any = None, was: Any = None) -> Answer:
+def answered(*tried: dict[str, Any], recorded: Any = None, baseline: Any = None) -> Answer:
     """The answer about the one group."""
-    told = told or row(0, "in the journal")
-    was = was or row(1, "as it was")
-    (answer,) = answers([*reversed(tried), was, told])
+    recorded = recorded or row(0, "in the journal")
+    baseline = baseline or row(1, "as it was")
+    (answer,) = answers([*reversed(tried), baseline, recorded])
     return answer
 
 
-def test_a_longer_session_timeout() -> None:
-    """What it saves, and what it costs."""
+def test_longer_session_timeout_saves_rebalances_and_costs_time() -> None:
     longer = row(
         2,
         "session.timeout.ms=45000",
@@ -67,8 +66,7 @@ def test_a_longer_session_timeout() -> None:
     )
 
 
-def test_what_is_worse_comes_last() -> None:
-    """Whatever it is."""
+def test_costs_come_after_savings() -> None:
     fewer = row(2, "assignor=range", rebalances=36.0, stopped_s=547.0)
     (sentence,) = answered(fewer).sentences
     assert sentence == (
@@ -83,31 +81,31 @@ def test_what_is_worse_comes_last() -> None:
     )
 
 
-def test_nobody_died() -> None:
-    """Then the session timeout says what would have been."""
+def test_session_timeout_is_compared_where_no_member_died() -> None:
     nobody = {"slowest_takeover_s": None}
     longer = row(2, "session.timeout.ms=45000", rebalances=1.0, session_timeout_ms=45_000, **nobody)
-    (sentence,) = answered(longer, was=row(1, "as it was", **nobody)).sentences
+    (sentence,) = answered(longer, baseline=row(1, "as it was", **nobody)).sentences
     assert sentence == (
         "With session.timeout.ms=45000: 1 rebalance instead of 43, but if a process dies, its "
         "partitions wait about 45 s instead of 10 s."
     )
 
 
-def test_differences_within_the_spread_are_none() -> None:
-    """All replays of one have to lie on one side of all of the other."""
-    was = row(1, "as it was", rebalances_least=40, rebalances_most=44)
+def test_overlapping_spreads_are_no_difference() -> None:
+    # All replays of one have to lie on one side of all of the other.
+    baseline = row(1, "as it was", rebalances_least=40, rebalances_most=44)
     same = row(2, "assignor=range", rebalances=41.0, rebalances_least=41, rebalances_most=45)
-    assert answered(same, was=was).sentences == (
+    assert answered(same, baseline=baseline).sentences == (
         "With assignor=range: no difference that is more than chance.",
     )
 
 
-def test_the_table() -> None:
-    """Medians, and what they lie between where replays differ."""
-    was = row(1, "as it was", rebalances_least=40, rebalances_most=44, stopped_s=99.96)
+def test_table_has_medians_and_spreads() -> None:
+    baseline = row(1, "as it was", rebalances_least=40, rebalances_most=44, stopped_s=99.96)
     tried = row(2, "assignor=range", moved=2.5, moved_least=2, moved_most=3, stopped_s=0.0)
-    answer = answered(tried, was=was, told=row(0, "in the journal", slowest_takeover_s=None))
+    answer = answered(
+        tried, baseline=baseline, recorded=row(0, "in the journal", slowest_takeover_s=None)
+    )
     assert (answer.group, answer.title) == (
         "billing",
         "2023-11-14 22:13:20 to 2023-11-14 22:14:50 UTC, 1,234 lines",
@@ -120,53 +118,47 @@ def test_the_table() -> None:
     )
 
 
-def test_replay_that_fits() -> None:
-    """It says by how much."""
-    was = row(1, "as it was", rebalances=45.0)
-    assert answered(was=was).notes == (
+def test_replay_that_fits_gives_both_counts() -> None:
+    baseline = row(1, "as it was", rebalances=45.0)
+    assert answered(baseline=baseline).notes == (
         "Replayed as it was, there are 45 rebalances where the journal has 43.",
     )
 
 
-def test_replay_that_does_not_fit() -> None:
-    """It says where, and what that means."""
-    told = row(0, "in the journal", rebalances=4.0, by_cause={"admin": 3.0, "member_left": 1.0})
-    was = row(1, "as it was", rebalances=1.0, by_cause={"member_left": 1.0})
-    (note,) = answered(told=told, was=was).notes
+def test_replay_that_does_not_fit_gives_the_causes_that_are_off() -> None:
+    recorded = row(0, "in the journal", rebalances=4.0, by_cause={"admin": 3.0, "member_left": 1.0})
+    baseline = row(1, "as it was", rebalances=1.0, by_cause={"member_left": 1.0})
+    (note,) = answered(recorded=recorded, baseline=baseline).notes
     assert note == (
         "Replayed as it was, there are 1 rebalances where the journal has 4 (-3 admin): compare "
         "the settings with the replay, and trust them less."
     )
 
 
-def test_what_was_assumed_is_said() -> None:
-    """And that two were at work, which should never be."""
-    was = row(1, "as it was", assumed=["a", "b"], overlap_s=1.25)
-    assert answered(was=was).notes[1:] == (
+def test_assumptions_and_overlaps_are_noted() -> None:
+    baseline = row(1, "as it was", assumed=["a", "b"], overlap_s=1.25)
+    assert answered(baseline=baseline).notes[1:] == (
         "The journal does not tell all; assumed: a; b.",
         "Replayed as it was, partitions had two at work for 1.2 s.",
     )
 
 
-def test_lines_that_were_left_out() -> None:
-    """They are counted."""
-    told = row(0, "in the journal", left_out=5_000)
-    assert answered(told=told).title.endswith("1,234 lines, 5,000 more left out")
+def test_title_counts_lines_that_were_left_out() -> None:
+    recorded = row(0, "in the journal", left_out=5_000)
+    assert answered(recorded=recorded).title.endswith("1,234 lines, 5,000 more left out")
 
 
-def test_group_that_can_not_be_replayed() -> None:
-    """One sentence says why, and there is no table."""
+def test_group_that_can_not_be_replayed_has_a_sentence_and_no_table() -> None:
     why = {"why": "nobody joined the group in this time", "rebalances": None, "failed": 3}
     empty = {"stopped_s": None, "moved": None, "slowest_takeover_s": None}
     answer = answered(
-        row(2, "static=true", **why, **empty), was=row(1, "as it was", **why, **empty)
+        row(2, "static=true", **why, **empty), baseline=row(1, "as it was", **why, **empty)
     )
     assert (answer.rows, answer.notes) == ((), ())
     assert answer.sentences == ("nobody joined the group in this time.",)
 
 
-def test_setting_that_can_not_be_replayed() -> None:
-    """The others can."""
+def test_setting_that_can_not_be_replayed_leaves_the_others() -> None:
     why = {"why": "a replay takes more than 1,000 steps", "rebalances": None, "failed": 3}
     answer = answered(row(2, "static=true", **why), row(3, "assignor=range", rebalances=1.0))
     assert answer.rows[2] == ("static=true", "-", "-", "-", "-")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie_pipeline.whatif.lines import in_order
+from coterie_pipeline.whatif.replays import in_order
 from coterie_protocol.journal import (
     Event,
     GroupEmptied,
@@ -35,8 +35,8 @@ def order(lines: list[str], node_lines: list[str]) -> list[tuple[int, str, int]]
     return [(line.ts, line.node, line.seq) for line in in_order(lines, node_lines)]
 
 
-def test_generations_go_before_clocks() -> None:
-    """The second node's clock is behind; time stands still until it has caught up."""
+def test_generations_order_lines_where_clocks_disagree() -> None:
+    # The second node's clock is behind; time stands still until it has caught up.
     lines = [
         text(90, "2", 5, recovered(7)),
         text(110, "2", 6, GroupEmptied(group="g", generation=8)),
@@ -46,14 +46,13 @@ def test_generations_go_before_clocks() -> None:
     assert order(lines, []) == [(99, "1", 1), (100, "1", 2), (100, "2", 5), (110, "2", 6)]
 
 
-def test_what_is_read_twice_is_there_once() -> None:
-    """Of different lines with one number, the last counts."""
+def test_line_that_is_there_twice_counts_once() -> None:
     first, second = text(1, "1", 1, unclaimed("a")), text(2, "1", 1, unclaimed("b"))
     assert order([first, first, second], []) == [(2, "1", 1)]
 
 
-def test_nodes_tell_of_themselves_in_between() -> None:
-    """A node that never had the group does not matter."""
+def test_lines_about_nodes_stand_between_those_of_the_group() -> None:
+    # A node that never had the group does not matter.
     lines = [text(10, "1", 2, unclaimed("a")), text(30, "1", 4, recovered(0))]
     nodes = [
         text(
@@ -65,8 +64,7 @@ def test_nodes_tell_of_themselves_in_between() -> None:
     assert order(lines, nodes) == [(5, "1", 1), (10, "1", 2), (20, "1", 3), (30, "1", 4)]
 
 
-def test_what_a_node_did_before_it_took_over_does_not_matter() -> None:
-    """Its topics are not created again."""
+def test_lines_of_a_node_before_it_took_over_are_left_out() -> None:
     lines = [text(10, "1", 1, unclaimed("a")), text(30, "2", 9, recovered(4))]
     nodes = [
         text(
@@ -76,11 +74,9 @@ def test_what_a_node_did_before_it_took_over_does_not_matter() -> None:
     assert order(lines, nodes) == [(10, "1", 1), (30, "2", 9)]
 
 
-def test_lines_that_can_not_be_read() -> None:
-    """They are passed over."""
+def test_lines_that_can_not_be_read_are_skipped() -> None:
     assert order(["{", text(1, "1", 1, unclaimed("a"))], [""]) == [(1, "1", 1)]
 
 
-def test_nothing_is_in_order() -> None:
-    """As it may be in a window of time."""
+def test_no_lines_give_no_lines() -> None:
     assert order([], [text(1, "1", 1, NodeStopped(reason=""))]) == []

@@ -11,7 +11,6 @@ from coterie_testing.replay.changes import ASSIGNORS
 
 
 def test_sets_hold_everywhere_and_grids_are_combined() -> None:
-    """The last grid changes fastest."""
     plan = Plan.parse(
         ["static=true"],
         ["session.timeout.ms=10000,20000", "assignor=range, sticky"],
@@ -27,14 +26,12 @@ def test_sets_hold_everywhere_and_grids_are_combined() -> None:
     assert (plan.groups, plan.seeds) == (("a", "b"), 2)
 
 
-def test_sets_alone_are_one_setting() -> None:
-    """All at once."""
+def test_sets_alone_make_one_setting() -> None:
     plan = Plan.parse(["session.timeout.ms=45000", "assignor=range"])
     assert plan.settings == ((("session.timeout.ms", "45000"), ("assignor", "range")),)
 
 
 def test_nothing_to_try_is_a_plan() -> None:
-    """Only the history as it was is replayed, which shows how far replays can be trusted."""
     assert Plan.parse().settings == ()
 
 
@@ -53,13 +50,13 @@ def test_nothing_to_try_is_a_plan() -> None:
             [],
             ["assignor=range,fair"],
             {},
-            f"assignor: there is no assignor 'fair'; choose from {', '.join(ASSIGNORS)}",
+            f"assignor must be one of {', '.join(ASSIGNORS)}, got 'fair'",
         ),
         (
             [],
             ["session.timeout.ms=1000,soon"],
             {},
-            "session.timeout.ms: 'soon' is no number of milliseconds",
+            "session.timeout.ms must be a positive number of milliseconds, got 'soon'",
         ),
         (
             [],
@@ -77,10 +74,9 @@ def test_nothing_to_try_is_a_plan() -> None:
         ),
     ],
 )
-def test_plans_that_make_no_sense(
+def test_wrong_plans_are_refused_with_a_sentence(
     sets: list[str], grids: list[str], more: dict[str, Any], sentence: str
 ) -> None:
-    """They are refused with one sentence."""
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # the sentence is compared below
         Plan.parse(sets, grids, **more)
     assert str(caught.value) == sentence

@@ -1,10 +1,10 @@
-"""Replays of one setting are summed up, and what has no outcome is counted."""
+"""Replays of one setting are summarize up, and what has no outcome is counted."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from coterie_pipeline.whatif.summing import summed
+from coterie_pipeline.whatif.replays import summarize
 from coterie_pipeline.whatif.table import RUNS, WHAT_IF
 
 
@@ -30,9 +30,9 @@ def run(seed: int, **values: Any) -> dict[str, Any]:
     return dict.fromkeys(RUNS.names) | good | values
 
 
-def test_medians_and_what_they_lie_between() -> None:
-    """A cause that a replay does not have counts as none; a time that it does not have is none."""
-    row = summed(
+def test_row_has_medians_and_spreads() -> None:
+    # A cause that a replay does not have counts as none; a time that it does not have is none.
+    row = summarize(
         [
             run(2, by_cause={"member_joined": 2, "member_left": 4}, stopped_s=8.0, overlap_s=0.5),
             run(0, slowest_takeover_s=11.0, takeover_s=10.0),
@@ -70,16 +70,14 @@ def test_medians_and_what_they_lie_between() -> None:
     }
 
 
-def test_replays_that_failed() -> None:
-    """The others count, and why is said."""
+def test_failed_replays_are_counted_and_left_out() -> None:
     failed = {"by_cause": None, "steps": None, "from_ms": None, "why": "too long"}
-    row = summed([run(0, **failed), run(1)])
+    row = summarize([run(0, **failed), run(1)])
     assert (row["replays"], row["failed"], row["why"]) == (2, 1, "too long")
     assert (row["rebalances"], row["from_ms"], row["steps"]) == (2.0, 1_000, 100)
-    row = summed([run(0, **failed)])
+    row = summarize([run(0, **failed)])
     assert (row["failed"], row["rebalances"], row["by_cause"]) == (1, None, None)
 
 
-def test_what_the_journal_tells_is_no_replay() -> None:
-    """It is one row at place 0."""
-    assert summed([run(0, place=0)])["replays"] == 0
+def test_row_of_the_journal_itself_counts_no_replays() -> None:
+    assert summarize([run(0, place=0)])["replays"] == 0

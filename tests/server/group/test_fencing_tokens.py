@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coterie_protocol import encode
 from coterie_protocol.messages import SyncGroupResponse
-from coterie_server.group import GroupState, from_stored, to_stored
-from coterie_server.group.records import GroupRow
+from coterie_server.group import GroupState
 from tests.support.group_harness import Client, World, assigned
 
 
@@ -164,27 +161,6 @@ def test_a_group_made_anew_has_higher_tokens(tombstones: int) -> None:
     again = world.member("again")
     world.form(again)
     assert token_of(again) > before
-
-
-def test_a_generation_stored_without_a_count_has_no_tokens() -> None:
-    """A store of before is read, and tokens are issued from its groups' next generation on.
-
-    The clients of that generation made theirs up by the clock; a count from 0 would be lower.
-    """
-    world = World()
-    _, follower = pair(world)
-    for key, value in list(world.store.items()):
-        if isinstance(row := from_stored(key, value), GroupRow):
-            world.store |= {key: to_stored(replace(row, renewals=-1))[1] or b""}
-    world.crash()
-    heir = follower.restarted()
-    heir.join()
-    assert token_of(heir) == -1
-    heir.topics = ("u",)
-    heir.join()
-    world.sleep_until_due()
-    assert world.group().generation > 1
-    assert world.group().token == world.group().generation << 32
 
 
 _STEPS = st.sampled_from(

@@ -11,7 +11,6 @@ import pytest
 from coterie_protocol.consumer import NEEDS_REJOIN, Assignment, encode_assignment
 from coterie_protocol.journal import RebalanceStarted
 from coterie_server.group import GroupState
-from coterie_server.group.records import GroupRow, MemberRow, from_stored, to_stored
 from tests.server.group.ownership import (
     away,
     bring,
@@ -205,33 +204,6 @@ def test_the_holder_of_two_does_not_depend_on_a_new_member_id(*, crash: bool) ->
     other.leave()
     perhaps(world, crash=crash)
     assert world.group().ledger.owned_by(again.id) == partitions(0, 1)
-
-
-# -- rows of an earlier shape ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        GroupRow(group_id="g", state="Stable", generation=7, leader="a"),
-        MemberRow(
-            group_id="g",
-            member_id="a",
-            client_id="a",
-            client_host="/10.0.0.1",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocols=(),
-            assignment=b"\x00\x01",
-        ),
-    ],
-    ids=["group", "member"],
-)
-def test_rows_stored_before_ownership_was_can_be_read(row: GroupRow | MemberRow) -> None:
-    key, value = to_stored(row)
-    assert value is not None
-    behind = {GroupRow: 4 + 8, MemberRow: 6}[type(row)]
-    assert from_stored(key, b"\x00" + value[1:-behind]) == row
 
 
 def test_a_crash_in_the_second_phase_leaves_the_state_as_it_is() -> None:

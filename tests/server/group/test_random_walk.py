@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import event, settings
+from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -18,6 +18,7 @@ from coterie_protocol.messages import (
 )
 from coterie_server.group import GroupState, Refusal
 from tests.support.group_harness import Answer, Client, World, assigned
+from tests.support.profiles import examples
 
 GROUPS = ("g", "h")
 PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",), ("x", "range"))
@@ -245,4 +246,4 @@ class AnyWorld(RuleBasedStateMachine):
 
 
 TestAnyWorld = AnyWorld.TestCase
-TestAnyWorld.settings = settings(max_examples=120, stateful_step_count=40)
+TestAnyWorld.settings = examples(60, stateful_step_count=40)

@@ -12,12 +12,12 @@ from coterie_protocol.journal import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from coterie_server.group import Config, GroupCoordinator, GroupState, Record, Row
+from coterie_server.group import Config, GroupCoordinator, GroupState, Record, StoredRow
 from coterie_server.group.records import (
+    FloorRow,
     Gone,
     GroupRow,
     MemberRow,
-    OffsetRow,
     from_stored,
     to_stored,
 )
@@ -385,7 +385,7 @@ def test_a_new_node_starts_with_nothing_and_sweeps_in_due_time() -> None:
 
 # -- rows --------------------------------------------------------------------------------------
 
-ROWS: list[Row] = [
+ROWS: list[StoredRow] = [
     GroupRow(group_id="g", state="Stable", generation=7, protocol_type="consumer", leader="a-1"),
     MemberRow(
         group_id="g",
@@ -397,42 +397,44 @@ ROWS: list[Row] = [
         protocols=(),
         assignment=b"\x00",
     ),
-    OffsetRow(group_id="", topic="t", partition=2**31 - 1, offset=-7, metadata="é"),
+    FloorRow(generation=7, forgot_at_ms=3),
 ]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
-def test_a_row_reads_back_as_it_was_stored(row: Row) -> None:
+def test_a_row_reads_back_as_it_was_stored(row: StoredRow) -> None:
     key, value = to_stored(row)
     assert value is not None
     assert from_stored(key, value) == row
 
 
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
+def test_row_of_another_version_is_refused(row: StoredRow) -> None:
+    key, value = to_stored(row)
+    assert value is not None
+    with pytest.raises(ValueError, match="a row in version 1, which is not known"):
+        from_stored(key, b"\x01" + value[1:])
+
+
 def test_a_row_that_is_gone_has_the_key_under_which_it_was_stored() -> None:
-    gone: list[Record] = [
-        Gone(GroupRow, "g"),
-        Gone(MemberRow, "g", "a-1"),
-        Gone(OffsetRow, "", "t", 2**31 - 1),
-    ]
-    assert [to_stored(record) for record in gone] == [(to_stored(row)[0], None) for row in ROWS]
+    gone: list[Record] = [Gone(GroupRow, "g"), Gone(MemberRow, "g", "a-1")]
+    assert [to_stored(record) for record in gone] == [(to_stored(row)[0], None) for row in ROWS[:2]]
 
 
-def test_keys_of_groups_members_and_topics_do_not_run_together() -> None:
+def test_keys_of_groups_and_members_do_not_run_together() -> None:
     keys = {
-        to_stored(Gone(kind, group, name, partition))[0]
-        for kind in (MemberRow, OffsetRow)
+        to_stored(Gone(MemberRow, group, name))[0]
         for group, name in (("a", "bc"), ("ab", "c"), ("abc", ""), ("", "abc"))
-        for partition in (0, 1)
     }
-    assert len(keys) == 4 + 8
+    assert len(keys) == 4
 
 
-def test_groups_sort_before_their_members_and_offsets() -> None:
+def test_groups_sort_before_their_members() -> None:
     names = ["g", "gg", "", "a" * 300, "é"]
-    kinds = [(GroupRow, ""), (MemberRow, "m"), (OffsetRow, "t")]
+    kinds = [(GroupRow, ""), (MemberRow, "m")]
     keys = {to_stored(Gone(kind, name, of))[0]: kind for name in names for kind, of in kinds}
     order = [keys[key] for key in sorted(keys)]
-    assert order == [GroupRow] * 5 + [MemberRow] * 5 + [OffsetRow] * 5
+    assert order == [GroupRow] * 5 + [MemberRow] * 5
 
 
 def test_a_step_that_changes_nothing_stores_nothing() -> None:

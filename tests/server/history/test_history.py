@@ -32,28 +32,6 @@ from tests.support.watched_world import WatchedWorld
 SECOND_MS = 1_000
 
 
-@pytest.fixture
-def history() -> History:
-    """A history that remembers ten rebalances of each group."""
-    return History(10)
-
-
-@pytest.fixture
-def world(history: History) -> WatchedWorld:
-    """A coordinator of a topic with four partitions that does not delay first rebalances."""
-    return WatchedWorld(history.observe, initial_rebalance_delay_ms=0)
-
-
-def pair(world: WatchedWorld, **attributes: Any) -> tuple[Client, Client]:
-    """A stable group of two, of whom the first leads and has 0 and 2, the second 1 and 3."""
-    first, second = world.member("a", **attributes), world.member("b", **attributes)
-    world.form(first)
-    second.join()
-    first.join()
-    world.share(first, second)
-    return first, second
-
-
 def last(history: History) -> Rebalance:
     """The latest rebalance of the only group."""
     return history.last("g")[0]
@@ -64,7 +42,7 @@ def last(history: History) -> Rebalance:
 
 def test_rebalance_tells_why_and_what_came_of_it(world: WatchedWorld, history: History) -> None:
     """A rebalance has its cause, its generation, its members and its times."""
-    first, second = pair(world)
+    first, second = world.pair()
     began_ms = world.now_ms
     third = world.member("c")
     third.join()
@@ -86,13 +64,13 @@ def test_rebalance_tells_why_and_what_came_of_it(world: WatchedWorld, history: H
 
 def test_latest_comes_first(world: WatchedWorld, history: History) -> None:
     """The rebalances of a group are listed from the latest back."""
-    pair(world)
+    world.pair()
     assert [each.generation for each in history.last("g")] == [2, 1]
 
 
 def test_running_rebalance_is_shown_as_it_stands(world: WatchedWorld, history: History) -> None:
     """A rebalance that is not over has no end yet, and is not among the last ones."""
-    first, second = pair(world)
+    first, second = world.pair()
     world.member("c").join()
     running = history.running("g")
     assert running is not None
@@ -103,13 +81,13 @@ def test_running_rebalance_is_shown_as_it_stands(world: WatchedWorld, history: H
 
 def test_nothing_is_running_when_it_is_over(world: WatchedWorld, history: History) -> None:
     """A stable group has no running rebalance."""
-    pair(world)
+    world.pair()
     assert history.running("g") is None
 
 
 def test_came_and_went_are_of_that_rebalance(world: WatchedWorld, history: History) -> None:
     """Who came and who went is told by the rebalance that took note of it, and by no other."""
-    first, second = pair(world)
+    first, second = world.pair()
     third = world.member("c")
     third.join()
     second.leave()
@@ -135,7 +113,7 @@ def test_follow_up_names_the_generation_that_called_for_it(
 
 def test_rebalance_that_starts_anew_is_superseded(world: WatchedWorld, history: History) -> None:
     """Who comes between the phases starts another rebalance; the first has led to nothing."""
-    first, second = pair(world)
+    first, second = world.pair()
     third, fourth = world.member("c"), world.member("d")
     third.join()
     first.join()
@@ -152,7 +130,7 @@ def test_rebalance_that_starts_anew_is_superseded(world: WatchedWorld, history: 
 
 def test_last_member_to_go_empties_the_group(world: WatchedWorld, history: History) -> None:
     """When the last member goes, its rebalance ends with that."""
-    first, second = pair(world)
+    first, second = world.pair()
     second.leave()
     first.leave()
     assert last(history).outcome is Outcome.EMPTIED
@@ -164,7 +142,7 @@ def test_listeners_get_each_rebalance_once(history: History) -> None:
     ended: list[Rebalance] = []
     history.listen(ended.append)
     world = WatchedWorld(history.observe, initial_rebalance_delay_ms=0)
-    pair(world)
+    world.pair()
     world.member("c").join()
     assert ended == list(reversed(history.last("g")))
 
@@ -174,7 +152,7 @@ def test_listeners_get_each_rebalance_once(history: History) -> None:
 
 def test_those_who_were_waited_for_are_named(world: WatchedWorld, history: History) -> None:
     """Members that had to come again are listed by how long they took."""
-    first, second = pair(world, rebalance_ms=60_000)
+    first, second = world.pair(rebalance_ms=60_000)
     third = world.member("c")
     third.join()
     world.sleep(SECOND_MS)
@@ -204,7 +182,7 @@ def test_member_that_does_not_come_is_dropped_and_blamed(
     world: WatchedWorld, history: History
 ) -> None:
     """Who sends heartbeats but does not join costs everybody the rebalance timeout."""
-    first, second = pair(world, rebalance_ms=20_000)
+    first, second = world.pair(rebalance_ms=20_000)
     first.join()
     world.live(20 * SECOND_MS, second)
     rebalance = last_running(history)
@@ -218,7 +196,7 @@ def test_member_that_dies_meanwhile_is_blamed_until_then(
     world: WatchedWorld, history: History
 ) -> None:
     """Who falls silent in the first phase is waited for until its session is over."""
-    first, second = pair(world, session_ms=10_000)
+    first, second = world.pair(session_ms=10_000)
     first.join()
     world.sleep(10 * SECOND_MS)
     (late,) = last_running(history).late
@@ -227,7 +205,7 @@ def test_member_that_dies_meanwhile_is_blamed_until_then(
 
 def test_newcomer_that_goes_again_is_not_blamed(world: WatchedWorld, history: History) -> None:
     """Nobody waited for a member that came while the others were joining, and left."""
-    first, second = pair(world)
+    first, second = world.pair()
     first.join()
     world.sleep(SECOND_MS)
     third = world.member("c")
@@ -317,7 +295,7 @@ def test_eager_rebalance_stops_each_member_from_its_join(
 
     The first one joins after one second and has two partitions, the second after three.
     """
-    first, second = pair(world)
+    first, second = world.pair()
     third = world.member("c")
     third.join()
     world.sleep(SECOND_MS)
@@ -334,7 +312,7 @@ def cooperative_hand_over(world: WatchedWorld) -> tuple[Client, Client, Client]:
 
     The first phase takes two seconds, the second one.  The follow-up has just begun.
     """
-    first, second = pair(world, protocols=("cooperative-sticky",))
+    first, second = world.pair(protocols=("cooperative-sticky",))
     first.owned, first.owned_generation = [("t", 0), ("t", 2)], 2
     second.owned, second.owned_generation = [("t", 1), ("t", 3)], 2
     third = world.member("c", protocols=("cooperative-sticky",))
@@ -377,7 +355,7 @@ def test_partitions_of_a_dead_member_stand_still_from_its_removal(
     world: WatchedWorld, history: History
 ) -> None:
     """From when the group knows that a member is gone, its partitions are counted."""
-    first, second = pair(world, protocols=("cooperative-sticky",), session_ms=10_000)
+    first, second = world.pair(protocols=("cooperative-sticky",), session_ms=10_000)
     first.owned, first.owned_generation = [("t", 0), ("t", 2)], 2
     world.live(11 * SECOND_MS, first)
     assert second.id not in world.group().members
@@ -445,7 +423,7 @@ def test_superseded_rebalance_pays_until_it_is_overtaken(
     world: WatchedWorld, history: History
 ) -> None:
     """Each of two rebalances pays for its own time; none of it is counted twice."""
-    first, second = pair(world)
+    first, second = world.pair()
     first.join()
     second.join()
     world.sleep(SECOND_MS)
@@ -483,7 +461,7 @@ def test_partitions_that_nobody_wants_any_more_cost_nothing_later(
     world: WatchedWorld, history: History
 ) -> None:
     """What an assignment leaves out is not stopped for ever."""
-    first, second = pair(world)
+    first, second = world.pair()
     first.join()
     second.join()
     first.sync({first: assigned("t", 0), second: assigned("t", 1)})
@@ -559,7 +537,7 @@ def test_example_in_the_documentation_costs_what_it_says(history: History) -> No
 
 def test_rebalance_taken_up_after_a_restart_has_its_cause(world: WatchedWorld) -> None:
     """A node that starts in the middle of a rebalance does not know its beginning, but why."""
-    first, second = pair(world)
+    first, second = world.pair()
     world.member("c").join()
     after = History(10)
     world._observers = (after.observe,)  # noqa: SLF001  # a new node knows nothing
@@ -577,7 +555,7 @@ def test_rebalance_taken_up_after_a_restart_has_its_cause(world: WatchedWorld) -
 
 def test_rebalance_completed_after_a_restart_has_its_cause(world: WatchedWorld) -> None:
     """So it is if only the leader's assignment was missing."""
-    first, second = pair(world)
+    first, second = world.pair()
     first.join()
     second.join()
     after = History(10)
@@ -611,9 +589,9 @@ def test_rebalance_whose_end_was_not_written_is_interrupted(history: History) ->
 def test_only_so_many_are_remembered() -> None:
     """The oldest rebalance is forgotten for the newest."""
     history = History(2)
-    pair(WatchedWorld(history.observe, initial_rebalance_delay_ms=0))
+    WatchedWorld(history.observe, initial_rebalance_delay_ms=0).pair()
     world = WatchedWorld(history.observe, initial_rebalance_delay_ms=0)
-    pair(world)
+    world.pair()
     assert len(history.last("g")) == 2
 
 
@@ -629,7 +607,7 @@ def test_only_so_many_are_remembered_of_all_groups() -> None:
 
 def test_deleted_group_is_forgotten(world: WatchedWorld, history: History) -> None:
     """Nothing is kept of a group that does not exist."""
-    first, second = pair(world)
+    first, second = world.pair()
     first.leave()
     second.leave()
     world.delete("g")
@@ -638,7 +616,7 @@ def test_deleted_group_is_forgotten(world: WatchedWorld, history: History) -> No
 
 def test_group_that_another_node_took_is_forgotten(world: WatchedWorld, history: History) -> None:
     """The node can say that a group is none of its own any more."""
-    pair(world)
+    world.pair()
     history.forget("g")
     assert history.last("g") == ()
 

@@ -94,12 +94,6 @@ def history() -> History:
 
 
 @pytest.fixture
-def world(history: History) -> WatchedWorld:
-    """A coordinator."""
-    return WatchedWorld(history.observe, initial_rebalance_delay_ms=0)
-
-
-@pytest.fixture
 def node(world: WatchedWorld) -> Node:
     """A node that is ready."""
     return Node(world)
@@ -137,16 +131,6 @@ async def refusal(answer: ClientResponse, status: int) -> str:
     assert values["message"].endswith(".")
     name: str = values["error"]
     return name
-
-
-def pair(world: WatchedWorld, **attributes: Any) -> tuple[Client, Client]:
-    """A stable group of two."""
-    first, second = world.member("a", **attributes), world.member("b", **attributes)
-    world.form(first)
-    second.join()
-    first.join()
-    world.share(first, second)
-    return first, second
 
 
 # -- health and figures ------------------------------------------------------------------------
@@ -197,7 +181,7 @@ async def test_figures_come_in_the_format_asked_for(browser: Browser) -> None:
 @pytest.mark.asyncio
 async def test_groups_are_listed_by_name(browser: Browser, world: WatchedWorld) -> None:
     """The list has each group's state, generation, protocol and number of members."""
-    pair(world)
+    world.pair()
     world.member("x", group="zoo").join()
     world.commit({("t", 0): 1}, group_id="apart")
     values = await read(await browser.get("/v1/groups"))
@@ -286,6 +270,7 @@ async def test_group_that_goes_while_its_page_is_made(
     assert [page async for page in walk(browser, 3)] == [["a", "b"], ["c"]]
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_page_of_long_names_is_shorter(browser: Browser, world: WatchedWorld) -> None:
     """What a page takes is bounded, whatever groups are called."""
@@ -353,7 +338,7 @@ async def test_group_shows_its_members_and_what_they_own(
     browser: Browser, world: WatchedWorld
 ) -> None:
     """A group's page tells who is in it, from where, with what, and when it was last heard of."""
-    first, second = pair(world)
+    first, second = world.pair()
     world.sleep(SECOND_MS)
     first.heartbeat()
     world.commit({("u", 0): 5}, client=first, generation_id_or_member_epoch=2, member_id=first.id)
@@ -391,7 +376,7 @@ async def test_group_shows_its_members_and_what_they_own(
 async def test_owned_partitions_are_known_without_the_ledger(history: History) -> None:
     """If the ledger is switched off, what members were given is read from their assignments."""
     world = WatchedWorld(history.observe, initial_rebalance_delay_ms=0, ownership_guard="off")
-    pair(world)
+    world.pair()
     owned = [member.owned for member in view(world.group(), None, int).members]
     assert owned == [{"t": (0, 2)}, {"t": (1, 3)}]
 
@@ -399,7 +384,7 @@ async def test_owned_partitions_are_known_without_the_ledger(history: History) -
 @pytest.mark.asyncio
 async def test_member_without_partitions_owns_none(world: WatchedWorld) -> None:
     """A member that was given nothing is not one of whom nobody knows."""
-    first, second = pair(world)
+    first, second = world.pair()
     first.join()
     second.join()
     first.sync({first: assigned("t", 0, 1, 2, 3)})
@@ -428,7 +413,7 @@ async def test_owned_partitions_that_cannot_be_read_are_unknown(
 @pytest.mark.asyncio
 async def test_times_are_shown_as_dates(world: WatchedWorld) -> None:
     """After the clock was set, when a member was heard of is told by the new one."""
-    pair(world)
+    world.pair()
     hour_ms = 3_600_000
     shown = view(world.group(), world.now_ms, lambda now_ms: now_ms + hour_ms)
     assert {member.last_seen_ms for member in shown.members} == {
@@ -439,7 +424,7 @@ async def test_times_are_shown_as_dates(world: WatchedWorld) -> None:
 @pytest.mark.asyncio
 async def test_group_shows_whom_it_waits_for(browser: Browser, world: WatchedWorld) -> None:
     """In the first phase the page tells who has not joined, and until when it has time."""
-    first, second = pair(world, rebalance_ms=60_000)
+    first, second = world.pair(rebalance_ms=60_000)
     began_ms = world.now_ms
     first.join()
     third = world.member("c")
@@ -459,7 +444,7 @@ async def test_group_shows_whom_it_waits_for(browser: Browser, world: WatchedWor
 @pytest.mark.asyncio
 async def test_group_shows_who_has_not_synced(browser: Browser, world: WatchedWorld) -> None:
     """In the second phase the page tells who has not asked for its assignment."""
-    first, second = pair(world, rebalance_ms=60_000)
+    first, second = world.pair(rebalance_ms=60_000)
     first.join()
     second.join()
     second.sync()
@@ -481,7 +466,7 @@ async def test_initial_delay_is_told_from_waiting(history: History) -> None:
 @pytest.mark.asyncio
 async def test_group_shows_its_last_rebalances(browser: Browser, world: WatchedWorld) -> None:
     """The page tells why the last rebalances were, who held them up and what they cost."""
-    first, second = pair(world)
+    first, second = world.pair()
     began_ms = world.now_ms
     first.join()
     world.sleep(SECOND_MS)
@@ -530,7 +515,7 @@ async def test_group_shows_its_last_rebalances(browser: Browser, world: WatchedW
 @pytest.mark.asyncio
 async def test_running_rebalance_is_shown_apart(browser: Browser, world: WatchedWorld) -> None:
     """A rebalance that is going on is no last one, and its end is open."""
-    first, _ = pair(world)
+    first, _ = world.pair()
     first.join()
     values = await read(await browser.get("/v1/groups/g"))
     assert (values["rebalance"]["outcome"], values["rebalance"]["total_ms"]) == ("running", None)
@@ -583,7 +568,7 @@ async def test_rebalance_of_dynamic_members_is_refused(
     browser: Browser, world: WatchedWorld
 ) -> None:
     """What the coordinator refuses is a conflict, by its name."""
-    pair(world)
+    world.pair()
     assert await refusal(await browser.post("/v1/groups/g/rebalance"), 409) == "dynamic_members"
     assert "admin" not in world.causes
 
@@ -755,7 +740,7 @@ def test_every_path_is_documented(node: Node, history: History) -> None:
 @pytest.mark.asyncio
 async def test_every_field_is_documented(browser: Browser, world: WatchedWorld) -> None:
     """The page names each field of each object that the pages show."""
-    first, _ = pair(world)
+    first, _ = world.pair()
     world.member("c").join()
     first.join()
     world.live(60 * SECOND_MS, first)

@@ -15,6 +15,7 @@ import structlog
 from coterie_protocol.journal import (
     CAUSES,
     ClockStepped,
+    Event,
     GroupDeleted,
     GroupRecovered,
     IdUnclaimed,
@@ -34,8 +35,8 @@ from coterie_protocol.journal import (
 from coterie_server.history import History
 from coterie_server.log import RebalanceLog, configure
 from coterie_server.log.rebalances import LINES_PER_WINDOW, WINDOW_MS
-from tests.support.group_harness import Client, assigned
-from tests.support.watched_world import WatchedWorld
+from tests.support.group_harness import assigned
+from tests.support.watched_world import Observe, WatchedWorld
 
 SECOND_MS = 1_000
 
@@ -251,39 +252,21 @@ def log() -> Iterator[LogLines]:
         yield lines
 
 
-class Watcher:
+@pytest.fixture
+def observers(history: History) -> list[Observe]:
     """A history and the log that goes with it."""
-
-    def __init__(self) -> None:
-        self.history = History(10)
-        self.log = RebalanceLog(self.history)
-
-    def observe(self, ts_ms: int, event: Any) -> None:
-        """Hand an event to both, as a node does."""
-        self.history.observe(ts_ms, event)
-        self.log.observe(ts_ms, event)
+    return [history.observe, RebalanceLog(history).observe]
 
 
 @pytest.fixture
-def watcher() -> Watcher:
-    """A log of rebalances."""
-    return Watcher()
+def tell(observers: list[Observe]) -> Observe:
+    """Hand an event to both, as a node does."""
 
+    def hand(ts_ms: int, event: Event) -> None:
+        for observe in observers:
+            observe(ts_ms, event)
 
-@pytest.fixture
-def world(watcher: Watcher) -> WatchedWorld:
-    """A coordinator whose rebalances are logged."""
-    return WatchedWorld(watcher.observe, initial_rebalance_delay_ms=0)
-
-
-def pair(world: WatchedWorld, **attributes: Any) -> tuple[Client, Client]:
-    """A stable group of two."""
-    first, second = world.member("a", **attributes), world.member("b", **attributes)
-    world.form(first)
-    second.join()
-    first.join()
-    world.share(first, second)
-    return first, second
+    return hand
 
 
 def said(log: LogLines, event: str) -> list[MutableMapping[str, Any]]:
@@ -293,7 +276,7 @@ def said(log: LogLines, event: str) -> list[MutableMapping[str, Any]]:
 
 def test_rebalance_is_one_line_that_says_it_all(world: WatchedWorld, log: LogLines) -> None:
     """One line tells group, generation, cause in words, who came, who was waited for, how long."""
-    first, second = pair(world)
+    first, second = world.pair()
     log.clear()
     third = world.member("c")
     third.join()
@@ -325,7 +308,7 @@ def test_line_looks_readable_on_a_terminal(world: WatchedWorld) -> None:
     """What a person sees is words, and as it was said."""
     stream = io.StringIO()
     configure("info", "console", stream)
-    pair(world)
+    world.pair()
     last = stream.getvalue().splitlines()[-1]
     assert "group rebalanced" in last
     assert "because='a member came that was not in the group'" in last
@@ -334,7 +317,7 @@ def test_line_looks_readable_on_a_terminal(world: WatchedWorld) -> None:
 
 def test_rebalance_that_dropped_somebody_is_a_warning(world: WatchedWorld, log: LogLines) -> None:
     """Who did not come in time is named, with how long the others waited for nothing."""
-    first, second = pair(world, rebalance_ms=20_000)
+    first, second = world.pair(rebalance_ms=20_000)
     first.join()
     world.live(20 * SECOND_MS, second)
     world.share(first)
@@ -349,7 +332,7 @@ def test_rebalance_that_dropped_somebody_is_a_warning(world: WatchedWorld, log: 
 
 def test_overtaken_rebalance_is_told(world: WatchedWorld, log: LogLines) -> None:
     """A rebalance that another one overtakes has its line as well."""
-    first, second = pair(world)
+    first, second = world.pair()
     first.join()
     second.join()
     world.member("c").join()
@@ -359,17 +342,17 @@ def test_overtaken_rebalance_is_told(world: WatchedWorld, log: LogLines) -> None
 
 def test_emptied_group_is_told(world: WatchedWorld, log: LogLines) -> None:
     """When the last member goes, one line says so and why."""
-    first, second = pair(world)
+    first, second = world.pair()
     second.leave()
     first.leave()
     (line,) = said(log, "group is empty")
     assert (line["because"], line["went"]) == (CAUSES["member_left"], f"{second.id}, {first.id}")
 
 
-def test_interrupted_rebalance_is_told(watcher: Watcher, log: LogLines) -> None:
+def test_interrupted_rebalance_is_told(tell: Observe, log: LogLines) -> None:
     """A rebalance whose end a crash swallowed is not left open."""
-    watcher.observe(0, started())
-    watcher.observe(9, GroupRecovered(group="g", state="Stable", generation=2, members=("m",)))
+    tell(0, started())
+    tell(9, GroupRecovered(group="g", state="Stable", generation=2, members=("m",)))
     assert len(said(log, "rebalance was interrupted")) == 1
 
 
@@ -380,7 +363,7 @@ def test_dead_member_is_told_with_its_silence_and_its_limit(
     world: WatchedWorld, log: LogLines
 ) -> None:
     """Who fell silent is told with where it ran, how long it was silent and what the limit is."""
-    first, second = pair(world, session_ms=10_000)
+    first, second = world.pair(session_ms=10_000)
     world.live(11 * SECOND_MS, first)
     (line,) = said(log, "member gone")
     assert line == {
@@ -398,7 +381,7 @@ def test_dead_member_is_told_with_its_silence_and_its_limit(
 
 def test_leaving_member_is_told_with_its_reason(world: WatchedWorld, log: LogLines) -> None:
     """Who says that it leaves is no cause for worry."""
-    _, second = pair(world)
+    _, second = world.pair()
     second.leave(reason="scaling in")
     (line,) = said(log, "member gone")
     assert (line["log_level"], line["reason"]) == ("info", "scaling in")
@@ -407,7 +390,7 @@ def test_leaving_member_is_told_with_its_reason(world: WatchedWorld, log: LogLin
 
 def test_member_that_never_synced_is_told_with_the_wait(world: WatchedWorld, log: LogLines) -> None:
     """Who joined but never asked for its part is told with how long it had."""
-    first, second = pair(world, rebalance_ms=20_000)
+    first, second = world.pair(rebalance_ms=20_000)
     first.join()
     second.join()
     first.sync({first: assigned("t")})
@@ -420,7 +403,7 @@ def test_waiting_time_of_the_second_phase_counts_from_the_first(
     world: WatchedWorld, log: LogLines
 ) -> None:
     """Who holds up the second phase is not blamed for the first."""
-    first, second = pair(world, rebalance_ms=20_000)
+    first, second = world.pair(rebalance_ms=20_000)
     first.join()
     world.live(5 * SECOND_MS, second)
     second.join()
@@ -450,20 +433,18 @@ def test_fenced_member_is_told_with_both_hosts(world: WatchedWorld, log: LogLine
     assert (line["log_level"], line["request"], line["instance"]) == ("warning", "Heartbeat", "one")
 
 
-def test_unclaimed_id_is_a_warning_only_while_somebody_waits(
-    watcher: Watcher, log: LogLines
-) -> None:
+def test_unclaimed_id_is_a_warning_only_while_somebody_waits(tell: Observe, log: LogLines) -> None:
     """Clients that ask for an id and go are no news, unless a rebalance waited for them."""
-    watcher.observe(0, IdUnclaimed(group="g", member="ghost"))
-    watcher.observe(1, started())
-    watcher.observe(2, IdUnclaimed(group="g", member="ghost"))
+    tell(0, IdUnclaimed(group="g", member="ghost"))
+    tell(1, started())
+    tell(2, IdUnclaimed(group="g", member="ghost"))
     levels = [line["log_level"] for line in said(log, "member never came")]
     assert levels == ["debug", "warning"]
 
 
-def test_unknown_way_to_go_is_told_as_it_is(watcher: Watcher, log: LogLines) -> None:
+def test_unknown_way_to_go_is_told_as_it_is(tell: Observe, log: LogLines) -> None:
     """A journal of a newer Coterie can be replayed: what has no words here is quoted."""
-    watcher.observe(0, gone("beamed_up"))
+    tell(0, gone("beamed_up"))
     (line,) = said(log, "member gone")
     assert line["why"] == "beamed_up"
 
@@ -471,70 +452,70 @@ def test_unknown_way_to_go_is_told_as_it_is(watcher: Watcher, log: LogLines) -> 
 # -- conflicts, groups, the node ---------------------------------------------------------------
 
 
-def test_two_owners_are_an_error(watcher: Watcher, log: LogLines) -> None:
+def test_two_owners_are_an_error(tell: Observe, log: LogLines) -> None:
     """One loud line for each assignment tells how many partitions have two owners, and which."""
     for partition in range(7):
-        watcher.observe(0, conflict(partition))
-    watcher.observe(0, completed())
+        tell(0, conflict(partition))
+    tell(0, completed())
     (line,) = said(log, "partitions have two owners")
     assert (line["log_level"], line["partitions"]) == ("error", 7)
     assert line["such_as"].startswith("t-0 is held by a, given to b; t-1 is")
     assert "t-5" not in line["such_as"]
 
 
-def test_withheld_partitions_are_a_warning(watcher: Watcher, log: LogLines) -> None:
+def test_withheld_partitions_are_a_warning(tell: Observe, log: LogLines) -> None:
     """What the guard prevented is told, but as what it is."""
-    watcher.observe(0, conflict(0, withheld=True))
-    watcher.observe(0, completed())
+    tell(0, conflict(0, withheld=True))
+    tell(0, completed())
     assert not said(log, "partitions have two owners")
     (line,) = said(log, "partitions withheld until their owners let go of them")
     assert line["log_level"] == "warning"
 
 
-def test_conflicts_are_told_once(watcher: Watcher, log: LogLines) -> None:
+def test_conflicts_are_told_once(tell: Observe, log: LogLines) -> None:
     """An assignment's conflicts are not told again by the next one."""
-    watcher.observe(0, conflict(0))
-    watcher.observe(0, completed())
-    watcher.observe(1, completed())
+    tell(0, conflict(0))
+    tell(0, completed())
+    tell(1, completed())
     assert len(said(log, "partitions have two owners")) == 1
 
 
-def test_groups_read_back_are_summed_up(watcher: Watcher, log: LogLines) -> None:
+def test_groups_read_back_are_summed_up(tell: Observe, log: LogLines) -> None:
     """A start with thousands of groups is two lines."""
     for number in range(1_000):
         state = "Stable" if number % 2 else "PreparingRebalance"
         back = GroupRecovered(group=f"g{number}", state=state, generation=1, members=("a", "b"))
-        watcher.observe(0, back)
+        tell(0, back)
     ready = NodeStarted(version="1.2", groups=1_000, offsets=7, load_ms=1_500, settings={"a": 1})
-    watcher.observe(0, ready)
+    tell(0, ready)
     assert [line["event"] for line in log] == ["groups with members read back", "node is ready"]
     assert log[0]["in_state"] == "500 PreparingRebalance, 500 Stable"
     assert (log[0]["groups"], log[0]["members"]) == (1_000, 2_000)
     assert (log[1]["version"], log[1]["load_seconds"]) == ("1.2", 1.5)
 
 
-def test_group_that_is_read_back_again_counts_once(watcher: Watcher, log: LogLines) -> None:
+def test_group_that_is_read_back_again_counts_once(tell: Observe, log: LogLines) -> None:
     """On a full disk, each attempt to store anything ends with reading the groups back."""
-    watcher.observe(0, NodeStarted(version="1", groups=2, offsets=0, load_ms=0))
+    tell(0, NodeStarted(version="1", groups=2, offsets=0, load_ms=0))
     for state in ("Stable", "Stable", "PreparingRebalance"):
         for group in ("a", "b"):
             back = GroupRecovered(group=group, state=state, generation=1, members=("m", "n"))
-            watcher.observe(1, back)
+            tell(1, back)
     for _ in range(2):
-        watcher.observe(2, OffsetsCommitted(group="a", member="m", generation=1, offsets={}))
+        tell(2, OffsetsCommitted(group="a", member="m", generation=1, offsets={}))
     (line,) = said(log, "groups with members read back")
     assert (line["groups"], line["members"]) == (2, 4)
     assert line["in_state"] == "2 PreparingRebalance"
 
 
-def test_groups_taken_over_later_are_summed_up(watcher: Watcher, log: LogLines) -> None:
+def test_groups_taken_over_later_are_summed_up(tell: Observe, log: LogLines) -> None:
     """Groups that a running node takes over are summed up when something else happens."""
-    watcher.observe(0, NodeStarted(version="1", groups=0, offsets=0, load_ms=0))
+    tell(0, NodeStarted(version="1", groups=0, offsets=0, load_ms=0))
     for number in range(2):
         back = GroupRecovered(group=f"g{number}", state="Stable", generation=1, members=("a",))
-        watcher.observe(1, back)
-    watcher.observe(1, GroupRecovered(group="e", state="Empty", generation=1, members=()))
-    watcher.observe(2, OffsetsCommitted(group="g", member="m", generation=1, offsets={}))
+        tell(1, back)
+    tell(1, GroupRecovered(group="e", state="Empty", generation=1, members=()))
+    tell(2, OffsetsCommitted(group="g", member="m", generation=1, offsets={}))
     assert [line["groups"] for line in said(log, "groups with members read back")] == [2]
 
 
@@ -558,48 +539,48 @@ def test_groups_taken_over_later_are_summed_up(watcher: Watcher, log: LogLines) 
     ],
 )
 def test_other_events_have_their_lines(
-    watcher: Watcher, log: LogLines, event: Any, words: str, fields: dict[str, Any]
+    tell: Observe, log: LogLines, event: Any, words: str, fields: dict[str, Any]
 ) -> None:
     """What happens rarely and matters has a line of its own."""
-    watcher.observe(0, event)
+    tell(0, event)
     (line,) = said(log, words)
     assert line["log_level"] == "info"
     assert fields.items() <= line.items()
 
 
-def test_commits_make_no_lines(watcher: Watcher, log: LogLines) -> None:
+def test_commits_make_no_lines(tell: Observe, log: LogLines) -> None:
     """What happens thousands of times a second is not logged."""
-    watcher.observe(0, OffsetsCommitted(group="g", member="m", generation=1, offsets={}))
+    tell(0, OffsetsCommitted(group="g", member="m", generation=1, offsets={}))
     assert log == []
 
 
 # -- floods ------------------------------------------------------------------------------------
 
 
-def test_flood_is_summed_up(watcher: Watcher, log: LogLines) -> None:
+def test_flood_is_summed_up(tell: Observe, log: LogLines) -> None:
     """A client that comes and goes in a loop gets so many lines, the rest are one."""
     for _ in range(LINES_PER_WINDOW + 50):
-        watcher.observe(0, gone("left"))
+        tell(0, gone("left"))
     assert len(log) == LINES_PER_WINDOW
-    watcher.observe(WINDOW_MS, gone("left"))
+    tell(WINDOW_MS, gone("left"))
     assert log[-2] == {"event": "more lines about groups", "log_level": "warning", "lines": 50}
     assert len(log) == LINES_PER_WINDOW + 2
 
 
-def test_errors_are_told_in_a_flood(watcher: Watcher, log: LogLines) -> None:
+def test_errors_are_told_in_a_flood(tell: Observe, log: LogLines) -> None:
     """Two owners are told however much else is going on."""
     for _ in range(LINES_PER_WINDOW + 50):
-        watcher.observe(0, gone("left"))
-    watcher.observe(0, conflict(0))
-    watcher.observe(0, completed())
+        tell(0, gone("left"))
+    tell(0, conflict(0))
+    tell(0, completed())
     assert len(said(log, "partitions have two owners")) == 1
 
 
-def test_debug_lines_take_no_room(watcher: Watcher, log: LogLines) -> None:
+def test_debug_lines_take_no_room(tell: Observe, log: LogLines) -> None:
     """Lines that are not even written push out none that are."""
     for _ in range(LINES_PER_WINDOW + 50):
-        watcher.observe(0, joined())
-    watcher.observe(0, gone("left"))
+        tell(0, joined())
+    tell(0, gone("left"))
     assert len(said(log, "member gone")) == 1
 
 
@@ -687,10 +668,10 @@ def gone(how: str) -> MemberGone:
     ],
 )
 def test_what_befell_the_node_is_a_warning(
-    watcher: Watcher, log: LogLines, event: Any, words: str, fields: dict[str, Any]
+    tell: Observe, log: LogLines, event: Any, words: str, fields: dict[str, Any]
 ) -> None:
     """A pause and a step of the clock are no bug, and somebody should know of them."""
-    watcher.observe(0, event)
+    tell(0, event)
     (line,) = said(log, words)
     assert line["log_level"] == "warning"
     assert fields.items() <= line.items()

@@ -33,16 +33,10 @@ from coterie_server.history import History
 from coterie_server.journal import JournalStats
 from coterie_server.metrics import Census, GroupCount, Metrics, count_groups, error_of
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
-from tests.support.group_harness import Client, assigned
-from tests.support.watched_world import WatchedWorld
+from tests.support.group_harness import assigned
+from tests.support.watched_world import Observe, WatchedWorld
 
 SECOND_MS = 1_000
-
-
-@pytest.fixture
-def history() -> History:
-    """A history."""
-    return History(10)
 
 
 @pytest.fixture
@@ -52,9 +46,9 @@ def metrics(history: History) -> Metrics:
 
 
 @pytest.fixture
-def world(history: History, metrics: Metrics) -> WatchedWorld:
-    """A coordinator whose events are counted."""
-    return WatchedWorld(history.observe, metrics.observe, initial_rebalance_delay_ms=0)
+def observers(history: History, metrics: Metrics) -> list[Observe]:
+    """A history, and the figures."""
+    return [history.observe, metrics.observe]
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -70,16 +64,6 @@ def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], fl
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     """One figure; None if it is not there."""
     return samples(metrics).get((name, frozenset(labels.items())))
-
-
-def pair(world: WatchedWorld, **attributes: Any) -> tuple[Client, Client]:
-    """A stable group of two."""
-    first, second = world.member("a", **attributes), world.member("b", **attributes)
-    world.form(first)
-    second.join()
-    first.join()
-    world.share(first, second)
-    return first, second
 
 
 # -- requests ----------------------------------------------------------------------------------
@@ -198,7 +182,7 @@ def test_error_of_a_join_is_its_own() -> None:
 
 def test_rebalances_count_by_cause(world: WatchedWorld, metrics: Metrics) -> None:
     """Each rebalance counts once, under its cause."""
-    first, second = pair(world)
+    first, second = world.pair()
     second.leave()
     first.join()
     assert value(metrics, "coterie_rebalances_total", cause="member_joined") == 2
@@ -217,7 +201,7 @@ def test_every_cause_is_there_from_the_start(metrics: Metrics) -> None:
 
 def test_phases_are_measured(world: WatchedWorld, metrics: Metrics) -> None:
     """Both phases of a rebalance have their times."""
-    first, second = pair(world)
+    first, second = world.pair()
     before = samples(metrics)
     first.join()
     world.sleep(2 * SECOND_MS)
@@ -233,7 +217,7 @@ def test_phases_are_measured(world: WatchedWorld, metrics: Metrics) -> None:
 
 def test_cost_and_outcome_count_by_rebalance(world: WatchedWorld, metrics: Metrics) -> None:
     """The time that partitions stood still is added up by cause, and ends are counted."""
-    first, second = pair(world)
+    first, second = world.pair()
     stopped = "coterie_rebalance_stopped_partition_seconds_total"
     before = value(metrics, stopped, cause="leader_rejoined")
     first.join()
@@ -248,7 +232,7 @@ def test_cost_and_outcome_count_by_rebalance(world: WatchedWorld, metrics: Metri
 
 def test_members_gone_count_by_how(world: WatchedWorld, metrics: Metrics) -> None:
     """Who left and who died are told apart."""
-    first, second = pair(world, session_ms=10_000)
+    first, second = world.pair(session_ms=10_000)
     second.leave()
     world.sleep(11 * SECOND_MS)
     assert first.id not in world.group().members
@@ -268,7 +252,7 @@ def test_fenced_requests_count(world: WatchedWorld, metrics: Metrics) -> None:
 
 def test_ownership_conflicts_count(world: WatchedWorld, metrics: Metrics) -> None:
     """Each partition that is given away under its owner counts."""
-    first, second = pair(world, protocols=("cooperative-sticky",))
+    first, second = world.pair(protocols=("cooperative-sticky",))
     second.owned, second.owned_generation = [("t", 1), ("t", 3)], 2
     second.join()
     first.join()
@@ -322,7 +306,7 @@ def test_node_is_looked_at_only_when_asked(metrics: Metrics) -> None:
 
 def test_groups_and_members_are_counted(world: WatchedWorld, metrics: Metrics) -> None:
     """Groups count by state, with the states that no group is in."""
-    pair(world)
+    world.pair()
     world.member("x", group="other").join()
     metrics.watch(lambda: Census(groups=count_groups(world.coordinator.groups.values())))
     assert value(metrics, "coterie_groups", state="Stable") == 1
@@ -334,7 +318,7 @@ def test_groups_and_members_are_counted(world: WatchedWorld, metrics: Metrics) -
 
 def test_parked_requests_are_counted(world: WatchedWorld, metrics: Metrics) -> None:
     """Joins of a first phase, syncs of a second and fetches are parked."""
-    first, second = pair(world)
+    first, second = world.pair()
     first.join()
     joining = count_groups(world.coordinator.groups.values())
     assert (joining.parked_joins, joining.parked_syncs) == (1, 0)

@@ -7,13 +7,13 @@ import socket
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coterie_server.net import CloseReason, Exchange, Limits, Listener
 from coterie_server.net.registry import has_hung_up
 from tests.server.net.doubles import Parking, Room, heartbeat, ok, until
+from tests.support.profiles import examples
 
 SECOND_MS = 1_000
 #: A frame that announces more than any request may have.
@@ -236,9 +236,7 @@ class AnyInterleaving(RuleBasedStateMachine):
             assert not forgotten
 
 
-AnyInterleaving.TestCase.settings = settings(
-    max_examples=300, stateful_step_count=40, deadline=None
-)
+AnyInterleaving.TestCase.settings = examples(100, stateful_step_count=40)
 TestAnyInterleaving = AnyInterleaving.TestCase
 
 

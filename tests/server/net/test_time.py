@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_server.net import CloseReason, Limits
 from tests.server.net.conftest import LogLines
 from tests.server.net.doubles import Answering, Parking, Room, Visit, heartbeat
+from tests.support.profiles import examples
 
 LIMITS = Limits(
     first_byte_timeout_ms=1_000,
@@ -378,7 +379,7 @@ def play(limits: Limits, steps: list[str | int], *, ask_all: bool) -> list[tuple
     return history
 
 
-@settings(max_examples=500)
+@examples(250)
 @given(limits=TIGHT, steps=STEPS)
 def test_sweep_never_skips_who_is_late(limits: Limits, steps: list[str | int]) -> None:
     """Asking only those whose time may have come closes the same ones at the same moments."""

@@ -28,7 +28,7 @@ from coterie_server.serving.clock import Clock
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue
-from coterie_testing.virtual import Disk, Process, World
+from coterie_testing.virtual import Disk, Process, Scheduler
 from coterie_testing.virtual.disk import DiskOptions, DiskStore
 
 GROUPS: Final = 4
@@ -40,24 +40,24 @@ SEED: Final = int(os.environ.get("TWO_NODES_SEED", str(random.randrange(2**32)))
 RUNS: Final = int(os.environ.get("TWO_NODES_RUNS", "8"))
 
 
-def clock_of(world: World) -> Clock:
+def clock_of(scheduler: Scheduler) -> Clock:
     """A clock that shows the world's time."""
-    now_ns = lambda: round(world.now_s * 1e9)  # noqa: E731  # both of a machine's clocks
+    now_ns = lambda: round(scheduler.now_s * 1e9)  # noqa: E731  # both of a machine's clocks
     return Clock(elapsed_ns=now_ns, wall_ns=now_ns)
 
 
 class Machine:
     """Runs one node at a time; the next one when that has died."""
 
-    def __init__(self, world: World, disk: Disk, node_id: int) -> None:
-        self.world, self.disk, self.node_id = world, disk, node_id
+    def __init__(self, scheduler: Scheduler, disk: Disk, node_id: int) -> None:
+        self.scheduler, self.disk, self.node_id = scheduler, disk, node_id
         self.node: Node | None = None
         self.boot()
 
     def boot(self) -> None:
         """Start a process, which serves as soon as it may."""
         self.node = None
-        self.process = Process(self.world, f"node-{self.node_id}")
+        self.process = Process(self.scheduler, f"node-{self.node_id}")
         self.process.create_task(self._serve(self.process))
 
     def kill(self) -> None:
@@ -69,7 +69,7 @@ class Machine:
         """Suspend it for a while."""
         process = self.process
         process.pause()
-        self.world.after(seconds, process.resume)
+        self.scheduler.after(seconds, process.resume)
 
     def stumble(self) -> None:
         """Have the core of a shard fail."""
@@ -78,7 +78,7 @@ class Machine:
             raise AssertionError("a bug")
 
         if self.node is not None:
-            shard = self.world.random.choice(self.node.shards)
+            shard = self.scheduler.random.choice(self.node.shards)
             self.process.call_soon(shard.run, fail)
 
     async def _serve(self, process: Process) -> None:
@@ -102,7 +102,7 @@ class Machine:
             options,
             group_config(settings),
             store,
-            clock_of(self.world),
+            clock_of(self.scheduler),
             make_ids=lambda _epoch: RandomIds(),
             make_catalogue=lambda ends: Catalogue(catalogue, RandomIds(), ends),
             observe=lambda _ts, _event: None,
@@ -145,7 +145,7 @@ class Client:
 
     async def live(self) -> None:
         """Go on until the world ends."""
-        chance = self.story.world.random
+        chance = self.story.scheduler.random
         while True:
             await asyncio.sleep(chance.uniform(0.01, 0.3))
             machine = chance.choice(self.story.machines)
@@ -194,20 +194,20 @@ class Story:
     """One run."""
 
     def __init__(self, seed: int) -> None:
-        self.world = World(seed)
-        self.disk = Disk(self.world)
+        self.scheduler = Scheduler(seed)
+        self.disk = Disk(self.scheduler)
         self.counts: Counter[str] = Counter()
-        self.machines = [Machine(self.world, self.disk, number) for number in (1, 2)]
-        self.client = Process(self.world, "clients")
+        self.machines = [Machine(self.scheduler, self.disk, number) for number in (1, 2)]
+        self.client = Process(self.scheduler, "clients")
 
     def run(self) -> None:
         """Let it happen; raise what a client found wrong."""
         lives = [
             self.client.create_task(Client(self, f"g{number}").live()) for number in range(GROUPS)
         ]
-        until_s = self.world.now_s + RUN_S
-        while self.world.now_s < until_s:
-            self.world.run(self.world.random.uniform(0.1, 4.0))
+        until_s = self.scheduler.now_s + RUN_S
+        while self.scheduler.now_s < until_s:
+            self.scheduler.run(self.scheduler.random.uniform(0.1, 4.0))
             self._befall()
             for life in lives:
                 if life.done():
@@ -216,7 +216,7 @@ class Story:
             assert not machine.process.errors, machine.process.errors
 
     def _befall(self) -> None:
-        chance = self.world.random
+        chance = self.scheduler.random
         machine = chance.choice(self.machines)
         match chance.randrange(6):
             case 0 | 1:
@@ -247,7 +247,7 @@ def test_nobody_is_told_less_than_was_acknowledged(number: int) -> None:
     try:
         story.run()
     finally:
-        story.world.end()
+        story.scheduler.close()
     assert story.counts.total() > 50  # or nothing was tried
 
 
@@ -257,7 +257,7 @@ def test_both_nodes_get_their_turn() -> None:
     try:
         story.run()
     finally:
-        story.world.end()
+        story.scheduler.close()
     assert all(
         story.counts[f"{what} by {each}"] for what in ("commits", "reads") for each in (1, 2)
     )

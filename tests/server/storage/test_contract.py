@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from coterie_server.storage import (
@@ -23,6 +22,7 @@ from coterie_server.storage import (
     StoreError,
 )
 from tests.server.storage.doubles import Another
+from tests.support.profiles import examples
 
 pytestmark = pytest.mark.asyncio
 
@@ -155,7 +155,7 @@ def expected_after(appended: Batches) -> list[list[KeptRecord]]:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-@hypothesis_settings(max_examples=40)
+@examples(20)
 @given(appended=batches)
 async def test_appends_are_updates_of_a_dict(kind: str, appended: Batches) -> None:
     """Whatever is appended, in whatever groups it is committed, a dict would hold the same."""

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_protocol import encode
 from coterie_server.group import Gone, OffsetRow, StoredRow, to_stored
 from coterie_server.group import Record as RowRecord
-from coterie_server.group.records import GroupRow, _FirstOffsetRow
+from coterie_server.group.records import GroupRow
 from coterie_server.storage.offset_bundles import BUNDLE_OFFSETS_MAX, OffsetBundles
 
 
@@ -149,7 +148,6 @@ def test_what_was_not_there_may_go() -> None:
 
 
 def test_other_rows_are_stored_by_themselves() -> None:
-    """As they were before there were bundles."""
     group = GroupRow(group_id="g", state="Empty", generation=0)
     assert OffsetBundles().pack([group, row(0)])[0] == to_stored(group)
     assert OffsetBundles().pack([Gone(GroupRow, "g")]) == [to_stored(Gone(GroupRow, "g"))]
@@ -176,22 +174,7 @@ def test_numbers_are_not_given_twice() -> None:
     assert kept.read() == [row(0), row(1)]
 
 
-def test_offsets_as_they_were_kept_at_first() -> None:
-    """One to a record, with all their names; they move when they are committed."""
-    kept = Kept()
-    old = row(0, 5)
-    first = _FirstOffsetRow(**{**old._asdict(), "metadata": "é"})
-    kept.records[to_stored(gone(0))[0]] = b"\0" + encode(first, 0)
-    kept.records[to_stored(row(1))[0]] = to_stored(row(1))[1] or b""
-    assert kept.read() == [old._replace(metadata="é"), row(1)]
-    kept.restart()
-    assert kept.put(row(0, 6)) == 2
-    assert kept.read() == [row(1), row(0, 6)]
-    kept.put(gone(1))
-    assert len(kept.records) == 1
-
-
-def test_bundles_of_a_later_version_are_refused() -> None:
+def test_bundles_of_another_version_are_refused() -> None:
     """Rather than read as something else."""
     kept = Kept()
     kept.put(row(0))
@@ -200,8 +183,8 @@ def test_bundles_of_a_later_version_are_refused() -> None:
         list(OffsetBundles().unpack([(key, b"\x01" + value[1:])]))
 
 
-def test_stored_form_stays_as_it_is() -> None:
-    """Bytes written by earlier versions must be read for ever, so they are pinned."""
+def test_stored_form_is_pinned() -> None:
+    """A change of it needs another version."""
     kept = Kept()
     rows = [OffsetRow("g", "t", 3, 5, -1, "m", 7, -1), OffsetRow("g", "u", 4, 6, 2, "", 8, 9)]
     kept.put(*rows)

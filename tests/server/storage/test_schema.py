@@ -1,4 +1,4 @@
-"""Which files are opened, which are refused, and how old ones are brought up to date."""
+"""Which files are opened, and which are refused."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 
 from coterie_server.storage import StoreError
 from coterie_server.storage.damage import checksum
-from coterie_server.storage.schema import APPLICATION_ID, MIGRATIONS, open_database
+from coterie_server.storage.schema import APPLICATION_ID, SCHEMA_VERSION, open_database
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_new_file_is_marked(path: Path) -> None:
     """A new file says whose it is and which schema it has."""
     with closing(open_database(path)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-        assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
 
 
 def test_made_file_is_opened_again(path: Path) -> None:
@@ -61,17 +61,30 @@ def test_empty_file_is_a_new_one(path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (0,)
 
 
-def test_file_of_a_newer_coterie_is_refused(path: Path) -> None:
-    """A schema from the future is left alone, with a sentence that says what to do."""
+@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
+def test_file_with_another_schema_is_refused(path: Path, version: int) -> None:
     make(path)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 99")
+        connection.execute(f"PRAGMA user_version = {version}")
     with refused(
         path,
-        r"was written by a newer Coterie \(schema 99; this one knows them up to \d+\): "
-        r"start that Coterie, or name another file for the store$",
+        rf"was written by another version of Coterie \(schema {version}; this one reads 1\): "
+        r"start that version, or name another file for the store$",
     ):
         open_database(path)
+
+
+def test_file_that_could_not_be_finished_is_made_the_next_time(path: Path) -> None:
+    class Failing(sqlite3.Connection):
+        def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+            return super().execute("no SQL" if "CREATE TABLE progress" in sql else sql, *rest)
+
+    def connect(name: str, **options: Any) -> sqlite3.Connection:
+        return sqlite3.connect(name, factory=Failing, **options)
+
+    with pytest.raises(StoreError, match="SQLite refused"):
+        open_database(path, connect)
+    make(path)
 
 
 def test_database_of_another_program_is_refused(path: Path) -> None:
@@ -142,40 +155,3 @@ def test_file_system_without_write_ahead_log(path: Path) -> None:
 
     with pytest.raises(StoreError, match=r"put the store on a local disk"):
         open_database(path, connect)
-
-
-def add_note(connection: sqlite3.Connection) -> None:
-    """Take the schema one version further."""
-    connection.execute("ALTER TABLE records ADD COLUMN note TEXT")
-
-
-def fail_halfway(connection: sqlite3.Connection) -> None:
-    """Begin to take the schema further, and find that it cannot be done."""
-    connection.execute("DROP TABLE records")
-    connection.execute("no SQL")
-
-
-def test_old_file_is_migrated(path: Path) -> None:
-    """The steps that a file lacks are taken, and what it holds stays."""
-    make(path)
-    with closing(open_database(path, migrations=(*MIGRATIONS, add_note))) as connection:
-        assert connection.execute("SELECT count(*), max(note) FROM records").fetchone() == (
-            200,
-            None,
-        )
-        assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
-
-
-def test_migrated_file_is_not_migrated_again(path: Path) -> None:
-    """Each step is taken once."""
-    for _ in range(2):
-        open_database(path, migrations=(*MIGRATIONS, add_note)).close()
-
-
-def test_failed_migration_changes_nothing(path: Path) -> None:
-    """A step that fails halfway is taken back, so the Coterie before it can go on."""
-    make(path)
-    with pytest.raises(StoreError, match="SQLite refused"):
-        open_database(path, migrations=(*MIGRATIONS, fail_halfway))
-    with closing(open_database(path)) as connection:
-        assert connection.execute("SELECT count(*) FROM records").fetchone() == (200,)

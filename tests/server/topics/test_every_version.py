@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_protocol import API_VERSIONS, ApiKey, decode_response, encode_response
-from coterie_protocol import request_class as class_of_requests
+from coterie_protocol import ApiKey, decode_response, encode_response, request_class
 from coterie_protocol.messages import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -19,7 +17,8 @@ from coterie_protocol.messages import (
     MetadataRequestTopic,
 )
 from tests.server.topics.room import Answer, Room, new_topic
-from tests.support.strategies import messages
+from tests.support.every_message import by_class_and_version, versioned
+from tests.support.profiles import examples
 
 APIS = [
     ApiKey.PRODUCE,
@@ -30,19 +29,18 @@ APIS = [
     ApiKey.DELETE_TOPICS,
     ApiKey.CREATE_PARTITIONS,
 ]
-VERSIONS = [(api, version) for api in APIS for version in API_VERSIONS[api]]
+REQUESTS = {request_class(api) for api in APIS}
 
 
-@pytest.mark.parametrize(
-    ("api", "version"), VERSIONS, ids=lambda value: getattr(value, "name", None)
-)
+@by_class_and_version(lambda cls, _: cls in REQUESTS)
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(40)
 def test_any_request_has_an_answer_that_fits_its_version(
-    api: ApiKey, version: int, data: Any
+    cls: type[Any], versions: list[int], data: st.DataObject
 ) -> None:
     room = Room(max_partitions=20_000).with_topics(a=2, b=1)
-    answer = room.send(data.draw(messages(class_of_requests(api), version)), version)
+    version, message = data.draw(versioned(cls, versions))
+    answer = room.send(message, version)
     assert answer.wait_ms >= 0
     if answer.message is None:
         assert answer.close

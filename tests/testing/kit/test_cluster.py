@@ -66,7 +66,6 @@ def shop(cluster: Cluster) -> Iterator[Shop]:
 
 
 def test_workers_share_the_work(cluster: Cluster, shop: Shop) -> None:
-    """A second one gets its part, and the first one keeps the rest."""
     cluster.start("a", shop.worker("a"))
     cluster.run_until(lambda: shop.has("a"))
     cluster.start("b", shop.worker("b"))
@@ -74,8 +73,7 @@ def test_workers_share_the_work(cluster: Cluster, shop: Shop) -> None:
     assert sum(name == "b" for name, _ in shop.taken) == 2
 
 
-def test_killed_worker_is_replaced_after_its_session(cluster: Cluster, shop: Shop) -> None:
-    """Not before: it might live."""
+def test_killed_worker_is_replaced_only_after_its_session(cluster: Cluster, shop: Shop) -> None:
     a, _ = (cluster.start(name, shop.worker(name)) for name in "ab")
     cluster.run_until(lambda: shop.has("a", "b"))
     killed_s = cluster.now_s
@@ -86,7 +84,6 @@ def test_killed_worker_is_replaced_after_its_session(cluster: Cluster, shop: Sho
 
 
 def test_cancelled_worker_leaves_at_once(cluster: Cluster, shop: Shop) -> None:
-    """It says goodbye, so nobody has to wait for its session to end."""
     a, _ = (cluster.start(name, shop.worker(name)) for name in "ab")
     cluster.run_until(lambda: shop.has("a", "b"))
     stopped_s = cluster.now_s
@@ -98,8 +95,7 @@ def test_cancelled_worker_leaves_at_once(cluster: Cluster, shop: Shop) -> None:
         a.result()
 
 
-def test_restart_of_the_coordinator_disturbs_nobody(cluster: Cluster, shop: Shop) -> None:
-    """Work goes on, in the same generation."""
+def test_restart_of_the_coordinator_keeps_the_generation(cluster: Cluster, shop: Shop) -> None:
     cluster.start("a", shop.worker("a"))
     cluster.run_until(lambda: shop.has("a"))
     cluster.restart_coordinator(after_s=5)
@@ -110,7 +106,6 @@ def test_restart_of_the_coordinator_disturbs_nobody(cluster: Cluster, shop: Shop
 
 
 def test_paused_worker_loses_its_work(cluster: Cluster, shop: Shop) -> None:
-    """When it goes on, it finds that others were given what it had."""
     a, _ = (cluster.start(name, shop.worker(name)) for name in "ab")
     cluster.run_until(lambda: shop.has("a", "b"))
     a.pause(seconds=120)
@@ -118,8 +113,9 @@ def test_paused_worker_loses_its_work(cluster: Cluster, shop: Shop) -> None:
     cluster.run_until(lambda: shop.has("b"), within_s=60)
 
 
-def test_dropped_heartbeats_end_a_membership(cluster: Cluster, shop: Shop) -> None:
-    """The work stops before the coordinator gives it to somebody else."""
+def test_without_heartbeats_work_stops_before_another_worker_begins(
+    cluster: Cluster, shop: Shop
+) -> None:
     for name in "ab":
         cluster.start(name, shop.worker(name))
     cluster.run_until(lambda: shop.has("a", "b"))
@@ -131,8 +127,7 @@ def test_dropped_heartbeats_end_a_membership(cluster: Cluster, shop: Shop) -> No
     cluster.run_until(lambda: shop.has("a", "b"))
 
 
-def test_refused_commit_is_tried_again(cluster: Cluster, shop: Shop) -> None:
-    """An error that passes is none for the work."""
+def test_commit_that_is_refused_once_is_retried(cluster: Cluster, shop: Shop) -> None:
     fault = cluster.faults.refuse(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api=ApiKey.OFFSET_COMMIT, times=3
     )
@@ -142,9 +137,7 @@ def test_refused_commit_is_tried_again(cluster: Cluster, shop: Shop) -> None:
     assert len(shop.taken) == TOPICS["orders"]
 
 
-def test_other_clients_of_ours_work_in_it(cluster: Cluster) -> None:
-    """What a program does with the administrator's client, for one."""
-
+def test_admin_client_works_in_a_cluster(cluster: Cluster) -> None:
     async def grow() -> int:
         async with Admin(cluster.bootstrap) as admin:
             await admin.topics.grow("orders", 8)
@@ -153,15 +146,12 @@ def test_other_clients_of_ours_work_in_it(cluster: Cluster) -> None:
     assert cluster.call(grow()) == 8
 
 
-def test_what_never_happens_is_said(cluster: Cluster) -> None:
-    """Instead of hanging."""
+def test_run_until_fails_if_the_condition_never_holds(cluster: Cluster) -> None:
     with pytest.raises(IdleError, match="30 s"):
         cluster.run_until(lambda: False, within_s=30)
 
 
-def test_errors_of_programs_come_out(cluster: Cluster) -> None:
-    """Where the test asks for them."""
-
+def test_error_of_a_program_is_raised_by_result(cluster: Cluster) -> None:
     async def fail() -> None:
         raise ValueError("a bug")
 
@@ -169,10 +159,9 @@ def test_errors_of_programs_come_out(cluster: Cluster) -> None:
         cluster.call(fail())
 
 
-def test_nothing_is_printed(
+def test_coordinator_and_client_log_and_print_nothing(
     coterie_cluster: Callable[..., Cluster], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What a test prints is its own; coordinator and client log."""
     structlog.reset_defaults()
     cluster = coterie_cluster({"orders": 2})
 

@@ -10,8 +10,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 
 
-def test_examples_pass(tmp_path: Path) -> None:
-    """Each block that has a test in it is a test file that passes."""
+def test_examples_of_the_page_pass(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     tests = [block for block in blocks if "def test_" in block]
     assert len(tests) == 2

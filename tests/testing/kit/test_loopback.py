@@ -39,8 +39,7 @@ def poll_until(client: Consumer, done: Callable[[], bool]) -> None:
         client.poll(0.1)
 
 
-def test_blocking_client_joins(coterie_coordinator: Make) -> None:
-    """It is in the test's own process, and needs no loop of the test's."""
+def test_blocking_client_joins_in_the_same_process(coterie_coordinator: Make) -> None:
     coordinator = coterie_coordinator({"orders": 3})
     client = consumer(coordinator)
     try:
@@ -54,8 +53,7 @@ def test_blocking_client_joins(coterie_coordinator: Make) -> None:
     assert coordinator.state("shop") in ("Empty", "Dead")
 
 
-def test_restart_keeps_the_group(coterie_coordinator: Make) -> None:
-    """On the same port, in the same generation."""
+def test_restart_keeps_port_and_generation(coterie_coordinator: Make) -> None:
     coordinator = coterie_coordinator({"orders": 3})
     client = consumer(coordinator)
     try:
@@ -68,8 +66,7 @@ def test_restart_keeps_the_group(coterie_coordinator: Make) -> None:
         client.close()
 
 
-def test_topics_are_made_on_demand(coterie_coordinator: Make) -> None:
-    """By the test, at any time."""
+def test_topic_is_created_while_it_runs(coterie_coordinator: Make) -> None:
     coordinator = coterie_coordinator(auto_create_topics_enable=False)
     coordinator.create_topic("orders", 2)
     client = consumer(coordinator)
@@ -80,8 +77,7 @@ def test_topics_are_made_on_demand(coterie_coordinator: Make) -> None:
 
 
 @pytest.mark.asyncio
-async def test_fault_befalls_a_client(coterie_coordinator: Make) -> None:
-    """As often as the test says."""
+async def test_fault_hits_as_often_as_ordered(coterie_coordinator: Make) -> None:
     coordinator = coterie_coordinator({"orders": 1})
     fault = coordinator.faults.refuse(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api=ApiKey.JOIN_GROUP, times=2
@@ -98,8 +94,7 @@ async def test_fault_befalls_a_client(coterie_coordinator: Make) -> None:
     assert late.hits >= 1
 
 
-def test_stopped_coordinator_is_named(coterie_coordinator: Make) -> None:
-    """Not by a time-out."""
+def test_stopped_coordinator_is_an_error_at_once(coterie_coordinator: Make) -> None:
     coordinator = coterie_coordinator()
     coordinator.stop()
     with pytest.raises(RuntimeError, match="stopped"):

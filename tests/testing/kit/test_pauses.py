@@ -87,8 +87,9 @@ def start(coterie_cluster: Callable[..., Cluster]) -> Callable[..., Team]:
 
 
 @pytest.mark.parametrize("seconds", [1.5, 8.0, 12.0, 60.0])
-def test_paused_coordinator_expels_nobody(start: Callable[..., Team], seconds: float) -> None:
-    """However long it lasts, everybody who lives keeps its place, and the journal names it."""
+def test_paused_coordinator_drops_no_member_and_journals_the_pause(
+    start: Callable[..., Team], seconds: float
+) -> None:
     team = start("abc")
     team.cluster.pause_coordinator(seconds)
     team.cluster.run(seconds + 20.0)
@@ -98,8 +99,9 @@ def test_paused_coordinator_expels_nobody(start: Callable[..., Team], seconds: f
     assert seconds * 1000 - 500 <= paused.paused_ms <= seconds * 1000 + 250
 
 
-def test_who_died_during_a_pause_is_missed_after_a_session(start: Callable[..., Team]) -> None:
-    """The pause does not count, and what is silent after it goes as ever."""
+def test_member_that_died_during_a_pause_expires_a_session_after_it(
+    start: Callable[..., Team],
+) -> None:
     team = start("abc")
     team.programs["a"].pause(1_000.0)
     team.cluster.pause_coordinator(30.0)
@@ -110,8 +112,7 @@ def test_who_died_during_a_pause_is_missed_after_a_session(start: Callable[..., 
     assert SESSION_S * 1000 <= gone.silent_ms < SESSION_S * 1000 + 1_000
 
 
-def test_pause_is_no_part_of_a_rebalance(start: Callable[..., Team]) -> None:
-    """Those who are awaited have all their time, whenever the coordinator stands still."""
+def test_pause_does_not_count_against_the_rebalance_timeout(start: Callable[..., Team]) -> None:
     team = start("ab")
     team.programs["c"] = team.cluster.start("c", team.live("c"))
     team.cluster.run(0.01)
@@ -125,8 +126,9 @@ def test_pause_is_no_part_of_a_rebalance(start: Callable[..., Team]) -> None:
 
 
 @pytest.mark.parametrize("after_s", [number / 4 for number in range(12)])
-def test_paused_member_loses_no_coordinator(start: Callable[..., Team], after_s: float) -> None:
-    """An answer that came while it stood still is read before its timeout is judged."""
+def test_answers_that_came_in_a_pause_are_read_before_timeouts_are_judged(
+    start: Callable[..., Team], after_s: float
+) -> None:
     team = start("ab")
     team.cluster.faults.delay(0.5, api=ApiKey.HEARTBEAT)
     team.cluster.run(5.0 + after_s)
@@ -137,8 +139,9 @@ def test_paused_member_loses_no_coordinator(start: Callable[..., Team], after_s:
     assert team.went_on_undisturbed()
 
 
-def test_paused_member_stops_and_goes_on(start: Callable[..., Team]) -> None:
-    """Its lease ran out and its session did not: its work begins anew, without a rebalance."""
+def test_member_whose_lease_ended_in_a_pause_resumes_without_a_rebalance(
+    start: Callable[..., Team],
+) -> None:
     team = start("ab", heartbeat_interval=0.2)
     team.programs["a"].pause(9.5)
     team.cluster.run(20.0)
@@ -147,8 +150,7 @@ def test_paused_member_stops_and_goes_on(start: Callable[..., Team]) -> None:
     assert team.went_on_undisturbed()
 
 
-def test_paused_member_does_not_ask_twice(start: Callable[..., Team]) -> None:
-    """The answer to its join came while it stood still, and doubts whether it would come, too."""
+def test_join_answered_during_a_pause_is_not_sent_again(start: Callable[..., Team]) -> None:
     team = start("ab", heartbeat_interval=0.2, rebalance_timeout=12.0)
     opened = team.groups["a"].counters.wire.connections_opened
     team.cluster.faults.delay(3.0, api=ApiKey.JOIN_GROUP, client_id="b")
@@ -161,8 +163,9 @@ def test_paused_member_does_not_ask_twice(start: Callable[..., Team]) -> None:
     assert len(team.working) == 4
 
 
-def test_member_that_slept_too_long_joins_again(start: Callable[..., Team]) -> None:
-    """Its session is over, so it owns nothing until it was given something again."""
+def test_member_paused_beyond_its_session_owns_nothing_until_it_joined_again(
+    start: Callable[..., Team],
+) -> None:
     team = start("ab")
     team.programs["a"].pause(15.0)
     team.cluster.run(40.0)

@@ -1,4 +1,4 @@
-"""A history that is played again happens as it did, and otherwise with other settings."""
+"""A replay repeats what happened, and shows what other settings would have changed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from coterie_protocol.journal import Line, MemberGone
 from coterie_testing.kit import Cluster
 from coterie_testing.replay import (
     Changes,
-    Outcome,
-    Play,
+    Cost,
     TooLongError,
-    outcome_of,
-    play_of,
+    cost_of,
+    read_recording,
     replay,
 )
 
@@ -83,23 +82,21 @@ def busy(coterie_cluster: Callable[..., Cluster]) -> list[Line]:
     return cluster.journal
 
 
-def played(lines: list[Line], **wishes: str) -> Outcome:
-    """The outcome with other settings."""
-    changes = Changes.parse({key.replace("_", "."): value for key, value in wishes.items()})
-    return replay(play_of(lines, "g"), changes)
+def replayed(lines: list[Line], **settings: str) -> Cost:
+    """The cost with other settings."""
+    changes = Changes.parse({key.replace("_", "."): value for key, value in settings.items()})
+    return replay(read_recording(lines, "g"), changes)
 
 
-def test_history_happens_again(flapping: list[Line]) -> None:
-    """The same expiries, and as many rebalances, give or take those who come at one moment."""
-    before, after = outcome_of(flapping, "g"), played(flapping)
+def test_replay_without_changes_has_the_same_rebalances(flapping: list[Line]) -> None:
+    before, after = cost_of(flapping, "g"), replayed(flapping)
     assert after.rebalances["session_expired"] == before.rebalances["session_expired"] == 5
     assert after.rebalances["member_left"] == 1
     assert abs(after.rebalance_count - before.rebalance_count) <= 2
 
 
 def test_longer_session_forgives_short_pauses(flapping: list[Line]) -> None:
-    """Only who died is dropped, and it takes longer to see that."""
-    short, long = played(flapping), played(flapping, session_timeout_ms="20000")
+    short, long = replayed(flapping), replayed(flapping, session_timeout_ms="20000")
     assert long.rebalances["session_expired"] == 1
     assert long.rebalance_count < short.rebalance_count
     assert short.slowest_takeover_s is not None
@@ -107,55 +104,50 @@ def test_longer_session_forgives_short_pauses(flapping: list[Line]) -> None:
     assert long.slowest_takeover_s > short.slowest_takeover_s + 5
 
 
-def test_eager_assignor_stops_more(flapping: list[Line]) -> None:
-    """Each rebalance stops everybody."""
-    eager, cooperative = played(flapping, assignor="range"), played(flapping)
+def test_eager_assignor_revokes_more(flapping: list[Line]) -> None:
+    eager, cooperative = replayed(flapping, assignor="range"), replayed(flapping)
     assert eager.stopped_s is not None
     assert cooperative.stopped_s is not None
     assert eager.revoked > cooperative.revoked
 
 
-def test_silence_is_a_standstill_even_if_nobody_notices(flapping: list[Line]) -> None:
-    """Four pauses of twelve seconds: nobody works on the partitions, whoever they belong to."""
-    forgiving = played(flapping, session_timeout_ms="20000")
+def test_silence_counts_as_stopped_even_if_no_session_expires(flapping: list[Line]) -> None:
+    forgiving = replayed(flapping, session_timeout_ms="20000")
     assert forgiving.rebalances["session_expired"] == 1
     # Two partitions each time, since it was last heard of; and those of the one that dies.
     assert forgiving.stopped_s is not None
     assert 4 * 2 * 12 + 2 * 20 < forgiving.stopped_s < 4 * 2 * 15 + 2 * 23
 
 
-def test_what_a_journal_tells_of_a_standstill(flapping: list[Line]) -> None:
-    """Nearly what its workers did not do, if all that befell them was noticed."""
-    outcome = played(flapping)
-    told = outcome_of(outcome.lines, "g")
-    assert told.stopped_s is not None
-    assert told.stopped_s == pytest.approx(outcome.stopped_s, rel=0.15)
-    assert told.takeovers_s == outcome.takeovers_s
+def test_stopped_time_in_the_journal_is_near_what_workers_did_not_do(flapping: list[Line]) -> None:
+    cost = replayed(flapping)
+    journalled = cost_of(cost.lines, "g")
+    assert journalled.stopped_s is not None
+    assert journalled.stopped_s == pytest.approx(cost.stopped_s, rel=0.15)
+    assert journalled.takeovers_s == cost.takeovers_s
 
 
 def test_static_members_restart_without_rebalances(rolling: list[Line]) -> None:
-    """Each takes its place again; only the first joins are left."""
-    before, after = played(rolling), played(rolling, static="true")
-    assert before.rebalances["member_left"] == outcome_of(rolling, "g").rebalances["member_left"]
+    before, after = replayed(rolling), replayed(rolling, static="true")
+    assert before.rebalances["member_left"] == cost_of(rolling, "g").rebalances["member_left"]
     assert before.rebalances["member_left"] == 3
     assert after.rebalances["member_left"] == 0
     assert before.rebalance_count - after.rebalance_count >= 6
 
 
-def test_who_is_too_busy_is_dropped_again(busy: list[Line]) -> None:
-    """Unless everybody waits for it for longer."""
-
-    def dropped(outcome: Outcome) -> list[str]:
-        gone = [line.event for line in outcome.lines if isinstance(line.event, MemberGone)]
+def test_stalled_member_is_dropped_again_unless_the_rebalance_timeout_is_longer(
+    busy: list[Line],
+) -> None:
+    def dropped(cost: Cost) -> list[str]:
+        gone = [line.event for line in cost.lines if isinstance(line.event, MemberGone)]
         return [event.how for event in gone]
 
-    assert dropped(outcome_of(busy, "g")) == ["rebalance_expired"]
-    assert dropped(played(busy)) == ["rebalance_expired"]
-    assert dropped(played(busy, max_poll_interval_ms="120000")) == []
+    assert dropped(cost_of(busy, "g")) == ["rebalance_expired"]
+    assert dropped(replayed(busy)) == ["rebalance_expired"]
+    assert dropped(replayed(busy, max_poll_interval_ms="120000")) == []
 
 
-def test_nights_cost_nothing(coterie_cluster: Callable[..., Cluster]) -> None:
-    """A time in which nothing happens is cut short, and the same happens as without it."""
+def test_quiet_nights_take_hardly_any_steps(coterie_cluster: Callable[..., Cluster]) -> None:
     cluster = coterie_cluster({"jobs": 2})
     cluster.start("a", worker(cluster.bootstrap, "a"))
     cluster.run(60)
@@ -165,25 +157,23 @@ def test_nights_cost_nothing(coterie_cluster: Callable[..., Cluster]) -> None:
     joined = [line for line in lines if line.event.kind == "member_joined"][1]
     hour_ms = 3_600_000
     late = [changed(line, ts=line.ts + 12 * hour_ms * (line.seq >= joined.seq)) for line in lines]
-    short, long = (replay(play_of(each, "g")) for each in (lines, late))
+    short, long = (replay(read_recording(each, "g")) for each in (lines, late))
     assert long.rebalances == short.rebalances
     assert long.steps < short.steps + 1_000
 
 
-def test_replay_that_takes_too_long(flapping: list[Line]) -> None:
-    """It is given up."""
+def test_replay_with_too_many_steps_is_given_up(flapping: list[Line]) -> None:
     with pytest.raises(TooLongError, match="a replay takes more than 1,000 steps"):
-        replay(play_of(flapping, "g"), steps_max=1_000)
+        replay(read_recording(flapping, "g"), steps_max=1_000)
 
 
-def test_same_seed_same_outcome(flapping: list[Line]) -> None:
-    """As everything in virtual time."""
-    play: Play = play_of(flapping, "g")
-    assert replay(play, seed=3) == replay(play, seed=3)
+def test_same_seed_gives_the_same_cost(flapping: list[Line]) -> None:
+    recording = read_recording(flapping, "g")
+    assert replay(recording, seed=3) == replay(recording, seed=3)
 
 
 @pytest.mark.parametrize(
-    ("wishes", "sentence"),
+    ("settings", "sentence"),
     [
         (
             {"sesion.timeout.ms": "1"},
@@ -191,21 +181,19 @@ def test_same_seed_same_outcome(flapping: list[Line]) -> None:
         ),
         ({"group.min.session.timeout.ms": "1"}, "unknown setting group.min.session.timeout.ms"),
         ({"group.max.size": "none"}, "group.max.size"),
-        ({"session.timeout.ms": "soon"}, "no number of milliseconds"),
-        ({"assignor": "fair"}, "no assignor 'fair'"),
-        ({"static": "yes"}, "neither true nor false"),
+        ({"session.timeout.ms": "soon"}, "must be a positive number of milliseconds, got"),
+        ({"assignor": "fair"}, "got 'fair'"),
+        ({"static": "yes"}, "must be true or false"),
     ],
 )
-def test_changes_that_make_no_sense(wishes: dict[str, str], sentence: str) -> None:
-    """They are refused by name."""
+def test_invalid_changes_are_refused_by_name(settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        Changes.parse(wishes)
+        Changes.parse(settings)
 
 
-def test_changes_say_what_they_are() -> None:
-    """In the words in which they are given."""
-    wishes = {"session.timeout.ms": "20000", "group.initial.rebalance.delay.ms": "0"}
+def test_changes_print_as_they_are_given() -> None:
+    settings = {"session.timeout.ms": "20000", "group.initial.rebalance.delay.ms": "0"}
     said = "session.timeout.ms=20000, group.initial.rebalance.delay.ms=0"
-    assert str(Changes.parse(wishes)) == said
+    assert str(Changes.parse(settings)) == said
     assert str(Changes.parse({"static": "true"})) == "static=true"
     assert str(Changes()) == "as it was"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from coterie_testing.sim.faults import Fault, FaultOptions, plan
-from coterie_testing.sim.runs import Result, Run, execute, run_of
+from coterie_testing.sim.runs import Result, Run, execute, run_from_seed
 from coterie_testing.sim.worker import WorkerOptions
 from tests.testing.sim.mutants import Mutant
 
@@ -25,7 +25,7 @@ class Ground:
     #: The workers there are, at least.
     workers: int = 2
     is_static: bool = False
-    trouble_s: float = 10.0
+    faults_s: float = 10.0
     #: What is not as in other brief runs.
     others: Mapping[str, Any] = field(default_factory=dict)
 
@@ -34,7 +34,7 @@ class Ground:
 PROFILES: Final = {
     "namesakes": Ground(
         faults=FaultOptions(
-            twin_worker=3, restart_worker=2, add_worker=1, kill_coordinator=1, slow_network=1
+            duplicate_instance=3, restart_worker=2, add_worker=1, kill_coordinator=1, slow_network=1
         ),
         is_static=True,
     ),
@@ -47,12 +47,13 @@ PROFILES: Final = {
     ),
     "crowd": Ground(faults=FaultOptions(add_worker=4, stop_worker=1), workers=6),
     "newcomers": Ground(faults=FaultOptions(add_worker=4, stop_worker=3, slow_network=2)),
-    "rifts": Ground(faults=FaultOptions(part_worker=3, add_worker=2, long=True), trouble_s=40.0),
+    "rifts": Ground(faults=FaultOptions(isolate_worker=3, add_worker=2, long=True), faults_s=40.0),
     "namesakes and restarts": Ground(
-        faults=FaultOptions(twin_worker=4, restart_worker=2, kill_coordinator=4), is_static=True
+        faults=FaultOptions(duplicate_instance=4, restart_worker=2, kill_coordinator=4),
+        is_static=True,
     ),
     "standstills": Ground(
-        faults=FaultOptions(part_coordinator=3, slow_network=2, add_worker=1, long=True)
+        faults=FaultOptions(isolate_coordinator=3, slow_network=2, add_worker=1, long=True)
     ),
     "stragglers": Ground(
         faults=FaultOptions(add_worker=3, stop_worker=2, slow_network=3, slow_disk=2)
@@ -69,7 +70,7 @@ PROFILES: Final = {
             Fault(4.5, "add_worker"),
         ),
         workers=3,
-        trouble_s=30.0,
+        faults_s=30.0,
         others={"sessions_s": (60.0, 6.0)},
     ),
     # A leader takes longer to decide than others may be silent, and one of them has died.
@@ -81,7 +82,7 @@ PROFILES: Final = {
             Fault(4.5, "add_worker"),
         ),
         workers=3,
-        trouble_s=20.0,
+        faults_s=20.0,
         others={"sessions_s": (60.0, 6.0)},
     ),
     # Nobody but the leader sees that topics change.
@@ -92,8 +93,8 @@ PROFILES: Final = {
     # Tasks that have ended go on for a while, and commit.
     "stubborn": Ground(
         faults=FaultOptions(remove_member=4, add_worker=2),
-        trouble_s=20.0,
-        others={"worker": WorkerOptions(clings_s=4.0)},
+        faults_s=20.0,
+        others={"worker": WorkerOptions(commits_late_s=4.0)},
     ),
     # The coordinator stands still for longer than sessions last, and has leases yet: it
     # goes on at once, whatever waits in its sockets.
@@ -103,7 +104,7 @@ PROFILES: Final = {
             Fault(7.0, "pause_coordinator", seconds=7.5),
             Fault(25.0, "pause_coordinator", seconds=7.5),
         ),
-        trouble_s=40.0,
+        faults_s=40.0,
         others={"sessions_s": (6.0,)},
     ),
     # A commit waits on a connection that its client has given up, while others overtake it.
@@ -111,16 +112,16 @@ PROFILES: Final = {
         faults=FaultOptions(add_worker=1),
         always=(
             Fault(1.681, "cut_worker", target=4, seconds=0.422, amount=3),
-            Fault(5.737, "part_coordinator", target=3, seconds=1.609, amount=1),
-            Fault(7.588, "part_coordinator", target=4, seconds=2.392, amount=2),
+            Fault(5.737, "isolate_coordinator", target=3, seconds=1.609, amount=1),
+            Fault(7.588, "isolate_coordinator", target=4, seconds=2.392, amount=2),
             Fault(11.158, "kill_worker", seconds=0.024, amount=3),
         ),
         workers=3,
-        trouble_s=15.0,
+        faults_s=15.0,
         others={"topics": {"jobs": 1, "more": 3}},
     ),
     "coordinator's clock": Ground(
-        faults=FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True), trouble_s=40.0
+        faults=FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True), faults_s=40.0
     ),
 }
 
@@ -151,17 +152,17 @@ def run_for(seed: int, profile: str) -> Run:
     """The run that a seed stands for; there are more profiles here than the command has."""
     ground = PROFILES.get(profile)
     if ground is None:
-        return run_of(seed, profile)
-    run = run_of(seed, "brief")
+        return run_from_seed(seed, profile)
+    run = run_from_seed(seed, "brief")
     workers = max(run.options.workers, ground.workers)
     options = replace(
         run.options,
         workers=workers,
         static=workers if ground.is_static else 0,
-        trouble_s=ground.trouble_s,
+        faults_s=ground.faults_s,
         **ground.others,
     )
-    faults = (*plan(seed, ground.faults, options.trouble_s), *ground.always)
+    faults = (*plan(seed, ground.faults, options.faults_s), *ground.always)
     return Run(seed, profile, options, tuple(sorted(faults, key=lambda fault: fault.at_s)))
 
 

@@ -13,14 +13,15 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
-from coterie_assignors import Claim, cooperative
-from coterie_client.desk import Desk
-from coterie_client.membership import conversation, holdings
+from coterie_assignors import Claim, leader
+from coterie_client.membership import joining as client_joining
+from coterie_client.membership import ownership
 from coterie_client.membership.actions import Committed
-from coterie_client.membership.heart import Heart
-from coterie_client.membership.holdings import Holdings
+from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.offsets import Commits
-from coterie_client.work.crew import Crew
+from coterie_client.membership.ownership import Ownership
+from coterie_client.partition_owner import PartitionOwner
+from coterie_client.work.supervisor import TaskSupervisor
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import (
     commit,
@@ -335,14 +336,14 @@ def date_goes_back(_: Any, clock: Clock, date_ms: int, wall_ms: int) -> None:
 # -- the client ------------------------------------------------------------------------------------
 
 
-@_mutant(cooperative, "adjust")
+@_mutant(leader, "adjust")
 def leader_withholds_nothing(_: Any, claims: Any, target: Any, subscriptions: Any) -> Any:
     """The leader gives partitions to new owners while their old ones are still at work."""
     del claims, subscriptions
-    return cooperative.Adjustment(dict(target))
+    return leader.Adjustment(dict(target))
 
 
-@_mutant(conversation, "offers")
+@_mutant(client_joining, "offers")
 def joins_as_if_owning_nothing(
     offers: Any, assignors: Any, wanted: Any, had: Any, **rest: Any
 ) -> Any:
@@ -351,37 +352,37 @@ def joins_as_if_owning_nothing(
     return offers(assignors, wanted, Claim(), **rest)
 
 
-@_mutant(Holdings, "revoke")
+@_mutant(Ownership, "revoke")
 def keeps_what_it_was_not_given(
-    revoke: Any, self: Holdings, doomed: Any, reason: str, *rest: Any
+    revoke: Any, self: Ownership, doomed: Any, reason: str, *rest: Any
 ) -> None:
     """A member goes on with partitions that are not in its assignment."""
     if reason != "assigned elsewhere":
         revoke(self, doomed, reason, *rest)
 
 
-@_mutant(Desk, "revoke")
-def lets_go_before_work_ends(revoke: Any, desk: Desk, partitions: Any) -> None:
+@_mutant(PartitionOwner, "revoke")
+def lets_go_before_work_ends(revoke: Any, owner: PartitionOwner, partitions: Any) -> None:
     """A partition is let go of while its task is still finishing."""
-    revoke(desk, partitions)
-    desk._driver.released(list(partitions))
+    revoke(owner, partitions)
+    owner._driver.released(list(partitions))
 
 
-@_mutant(Crew, "lost", "rifts")
-def lost_work_goes_on(_: Any, crew: Crew, partitions: Any, reason: str) -> None:
+@_mutant(TaskSupervisor, "lost", "rifts")
+def lost_work_goes_on(_: Any, supervisor: TaskSupervisor, partitions: Any, reason: str) -> None:
     """Work on partitions that were lost is not ended."""
-    del crew, partitions, reason
+    del supervisor, partitions, reason
 
 
-@_mutant(Heart, "has_run_out", "rifts")
-def lease_ignored(has_run_out: Any, heart: Heart, now_ms: int) -> bool:
+@_mutant(Heartbeats, "has_run_out", "rifts")
+def lease_ignored(has_run_out: Any, heartbeats: Heartbeats, now_ms: int) -> bool:
     """A member that hears nothing of the coordinator works on when its session must have ended."""
-    if has_run_out(heart, now_ms):
-        heart.lease_until_ms = now_ms + 3_600_000
+    if has_run_out(heartbeats, now_ms):
+        heartbeats.lease_until_ms = now_ms + 3_600_000
     return False
 
 
-@_mutant(Heart, "is_trusted", "late answers")
+@_mutant(Heartbeats, "has_lease", "late answers")
 def works_before_it_is_proven(*_: Any) -> bool:
     """Work begins before the coordinator is known to count on the member."""
     return True
@@ -392,27 +393,27 @@ def commits_under_a_stale_token(
     add: Any, commits: Commits, key: Any, partition: Any, token: int, position: Any
 ) -> None:
     """Who has lost a partition and got it back commits for its former self."""
-    token = commits._standing.owned.get(partition, token)
+    token = commits._state.owned.get(partition, token)
     add(commits, key, partition, token, position)
 
 
 @_mutant(Commits, "add", "restarts")
 def commit_confirmed_when_asked(add: Any, commits: Commits, key: Any, *rest: Any) -> None:
     """A commit is reported as stored before it has been sent."""
-    commits._post.do(Committed(key, None))
+    commits._outbox.add(Committed(key, None))
     add(commits, key, *rest)
 
 
-@_mutant(Holdings, "take", "clocks")
-def tokens_by_the_clock(take: Any, self: Holdings, partitions: Any, *_: Any) -> None:
+@_mutant(Ownership, "take", "clocks")
+def tokens_by_the_clock(take: Any, self: Ownership, partitions: Any, *_: Any) -> None:
     """A fencing token is the date, and not what the coordinator issued."""
-    with patch.object(holdings, "token_of", lambda _, wall_ms: wall_ms // 100):
-        take(self, partitions, self._standing.identity.generation, None)
+    with patch.object(ownership, "token_of", lambda _, wall_ms: wall_ms // 100):
+        take(self, partitions, self._state.identity.generation, None)
 
 
-@_mutant(Holdings, "take", "namesakes")
+@_mutant(Ownership, "take", "namesakes")
 def tokens_made_by_the_client(
-    take: Any, self: Holdings, partitions: Any, generation: int, _: Any
+    take: Any, self: Ownership, partitions: Any, generation: int, _: Any
 ) -> None:
     """A client makes its tokens up, of the generation and the date."""
     take(self, partitions, generation, None)

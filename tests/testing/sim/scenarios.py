@@ -1,4 +1,4 @@
-"""The scenarios that a reader should know, each a script for a scene."""
+"""The scenarios of `docs/traces.md`, each a script for a simulation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 
 from coterie_client.membership.events import GroupJoined
 from coterie_testing.sim.faults import Fault
-from coterie_testing.sim.scene import Scene, SceneOptions
+from coterie_testing.sim.simulation import Simulation
+from coterie_testing.sim.system import System, SystemOptions
 from coterie_testing.sim.worker import WorkerOptions
 from tests.testing.sim.golden import Recorder
 
@@ -19,57 +20,57 @@ _SMALL: Final[Mapping[str, int]] = {"jobs": 6}
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What happens, and from when till when it is told."""
+    """What happens, and which part of it is shown."""
 
     since_s: float
     until_s: float
-    options: SceneOptions
+    options: SystemOptions
     faults: tuple[Fault, ...] = ()
-    script: Callable[[Scene], None] = field(default=lambda _: None)
+    script: Callable[[System], None] = field(default=lambda _: None)
 
 
-def _options(workers: int, **others: object) -> SceneOptions:
-    values: dict[str, object] = {"topics": _SMALL, "trouble_s": 40.0} | others
-    return SceneOptions(workers=workers, **values)  # type: ignore[arg-type]
+def _options(workers: int, **others: object) -> SystemOptions:
+    values: dict[str, object] = {"topics": _SMALL, "faults_s": 40.0} | others
+    return SystemOptions(workers=workers, **values)  # type: ignore[arg-type]
 
 
-def _kill_the_leader(scene: Scene) -> None:
-    """Kill whoever leads the second generation, at the moment in which it hears that it does."""
-    pass_on = scene.on_event
+def _kill_the_leader(system: System) -> None:
+    """Kill the leader of the next generation at the moment at which it learns that it leads."""
+    pass_on = system.on_event
 
     def look(who: str, event: object) -> None:
         if pass_on is not None:
             pass_on(who, event)  # type: ignore[arg-type]
-        if isinstance(event, GroupJoined) and event.is_leader and scene.world.now_s > 5.0:
-            worker = next(each for each in scene.running if each.name == who)
-            scene.on_event = pass_on
-            scene.world.after(0.0, _kill, scene, worker.name)
+        if isinstance(event, GroupJoined) and event.is_leader and system.scheduler.now_s > 5.0:
+            worker = next(each for each in system.running if each.name == who)
+            system.on_event = pass_on
+            system.scheduler.after(0.0, _kill, system, worker.name)
 
-    scene.on_event = look
-    scene.world.after(5.0, scene.add_worker)
+    system.on_event = look
+    system.scheduler.after(5.0, system.add_worker)
 
 
-def _kill(scene: Scene, name: str) -> None:
-    for worker in scene.running:
+def _kill(system: System, name: str) -> None:
+    for worker in system.running:
         if worker.name == name:
             worker.kill()
-    if scene.on_event is not None:
-        scene.on_event("fate", f"kill worker: {name}")
+    if system.on_event is not None:
+        system.on_event("injector", f"kill worker: {name}")
 
 
-def _upgrade(scene: Scene) -> None:
-    """Replace workers that know both protocols by ones that know the cooperative one only."""
-    first, second = (scene.add_worker(assignor="upgrade") for _ in range(2))
+def _upgrade(system: System) -> None:
+    """Replace workers that know both protocols with ones that know only the cooperative one."""
+    first, second = (system.add_worker(assignor="upgrade") for _ in range(2))
     for at_s, worker in ((5.0, first), (10.0, second)):
-        scene.world.after(at_s, worker.stop)
-        scene.world.after(at_s, lambda: scene.add_worker(assignor="cooperative-sticky"))
+        system.scheduler.after(at_s, worker.stop)
+        system.scheduler.after(at_s, lambda: system.add_worker(assignor="cooperative-sticky"))
 
 
-def _give_up(scene: Scene) -> None:
-    """Have one worker that can't work on a partition, and one that can."""
-    options = WorkerOptions(topics=tuple(_SMALL), cannot={("jobs", 0)})
-    scene.add_worker(like=options)
-    scene.world.after(0.1, scene.add_worker)
+def _give_up(system: System) -> None:
+    """Start one worker that can't work on a partition, and one that can."""
+    options = WorkerOptions(topics=tuple(_SMALL), fails_on={("jobs", 0)})
+    system.add_worker(like=options)
+    system.scheduler.after(0.1, system.add_worker)
 
 
 def _at(kind: str, target: int = 0, seconds: float = 0.0, amount: int = 0) -> tuple[Fault, ...]:
@@ -91,9 +92,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         _options(2, worker=WorkerOptions(session_timeout=30.0, rebalance_timeout=6.0)),
         (Fault(5.0, "pause_worker", 1, 12.0), Fault(5.1, "add_worker")),
     ),
-    "parted-member": Scenario(5.0, 20.32, _options(2), (Fault(5.0, "part_worker", 1, 15.0),)),
+    "isolated-member": Scenario(5.0, 20.32, _options(2), (Fault(5.0, "isolate_worker", 1, 15.0),)),
     "static-restart": Scenario(5.0, 15.0, _options(2, static=2), _at("restart_worker", 1, 3.0)),
-    "fenced-namesake": Scenario(5.0, 10.0, _options(2, static=2), _at("twin_worker", 1)),
+    "fenced-duplicate": Scenario(5.0, 10.0, _options(2, static=2), _at("duplicate_instance", 1)),
     "coordinator-restart": Scenario(5.0, 12.0, _options(2), _at("kill_coordinator", 0, 2.0)),
     "upgrade": Scenario(5.0, 15.0, _options(0), script=_upgrade),
     "broken-assignor": Scenario(
@@ -106,13 +107,14 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
 
 
 def trace(scenario: Scenario) -> list[str]:
-    """Let it happen, and tell it; whatever the simulator checks holds in it."""
-    scene = Scene(1, scenario.options, scenario.faults)
-    recorder = Recorder(lambda: scene.world.now_s, scenario.since_s, scenario.until_s)
-    scene.on_event = recorder.note
-    scenario.script(scene)
+    """Run a scenario, with all invariants checked, and return its trace."""
+    simulation = Simulation(1, scenario.options, scenario.faults)
+    system = simulation.system
+    recorder = Recorder(lambda: system.scheduler.now_s, scenario.since_s, scenario.until_s)
+    system.on_event = recorder.note
+    scenario.script(system)
     try:
-        scene.run()
+        simulation.run()
     finally:
-        scene.close()
+        simulation.close()
     return recorder.lines

@@ -14,9 +14,9 @@ from typing import Final
 import pytest
 
 from coterie_testing.sim.faults import Fault
-from coterie_testing.sim.runs import Result, Run, Tamper, execute, run_of, shrink
-from coterie_testing.sim.scene import Scene, SceneOptions
-from coterie_testing.sim.witness import Violation
+from coterie_testing.sim.invariants.checker import Violation
+from coterie_testing.sim.runs import Result, Run, Tamper, execute, run_from_seed, shrink
+from coterie_testing.sim.system import System, SystemOptions
 
 _FIXED: Final = {"brief": 25, "calm": 4, "rough": 4, "hostile": 4, "strangers": 4, "swarm": 4}
 #: Seeds by which something was found; by now they may stand for other runs.
@@ -40,34 +40,30 @@ def _check(run: Run) -> Result:
 
 
 @pytest.mark.parametrize("profile", _FIXED)
-def test_some_runs_of_each_profile(profile: str) -> None:
-    """Nothing that must not happen does, whatever the profile has go wrong."""
-    done = [_check(run_of(seed, profile)) for seed in range(_FIXED[profile])]
+def test_runs_of_each_profile_pass(profile: str) -> None:
+    done = [_check(run_from_seed(seed, profile)) for seed in range(_FIXED[profile])]
     assert sum(result.counts["commits"] for result in done) > 0
     assert sum(result.counts["rebalances completed"] for result in done) > 0
 
 
 @pytest.mark.parametrize("profile", _FOUND)
-def test_runs_that_failed_once(profile: str) -> None:
-    """What was wrong with them is mended."""
+def test_runs_that_once_failed_pass(profile: str) -> None:
     for seed in _FOUND[profile]:
-        _check(run_of(seed, profile))
+        _check(run_from_seed(seed, profile))
 
 
 @pytest.mark.parametrize("profile", ["brief", "swarm"])
-def test_runs_that_nobody_has_seen_before(profile: str) -> None:
-    """The same for seeds that are drawn anew each time; the head of the report says which."""
+def test_runs_of_fresh_seeds_pass(profile: str) -> None:
     first = int(os.environ["SIMULATOR_SEED"])
     until_s = time.monotonic() + _RANDOM_S / 2
     for seed in range(first, first + 1_000):
-        _check(run_of(seed, profile))
+        _check(run_from_seed(seed, profile))
         if time.monotonic() > until_s:
             return
 
 
 def test_same_seed_gives_the_same_run() -> None:
-    """A run that is repeated takes the same steps to the same end."""
-    first, again = (execute(run_of(11, "rough")) for _ in range(2))
+    first, again = (execute(run_from_seed(11, "rough")) for _ in range(2))
     assert (first.steps, first.virtual_s, first.counts) == (
         again.steps,
         again.virtual_s,
@@ -75,10 +71,9 @@ def test_same_seed_gives_the_same_run() -> None:
     )
 
 
-def test_seeds_differ() -> None:
-    """Another seed is another run."""
-    assert run_of(1, "hostile") != run_of(2, "hostile")
-    assert execute(run_of(1, "calm")).steps != execute(run_of(2, "calm")).steps
+def test_other_seed_gives_another_run() -> None:
+    assert run_from_seed(1, "hostile") != run_from_seed(2, "hostile")
+    assert execute(run_from_seed(1, "calm")).steps != execute(run_from_seed(2, "calm")).steps
 
 
 # -- shrinking -------------------------------------------------------------------------------------
@@ -87,16 +82,16 @@ def test_seeds_differ() -> None:
 def _fails_after(*kinds: str) -> Tamper:
     """Plant a bug that shows as soon as each of these has befallen the system."""
 
-    def tamper(scene: Scene) -> None:
+    def tamper(system: System) -> None:
         missing = set(kinds)
 
         def look(who: str, what: object) -> None:
-            if who == "fate" and isinstance(what, str):
+            if who == "injector" and isinstance(what, str):
                 missing.discard(what.partition(":")[0].replace(" ", "_"))
                 if not missing:
-                    scene.eye.violation = Violation("planted")
+                    system.checker.violation = Violation("planted")
 
-        scene.on_event = look
+        system.on_event = look
 
     return tamper
 
@@ -106,14 +101,13 @@ _KINDS: Final = ("kill_worker", "cut_worker", "add_worker", "slow_disk", "grow_t
 _LONG: Final = Run(
     0,
     "brief",
-    SceneOptions(workers=3, topics={"jobs": 3}, trouble_s=3.0),
+    SystemOptions(workers=3, topics={"jobs": 3}, faults_s=3.0),
     tuple(Fault(0.5 + number / 4, kind, 1, 0.5, 1) for number, kind in enumerate(_KINDS)),
 )
 
 
 @pytest.mark.parametrize("kinds", [("cut_worker",), ("cut_worker", "grow_topic")])
-def test_shrinking_finds_the_least_faults(kinds: tuple[str, ...]) -> None:
-    """What remains of a failed run are the faults that it fails by, and one worker."""
+def test_shrinking_leaves_the_faults_that_matter_and_one_worker(kinds: tuple[str, ...]) -> None:
     tamper = _fails_after(*kinds)
     failed = execute(_LONG, tamper)
     assert len(failed.run.faults) > len(kinds)
@@ -123,11 +117,9 @@ def test_shrinking_finds_the_least_faults(kinds: tuple[str, ...]) -> None:
     assert least.run.options.workers == 1
 
 
-def test_shrinking_keeps_what_is_the_least() -> None:
-    """A run that fails without any faults and workers to leave out stays as it is."""
-
-    def at_once(scene: Scene) -> None:
-        scene.world.after(1.0, setattr, scene.eye, "violation", Violation("planted"))
+def test_shrinking_keeps_a_run_with_nothing_to_leave_out() -> None:
+    def at_once(system: System) -> None:
+        system.scheduler.after(1.0, setattr, system.checker, "violation", Violation("planted"))
 
     bare = replace(_LONG, faults=(), options=replace(_LONG.options, workers=1))
     least = shrink(execute(bare, at_once), at_once)
@@ -135,7 +127,6 @@ def test_shrinking_keeps_what_is_the_least() -> None:
 
 
 def test_shrinking_gives_up_after_so_many_tries() -> None:
-    """Who has no time gets the best that was found by then."""
     tamper = _fails_after("cut_worker")
     failed = execute(_LONG, tamper)
     assert shrink(failed, tamper, tries=0) is failed

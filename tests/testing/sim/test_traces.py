@@ -20,8 +20,7 @@ _LINES_MAX: Final = 40
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_scenario_happens_as_it_is_told(name: str) -> None:
-    """What is told of a scenario is what happens in it, line by line."""
+def test_trace_of_the_page_is_what_happens(name: str) -> None:
     lines = trace(SCENARIOS[name])
     path = _TRACES / f"{name}.txt"
     if os.environ.get("COTERIE_REWRITE_TRACES"):
@@ -31,8 +30,7 @@ def test_scenario_happens_as_it_is_told(name: str) -> None:
     assert 0 < len(lines) <= _LINES_MAX
 
 
-def test_each_trace_is_explained() -> None:
-    """The page shows every trace there is, and no trace is left of a scenario that is gone."""
+def test_page_shows_all_traces() -> None:
     page = (_DOCS / "traces.md").read_text(encoding="utf-8")
     shown = {name for name in SCENARIOS if f'--8<-- "traces/{name}.txt"' in page}
     assert shown == SCENARIOS.keys()

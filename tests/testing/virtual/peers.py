@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from coterie_client.membership import NodeAddress
-from coterie_testing.virtual import Network, NetworkOptions, Process, World
+from coterie_client.wire.addresses import NodeAddress
+from coterie_testing.virtual import Network, NetworkOptions, Process, Scheduler
 from coterie_testing.virtual.transport import VirtualTransport
 
 __all__ = ["ADDRESS", "Peer", "Place"]
@@ -78,10 +78,10 @@ class Place:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.world = World(self.seed)
-        self.network = Network(self.world, self.options)
-        self.server = Process(self.world, "server")
-        self.client = Process(self.world, "client")
+        self.scheduler = Scheduler(self.seed)
+        self.network = Network(self.scheduler, self.options)
+        self.server = Process(self.scheduler, "server")
+        self.client = Process(self.scheduler, "client")
         self.accepted: list[Peer] = []
         self.network.listen(self.server, ADDRESS, self.accept)
         self.dial = self.network.dialler(self.client)
@@ -103,6 +103,6 @@ class Place:
     def connect(self) -> tuple[Peer, Peer]:
         """Return both ends of a new connection: the client's, then the server's."""
         peer, task = self.begin_to_dial()
-        self.world.run_until(task.done)
+        self.scheduler.run_until(task.done)
         task.result()
         return peer, self.accepted[-1]

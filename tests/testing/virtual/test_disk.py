@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from coterie_server.storage import KeptRecord, Lease, StoreError
-from coterie_testing.virtual import Disk, DiskStore, Process, World
+from coterie_testing.virtual import Disk, DiskStore, Process, Scheduler
 from coterie_testing.virtual.disk import DiskOptions
 
 T = TypeVar("T")
@@ -21,19 +21,19 @@ class Machine:
     """A machine whose disk stays while its processes come and go."""
 
     def __init__(self, seed: int = 0, options: DiskOptions | None = None) -> None:
-        self.world = World(seed)
-        self.disk = Disk(self.world, options)
+        self.scheduler = Scheduler(seed)
+        self.disk = Disk(self.scheduler, options)
         self.boot()
 
     def boot(self) -> None:
         """Start a process with a store of its own."""
-        self.process = Process(self.world, "p")
+        self.process = Process(self.scheduler, "p")
         self.store = DiskStore(self.disk, self.process)
         self.run(self.store.open())
 
     def run(self, work: Coroutine[None, None, T]) -> T:
         """Run something in the process to its end."""
-        return self.world.run_in(self.process, work)
+        return self.process.run_until_done(work)
 
     def claim(self, shard: int = 0) -> Lease:
         """Take a shard."""
@@ -58,15 +58,15 @@ class Machine:
     def kept_now(self, shard: int = 0) -> list[KeptRecord]:
         """What is on the disk at this moment, as no process could tell."""
         content = self.disk.content.twin()
-        began_s = self.world.now_s
-        another = Process(self.world, "q")
+        began_s = self.scheduler.now_s
+        another = Process(self.scheduler, "q")
 
         async def look() -> list[KeptRecord]:
             async with content:
                 return await content.load(shard)
 
-        held = self.world.run_in(another, look())
-        assert self.world.now_s == began_s
+        held = another.run_until_done(look())
+        assert self.scheduler.now_s == began_s
         return held
 
 
@@ -74,32 +74,29 @@ class Machine:
 
 
 def test_writes_take_time() -> None:
-    """An append returns when it is durable, which takes as long as the options say."""
     machine = Machine(options=DiskOptions(write_s=(0.5, 1.0)))
     lease = machine.claim()
-    began_s = machine.world.now_s
+    began_s = machine.scheduler.now_s
     machine.run(machine.store.append(0, lease.epoch, [(b"a", b"")]))
-    assert 0.5 <= machine.world.now_s - began_s <= 1.0
+    assert 0.5 <= machine.scheduler.now_s - began_s <= 1.0
 
 
-def test_write_is_not_there_before_its_time() -> None:
-    """Nobody finds what is not durable yet."""
+def test_write_can_not_be_read_before_it_is_durable() -> None:
     machine = Machine(options=SLOW)
     lease = machine.claim()
     machine.append(lease, "a")
-    machine.world.run(0.5)
+    machine.scheduler.run(0.5)
     assert machine.kept_now() == []
-    machine.world.run(1.0)
+    machine.scheduler.run(1.0)
     assert machine.kept_now() == [(b"a", b"")]
 
 
-def test_writes_are_kept_one_after_the_other() -> None:
-    """However long each takes, writes are kept in their order."""
+def test_writes_become_durable_in_order() -> None:
     machine = Machine(options=DiskOptions(write_s=(0.01, 5.0)))
     lease = machine.claim()
     tasks = machine.append(lease, *"abcdef")
     while tasks:
-        machine.world.run_until(tasks.pop(0).done)
+        machine.scheduler.run_until(tasks.pop(0).done)
         assert not any(task.done() for task in tasks)
 
 
@@ -107,34 +104,31 @@ def test_writes_are_kept_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_crash_keeps_a_prefix(seed: int) -> None:
-    """Of what was being written when its process died, the first so many are kept, in order."""
+def test_crash_keeps_a_prefix_of_the_writes(seed: int) -> None:
     machine = Machine(seed, SLOW)
     lease = machine.claim()
     machine.append(lease, *"abcdef")
-    machine.world.run(2.5)
+    machine.scheduler.run(2.5)
     machine.process.kill()
     machine.boot()
     assert "abcdef".startswith(machine.kept())
     assert machine.kept().startswith("ab")
 
 
-def test_every_prefix_is_possible() -> None:
-    """A crash may lose all that was not durable, or none of it, or anything between."""
+def test_crash_may_keep_any_prefix() -> None:
     lengths = set()
     for seed in range(60):
         machine = Machine(seed, SLOW)
         machine.append(machine.claim(), *"abc")
-        machine.world.run(0.5)
+        machine.scheduler.run(0.5)
         machine.process.kill()
-        assert machine.disk.lost + machine.disk.kept_untold == 3
+        assert machine.disk.lost + machine.disk.durable_unacknowledged == 3
         machine.boot()
         lengths.add(len(machine.kept()))
     assert lengths == {0, 1, 2, 3}
 
 
 def test_acknowledged_write_outlives_a_crash() -> None:
-    """What an append returned for is there, whenever its process dies."""
     machine = Machine(options=SLOW)
     lease = machine.claim()
     machine.run(machine.store.append(0, lease.epoch, [(b"a", b"")]))
@@ -143,40 +137,37 @@ def test_acknowledged_write_outlives_a_crash() -> None:
     assert machine.kept() == "a"
 
 
-def test_dead_process_is_told_nothing() -> None:
-    """A write may be kept although nobody was told."""
+def test_write_may_be_kept_without_an_acknowledgement() -> None:
     machine = Machine(options=SLOW)
     (task,) = machine.append(machine.claim(), "a")
-    machine.world.run(0.5)
+    machine.scheduler.run(0.5)
     machine.process.kill()
-    machine.world.run(10.0)
+    machine.scheduler.run(10.0)
     assert not task.done()
 
 
-def test_crash_spares_the_writes_of_others() -> None:
-    """What another process is writing goes on."""
+def test_crash_spares_the_writes_of_other_processes() -> None:
     machine = Machine(options=SLOW)
     ann = machine.claim(0)
     machine.append(ann, *"abc")
     first = machine.process
     machine.boot()
     (bobs,) = machine.append(machine.claim(1), "x")
-    machine.world.run(0.0)
+    machine.scheduler.run(0.0)
     first.kill()
-    machine.world.run(10.0)
+    machine.scheduler.run(10.0)
     assert bobs.done()
     assert machine.kept(1) == "x"
 
 
-def test_crash_with_a_refused_write_harms_nothing() -> None:
-    """A write that would have failed is not kept, and takes nothing with it, not even the crash."""
+def test_crash_does_not_keep_a_write_that_would_have_failed() -> None:
     for seed in range(20):
         machine = Machine(seed, SLOW)
         lease = machine.claim()
         machine.append(lease, "a")
         machine.append(Lease(0, lease.epoch + 1, "bob", "bob:9092", 0), "b")
         machine.append(lease, "c")
-        machine.world.run(0.5)
+        machine.scheduler.run(0.5)
         machine.process.kill()
         machine.boot()
         assert machine.kept() in ("", "a", "ac")
@@ -185,8 +176,7 @@ def test_crash_with_a_refused_write_harms_nothing() -> None:
 # -- failures --------------------------------------------------------------------------------------
 
 
-def test_failed_write_keeps_nothing() -> None:
-    """A write that fails says so, and nobody finds anything of it."""
+def test_failed_write_raises_and_keeps_nothing() -> None:
     machine = Machine()
     lease = machine.claim()
     machine.disk.options = DiskOptions(error_chance=1.0)
@@ -199,16 +189,15 @@ def test_failed_write_keeps_nothing() -> None:
 def _fail_the_first(machine: Machine) -> None:
     """Have the write that is under way fail, and those behind it find a sound disk."""
     machine.disk.options = DiskOptions(write_s=(1.0, 1.0), error_chance=1.0)
-    machine.world.after(1.5, setattr, machine.disk, "options", SLOW)
+    machine.scheduler.after(1.5, setattr, machine.disk, "options", SLOW)
 
 
-def test_no_write_leaps_over_a_failed_one() -> None:
-    """What was called behind a failed append fails as well, until the shard is read again."""
+def test_append_behind_a_failed_one_fails_until_the_shard_is_read_again() -> None:
     machine = Machine(options=SLOW)
     lease = machine.claim()
     tasks = machine.append(lease, *"abc")
     _fail_the_first(machine)
-    machine.world.run(10.0)
+    machine.scheduler.run(10.0)
     assert [type(task.exception()) for task in tasks] == [StoreError] * 3
     with pytest.raises(StoreError):
         machine.run(machine.store.append(0, lease.epoch, [(b"d", b"")]))
@@ -217,38 +206,35 @@ def test_no_write_leaps_over_a_failed_one() -> None:
     assert machine.kept() == "e"
 
 
-def test_no_write_leaps_while_its_process_is_paused() -> None:
-    """A failure holds back what is behind it even if its process can't hear of it yet."""
+def test_append_behind_a_failed_one_fails_in_a_paused_process() -> None:
     machine = Machine(options=SLOW)
     machine.append(machine.claim(), *"abc")
     _fail_the_first(machine)
-    machine.world.run(0.5)
+    machine.scheduler.run(0.5)
     machine.process.pause()
-    machine.world.run(10.0)
+    machine.scheduler.run(10.0)
     machine.process.resume()
     assert machine.kept() == ""
 
 
-def test_no_write_leaps_over_a_failed_one_in_a_crash() -> None:
-    """A crash does not keep what was called behind a failed append either."""
+def test_append_behind_a_failed_one_is_not_kept_in_a_crash() -> None:
     for seed in range(20):
         machine = Machine(seed, SLOW)
         machine.append(machine.claim(), *"abc")
         _fail_the_first(machine)
-        machine.world.run(1.2)
+        machine.scheduler.run(1.2)
         machine.process.kill()
         machine.boot()
         assert machine.kept() == ""
 
 
-def test_failure_concerns_its_shard_only() -> None:
-    """Other shards can be written to after a failure."""
+def test_failed_append_concerns_only_its_shard() -> None:
     machine = Machine(options=SLOW)
     one, other = machine.claim(0), machine.claim(1)
     (failing,) = machine.append(one, "a")
     (sound,) = machine.append(other, "b")
     _fail_the_first(machine)
-    machine.world.run(10.0)
+    machine.scheduler.run(10.0)
     assert failing.exception() is not None
     assert sound.exception() is None
     assert machine.kept(1) == "b"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from coterie_testing.virtual import Disk, DiskStore, Process, World
+from coterie_testing.virtual import Disk, DiskStore, Process, Scheduler
 from tests.server.storage import test_contract as contract
 
 #: The contract's tests that say what they need by these names.
@@ -29,16 +29,14 @@ def _clauses() -> list[object]:
     return clauses
 
 
-def test_the_contract_was_found() -> None:
-    """Nearly all of the contract is held against the virtual disk."""
+def test_contract_was_found() -> None:
     assert len(_clauses()) >= 35
 
 
 @pytest.mark.parametrize(("clause", "count"), _clauses())
 def test_disk_store_keeps_the_contract(clause: Clause, count: int | None) -> None:
-    """The store promises what the others do, though each of its writes takes its time."""
-    world = World()
-    disk, process = Disk(world), Process(world, "p")
+    scheduler = Scheduler()
+    disk, process = Disk(scheduler), Process(scheduler, "p")
 
     def another() -> DiskStore:
         return DiskStore(disk, process)
@@ -49,6 +47,6 @@ def test_disk_store_keeps_the_contract(clause: Clause, count: int | None) -> Non
             wanted = inspect.signature(clause).parameters
             await clause(**{name: given[name] for name in wanted})
 
-    world.run_in(process, run())
+    process.run_until_done(run())
     assert process.errors == []
-    world.end()
+    scheduler.close()

@@ -7,35 +7,35 @@ import contextvars
 
 import pytest
 
-from coterie_testing.virtual import Process, World
+from coterie_testing.virtual import Process, Scheduler
 
 
 @pytest.fixture
-def world() -> World:
-    """Return an empty world."""
-    return World()
+def scheduler() -> Scheduler:
+    """Return an empty scheduler."""
+    return Scheduler()
 
 
 @pytest.fixture
-def process(world: World) -> Process:
+def process(scheduler: Scheduler) -> Process:
     """Return a process in it."""
-    return Process(world, "p")
+    return Process(scheduler, "p")
 
 
 # -- asyncio's contract ----------------------------------------------------------------------------
 
 
-def test_callbacks_run_in_order(world: World, process: Process) -> None:
-    """Callbacks run in the order in which they were asked for, each once."""
+def test_callbacks_run_in_order(scheduler: Scheduler, process: Process) -> None:
     done: list[int] = []
     for number in range(10):
         process.call_soon(done.append, number)
-    world.run(0.0)
+    scheduler.run(0.0)
     assert done == list(range(10))
 
 
-def test_callback_of_a_callback_runs_later(world: World, process: Process) -> None:
-    """What a callback asks for runs after what was asked for before."""
+def test_callback_of_a_callback_runs_behind_those_that_are_ready(
+    scheduler: Scheduler, process: Process
+) -> None:
     done: list[str] = []
 
     def first() -> None:
@@ -44,73 +44,63 @@ def test_callback_of_a_callback_runs_later(world: World, process: Process) -> No
 
     process.call_soon(first)
     process.call_soon(done.append, "b")
-    world.run(0.0)
+    scheduler.run(0.0)
     assert done == ["a", "b", "c"]
 
 
-def test_no_callback_runs_at_once(process: Process) -> None:
-    """`call_soon` only takes note, as any loop's does."""
+def test_call_soon_runs_nothing_at_once(process: Process) -> None:
     done: list[str] = []
     process.call_soon(done.append, "a")
     assert done == []
 
 
-def test_cancelled_callback_does_not_run(world: World, process: Process) -> None:
-    """Neither a callback nor a timer runs once it was cancelled."""
+def test_cancelled_callback_does_not_run(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
     process.call_soon(done.append, "soon").cancel()
     timer = process.call_later(1.0, done.append, "later")
     process.call_later(0.5, timer.cancel)
-    world.run(2.0)
+    scheduler.run(2.0)
     assert done == []
 
 
-def test_timers_run_at_their_time(world: World, process: Process) -> None:
-    """Timers run when the loop's clock shows their time, the earliest first."""
+def test_timers_run_at_their_time_in_order(scheduler: Scheduler, process: Process) -> None:
     done: list[tuple[str, float]] = []
     process.call_at(2.0, lambda: done.append(("at", process.time())))
     process.call_later(1.0, lambda: done.append(("later", process.time())))
     timer = process.call_later(-1.0, lambda: done.append(("overdue", process.time())))
-    world.run(3.0)
+    scheduler.run(3.0)
     assert done == [("overdue", 0.0), ("later", 1.0), ("at", 2.0)]
     assert timer.when() == -1.0
 
 
-def test_ready_callbacks_run_before_timers(world: World, process: Process) -> None:
-    """A callback that is ready does not wait for a timer of the same moment."""
+def test_ready_callbacks_run_before_timers(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
     process.call_later(0.0, done.append, "timer")
     process.call_soon(done.append, "soon")
-    world.run(0.0)
+    scheduler.run(0.0)
     assert done == ["soon", "timer"]
 
 
-def test_tasks_see_their_loop_and_themselves(world: World, process: Process) -> None:
-    """Inside a task, asyncio knows the loop and the task."""
-
+def test_tasks_see_their_loop_and_themselves(scheduler: Scheduler, process: Process) -> None:
     async def look() -> tuple[object, object]:
         await asyncio.sleep(0)
         return asyncio.get_running_loop(), asyncio.current_task()
 
     task = process.create_task(look(), name="looker")
-    world.run(0.0)
+    scheduler.run(0.0)
     assert task.result() == (process, task)
     assert task.get_name() == "looker"
 
 
-def test_sleep_takes_virtual_time(world: World, process: Process) -> None:
-    """A sleep lasts as long as it says, by the world's clock."""
-
+def test_sleep_takes_virtual_time(process: Process) -> None:
     async def rest() -> float:
         await asyncio.sleep(3600.0)
         return process.time()
 
-    assert world.run_in(process, rest(), within_s=4000.0) == 3600.0
+    assert process.run_until_done(rest(), within_s=4000.0) == 3600.0
 
 
-def test_timeout_cancels_what_takes_too_long(world: World, process: Process) -> None:
-    """`asyncio.timeout` and `wait_for` end what takes longer than they allow."""
-
+def test_timeouts_are_virtual(process: Process) -> None:
     async def hurry() -> list[float]:
         moments = []
         with pytest.raises(TimeoutError):
@@ -122,11 +112,10 @@ def test_timeout_cancels_what_takes_too_long(world: World, process: Process) -> 
         moments.append(process.time())
         return moments
 
-    assert world.run_in(process, hurry()) == [2.0, 5.0]
+    assert process.run_until_done(hurry()) == [2.0, 5.0]
 
 
-def test_cancelled_task_runs_its_finally(world: World, process: Process) -> None:
-    """Cancelling a task, unlike killing its process, lets it clean up, waiting if it wants to."""
+def test_cancelled_task_cleans_up(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
 
     async def work() -> None:
@@ -138,13 +127,12 @@ def test_cancelled_task_runs_its_finally(world: World, process: Process) -> None
 
     task = process.create_task(work())
     process.call_later(5.0, task.cancel)
-    world.run(10.0)
+    scheduler.run(10.0)
     assert task.cancelled()
     assert done == ["cleaned up"]
 
 
-def test_events_and_groups_work(world: World, process: Process) -> None:
-    """Tasks of one process meet by events, and a task group waits for all of its own."""
+def test_events_and_task_groups_work(process: Process) -> None:
     heard: list[float] = []
 
     async def listen(event: asyncio.Event) -> None:
@@ -159,59 +147,55 @@ def test_events_and_groups_work(world: World, process: Process) -> None:
             await asyncio.sleep(4.0)
             event.set()
 
-    world.run_in(process, meet())
+    process.run_until_done(meet())
     assert heard == [4.0, 4.0, 4.0]
 
 
-def test_context_is_the_callers(world: World, process: Process) -> None:
-    """A callback runs in the context that it was given, or in a copy of its caller's."""
+def test_callback_runs_in_its_context(scheduler: Scheduler, process: Process) -> None:
     variable = contextvars.ContextVar("variable", default="none")
     seen: list[str] = []
     context = contextvars.copy_context()
     context.run(variable.set, "given")
     process.call_soon(lambda: seen.append(variable.get()), context=context)
     process.call_soon(lambda: seen.append(variable.get()))
-    world.run(0.0)
+    scheduler.run(0.0)
     assert seen == ["given", "none"]
 
 
-def test_error_nobody_waits_for_is_kept(world: World, process: Process) -> None:
-    """What a callback raises ends neither the process nor the world, and is kept for checks."""
+def test_unhandled_error_is_kept_and_ends_nothing(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
     process.call_soon(lambda: 1 / 0)
     process.call_soon(done.append, "after")
-    world.run(0.0)
+    scheduler.run(0.0)
     assert done == ["after"]
     (context,) = process.errors
     assert isinstance(context["exception"], ZeroDivisionError)
 
 
-def test_what_is_not_there_says_so(world: World, process: Process) -> None:
-    """A loop without sockets and threads refuses them rather than doing nothing."""
-
+def test_missing_features_raise_not_implemented(process: Process) -> None:
     async def thread() -> None:
         await asyncio.to_thread(len, "abc")
 
     with pytest.raises(NotImplementedError):
-        world.run_in(process, thread())
+        process.run_until_done(thread())
 
 
 # -- pausing ---------------------------------------------------------------------------------------
 
 
-def test_paused_process_does_nothing(world: World, process: Process) -> None:
-    """While it is paused nothing of a process runs, and others go on."""
-    other = Process(world, "other")
+def test_paused_process_runs_nothing_while_others_do(
+    scheduler: Scheduler, process: Process
+) -> None:
+    other = Process(scheduler, "other")
     done: list[str] = []
     process.pause()
     process.call_soon(done.append, "mine")
     other.call_soon(done.append, "other's")
-    world.run(1.0)
+    scheduler.run(1.0)
     assert done == ["other's"]
 
 
-def test_resumed_process_catches_up_in_order(world: World, process: Process) -> None:
-    """What a process missed happens as soon as it goes on, in order, and at the present time."""
+def test_resumed_process_catches_up_in_order(scheduler: Scheduler, process: Process) -> None:
     done: list[tuple[str, float]] = []
 
     def note(name: str) -> None:
@@ -221,39 +205,35 @@ def test_resumed_process_catches_up_in_order(world: World, process: Process) -> 
     process.call_later(2.0, note, "second")
     process.call_later(9.0, note, "not missed")
     process.pause()
-    world.run(5.0)
+    scheduler.run(5.0)
     process.resume()
-    world.run(5.0)
+    scheduler.run(5.0)
     assert done == [("first", 5.0), ("second", 5.0), ("not missed", 9.0)]
 
 
-def test_what_was_missed_comes_before_what_is_new(world: World, process: Process) -> None:
-    """A callback asked for at the moment of going on does not overtake those that were missed."""
+def test_missed_callbacks_run_before_new_ones(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
     process.pause()
     process.call_soon(done.append, "missed")
-    world.run(1.0)
+    scheduler.run(1.0)
     process.call_soon(done.append, "new")
     process.resume()
-    world.run(1.0)
+    scheduler.run(1.0)
     assert done == ["missed", "new"]
 
 
-def test_cancelled_while_paused_stays_cancelled(world: World, process: Process) -> None:
-    """What was missed and then cancelled does not happen after all."""
+def test_cancelled_while_paused_stays_cancelled(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
     timer = process.call_later(1.0, done.append, "missed")
     process.pause()
-    world.run(2.0)
+    scheduler.run(2.0)
     timer.cancel()
     process.resume()
-    world.run(2.0)
+    scheduler.run(2.0)
     assert done == []
 
 
-def test_overdue_timeout_strikes_after_a_pause(world: World, process: Process) -> None:
-    """A process that slept through its timeouts finds them due when it goes on."""
-
+def test_overdue_timeout_fires_after_a_pause(scheduler: Scheduler, process: Process) -> None:
     async def work() -> float:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(2.0):
@@ -261,19 +241,18 @@ def test_overdue_timeout_strikes_after_a_pause(world: World, process: Process) -
         return process.time()
 
     task = process.create_task(work())
-    world.run(1.0)
+    scheduler.run(1.0)
     process.pause()
-    world.run(9.0)
+    scheduler.run(9.0)
     process.resume()
-    world.run(1.0)
+    scheduler.run(1.0)
     assert task.result() == 10.0
 
 
 # -- killing ---------------------------------------------------------------------------------------
 
 
-def test_killed_process_runs_no_finally(world: World, process: Process) -> None:
-    """`kill -9` gives a process no time to clean up, and its timers never come."""
+def test_killed_process_runs_no_finally(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
 
     async def work() -> None:
@@ -285,17 +264,16 @@ def test_killed_process_runs_no_finally(world: World, process: Process) -> None:
 
     process.create_task(work())
     process.call_later(2.0, done.append, "timer")
-    world.run(1.0)
+    scheduler.run(1.0)
     process.kill()
     process.call_soon(done.append, "soon")
-    world.run(10.0)
+    scheduler.run(10.0)
     assert done == []
     assert not process.is_alive
     assert process.is_closed()
 
 
-def test_death_is_told_once(process: Process) -> None:
-    """Whoever wants to know of a process's death is told, once, however often it is killed."""
+def test_death_is_reported_once(process: Process) -> None:
     told: list[str] = []
     process.on_death.append(lambda: told.append("dead"))
     process.kill()
@@ -303,33 +281,31 @@ def test_death_is_told_once(process: Process) -> None:
     assert told == ["dead"]
 
 
-def test_dead_process_does_not_come_back(world: World, process: Process) -> None:
-    """A process that was killed while it was paused does not go on when it is resumed."""
+def test_process_killed_in_a_pause_can_not_resume(scheduler: Scheduler, process: Process) -> None:
     done: list[str] = []
     process.pause()
     process.call_soon(done.append, "missed")
-    world.run(1.0)
+    scheduler.run(1.0)
     process.kill()
     process.resume()
-    world.run(1.0)
+    scheduler.run(1.0)
     assert done == []
 
 
 # -- clocks ----------------------------------------------------------------------------------------
 
 
-def test_clock_error_moves_the_date_only(world: World, process: Process) -> None:
-    """A clock that is off shows another date; how long things take stays the same."""
-    world.run(10.0)
+def test_clock_error_changes_only_the_date(scheduler: Scheduler, process: Process) -> None:
+    scheduler.run(10.0)
     right_ms = process.wall_ms()
     process.clock_error_s = -3.5
     assert process.wall_ms() == right_ms - 3_500
     assert process.time() == 10.0
-    assert world.now_ms == right_ms
+    assert scheduler.now_ms == right_ms
 
 
-def test_timers_come_before_arrivals_after_a_pause(world: World, process: Process) -> None:
-    """And so does what follows from them at once: that is the order that loops of libuv have."""
+def test_timers_come_before_arrivals_after_a_pause(scheduler: Scheduler, process: Process) -> None:
+    """Loops of libuv have this order; what follows from timers at once comes first as well."""
     done: list[str] = []
 
     def late(name: str) -> None:
@@ -339,10 +315,10 @@ def test_timers_come_before_arrivals_after_a_pause(world: World, process: Proces
     process.call_later(3.0, late, "second timer")
     process.call_later(2.0, late, "first timer")
     process.pause()
-    world.after(1.0, lambda: process.arrive(done.append, "arrival"))
-    world.run(5.0)
+    scheduler.after(1.0, lambda: process.arrive(done.append, "arrival"))
+    scheduler.run(5.0)
     process.resume()
-    world.run(0.0)
+    scheduler.run(0.0)
     assert done == [
         "first timer",
         "second timer",

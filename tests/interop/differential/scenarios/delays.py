@@ -9,7 +9,7 @@ import time
 
 from tests.interop.differential.differences import DELAY_ANEW, PENDING
 from tests.interop.differential.member import Member, cast, settle
-from tests.interop.differential.scenario import Stage, scenario
+from tests.interop.differential.scenario import Setup, scenario
 from tests.interop.differential.script import Exchange, Reply, Script
 
 _DELAY_S = 1.5
@@ -31,7 +31,7 @@ class _Watch:
         return self._script.note("seconds", moment)
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def the_delay_of_one(s: Script) -> None:
     """A lone member is answered after the delay, however short its rebalance timeout."""
     a = await Member.of(s, "a", rebalance_ms=300)
@@ -42,7 +42,7 @@ async def the_delay_of_one(s: Script) -> None:
     await watch.awaits(join, _DELAY_S, 2 * _DELAY_S)
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def a_newcomer_prolongs_the_delay(s: Script) -> None:
     """Whoever comes during the delay adds another one."""
     a, b = await cast(s, "a", "b")
@@ -53,7 +53,7 @@ async def a_newcomer_prolongs_the_delay(s: Script) -> None:
     await second
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def the_delay_ends_with_the_rebalance_timeout(s: Script) -> None:
     """All delays together are no longer than the first member's rebalance timeout."""
     a = await Member.of(s, "a", rebalance_ms=2250)
@@ -65,7 +65,7 @@ async def the_delay_ends_with_the_rebalance_timeout(s: Script) -> None:
     await second
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def a_pending_id_is_not_awaited_in_the_delay(s: Script) -> None:
     """The delay ends without those who were only told their id."""
     a, b = await cast(s, "a", "b")
@@ -77,7 +77,7 @@ async def a_pending_id_is_not_awaited_in_the_delay(s: Script) -> None:
     await a.until_told()
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def a_pending_id_expires_in_the_delay(s: Script) -> None:
     """In Kafka the end of an unused id ends the delay, too."""
     a, b = await cast(s, "a", "b")
@@ -88,7 +88,7 @@ async def a_pending_id_expires_in_the_delay(s: Script) -> None:
     reply.differs(PENDING, kafka=0.0, coterie=_DELAY_S)
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def somebody_leaves_in_the_delay(s: Script) -> None:
     """The delay goes on for those who stay."""
     a, b = await cast(s, "a", "b")
@@ -100,7 +100,7 @@ async def somebody_leaves_in_the_delay(s: Script) -> None:
     await first
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def all_leave_in_the_delay(s: Script) -> None:
     """The group is preparing until the delay is over, then it is empty."""
     (a,) = await cast(s, "a")
@@ -113,7 +113,7 @@ async def all_leave_in_the_delay(s: Script) -> None:
     await a.enter()
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def a_static_member_is_replaced_in_the_delay(s: Script) -> None:
     """The one that came last is answered when the delay is over."""
     a = await Member.of(s, "a", instance="i-a")
@@ -126,7 +126,7 @@ async def a_static_member_is_replaced_in_the_delay(s: Script) -> None:
     await new.sync({new: b"all"})
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def the_delay_comes_with_every_emptying(s: Script) -> None:
     """A group that was emptied waits again; Kafka still counts who came before."""
     a = await Member.of(s, "a", rebalance_ms=int(_DELAY_S * 1000))

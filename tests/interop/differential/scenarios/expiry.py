@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.interop.differential.differences import GENERATIONS, PENDING_KEPT
 from tests.interop.differential.member import Member, cast, offsets, settle, subscribed, together
-from tests.interop.differential.scenario import Stage, scenario
+from tests.interop.differential.scenario import Setup, scenario
 from tests.interop.differential.script import Script
 
 #: The last version in which an id is not handed out first: a sweep in between would take the group
@@ -29,7 +29,7 @@ async def _stable(*members: Member) -> None:
     await settle(*members)
 
 
-@scenario(Stage.SWEPT)
+@scenario(Setup.SWEPT)
 async def an_empty_group_goes(s: Script) -> None:
     """A group without members and offsets is deleted."""
     (a,) = await cast(s, "a")
@@ -43,7 +43,7 @@ async def an_empty_group_goes(s: Script) -> None:
     reply.differs(GENERATIONS, "generation_id", kafka=1, coterie=3)
 
 
-@scenario(Stage.SWEPT)
+@scenario(Setup.SWEPT)
 async def an_unused_id_in_an_empty_group(s: Script) -> None:
     """Kafka sweeps the group away while somebody is about to join it."""
     (a,) = await cast(s, "a")
@@ -67,7 +67,7 @@ async def an_unused_id_in_an_empty_group(s: Script) -> None:
         reply.differs(PENDING_KEPT, path, kafka=kafka, coterie=coterie)
 
 
-@scenario(Stage.SWEPT)
+@scenario(Setup.SWEPT)
 async def offsets_without_a_group_expire(s: Script) -> None:
     """Each goes at its own time, and the group with the last one."""
     (a,) = await cast(s, "a")
@@ -79,7 +79,7 @@ async def offsets_without_a_group_expire(s: Script) -> None:
     await s.until_state("Dead")
 
 
-@scenario(Stage.SWEPT)
+@scenario(Setup.SWEPT)
 async def offsets_of_an_empty_group_expire(s: Script) -> None:
     """In an emptied group, too, each may have its own time."""
     (a,) = await cast(s, "a")
@@ -92,7 +92,7 @@ async def offsets_of_an_empty_group_expire(s: Script) -> None:
     await s.describe()
 
 
-@scenario(Stage.SWEPT)
+@scenario(Setup.SWEPT)
 async def offsets_of_a_group_at_work(s: Script) -> None:
     """Those that its members subscribe to stay, however little time they were given."""
     other = await s.new_topic("other")
@@ -106,7 +106,7 @@ async def offsets_of_a_group_at_work(s: Script) -> None:
     await s.until_state("Dead")
 
 
-@scenario(Stage.SWEPT)
+@scenario(Setup.SWEPT)
 async def offsets_of_a_group_nobody_can_read(s: Script) -> None:
     """While a group of another type, or with unreadable bytes, is at work, nothing goes."""
     a = await Member.of(s, "a", kind="connect", protocols={"default": b"?"})
@@ -119,7 +119,7 @@ async def offsets_of_a_group_nobody_can_read(s: Script) -> None:
         await s.fetch_offsets(group=group)
 
 
-@scenario(Stage.SWEPT)
+@scenario(Setup.SWEPT)
 async def offsets_while_members_join(s: Script) -> None:
     """During a rebalance nothing expires."""
     other = await s.new_topic("other")

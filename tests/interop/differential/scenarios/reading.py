@@ -17,7 +17,7 @@ from tests.interop.differential.differences import (
     TOPICS_AT_ONCE,
 )
 from tests.interop.differential.member import cast
-from tests.interop.differential.scenario import Stage, scenario
+from tests.interop.differential.scenario import Setup, scenario
 from tests.interop.differential.script import Reply, Script
 from tests.interop.differential.transcript import ANY
 
@@ -73,7 +73,7 @@ async def topics_are_told_by_id(s: Script, version: int) -> None:
         await s.ask(m.MetadataRequest(topics=(known, named)), version)
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def topics_come_when_asked_for(s: Script) -> None:
     """Kafka says that the topic is unknown and makes it; Coterie makes it and tells it."""
     name = f"{s.group}.new"

@@ -13,7 +13,7 @@ from tests.interop.differential.differences import (
     REBALANCES_KEPT,
 )
 from tests.interop.differential.member import Member, cast, stable, together
-from tests.interop.differential.scenario import Stage, scenario
+from tests.interop.differential.scenario import Setup, scenario
 from tests.interop.differential.script import Script
 from tests.interop.differential.transcript import ANY
 
@@ -24,7 +24,7 @@ async def _restart(s: Script, *members: Member) -> None:
         await member.reconnect()
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def a_stable_group_survives(s: Script) -> None:
     """Members go on in the same generation, with the same assignment."""
     a, b = await cast(s, "a", "b")
@@ -45,7 +45,7 @@ async def a_stable_group_survives(s: Script) -> None:
     await join
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def sessions_begin_anew(s: Script) -> None:
     """Whoever does not come back within the session timeout is gone."""
     a, b = await cast(s, "a", "b")
@@ -57,7 +57,7 @@ async def sessions_begin_anew(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def a_first_generation_without_a_sync(s: Script) -> None:
     """Kafka forgets it and gives its number out again; Coterie goes on with it."""
     (a,) = await cast(s, "a")
@@ -73,7 +73,7 @@ async def a_first_generation_without_a_sync(s: Script) -> None:
     reply.differs(GENERATIONS, "generation_id", kafka=1, coterie=3)
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def a_rebalance_in_its_first_phase(s: Script) -> None:
     """Kafka forgets that there was one; in Coterie members still have to join."""
     a, b = await cast(s, "a", "b")
@@ -96,7 +96,7 @@ async def a_rebalance_in_its_first_phase(s: Script) -> None:
     await join
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def pending_ids_are_forgotten(s: Script) -> None:
     """An id that was handed out and not used yet is unknown afterwards."""
     (a,) = await cast(s, "a")
@@ -106,7 +106,7 @@ async def pending_ids_are_forgotten(s: Script) -> None:
     await s.describe()
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def newcomers_and_their_protocols(s: Script) -> None:
     """Kafka knows only the chosen protocol afterwards, Coterie all of them."""
     a = await Member.of(s, "a", protocols={"x": b"1", "y": b"2"})
@@ -118,7 +118,7 @@ async def newcomers_and_their_protocols(s: Script) -> None:
     reply.differs(PROTOCOLS_KEPT, "member_id", kafka="", coterie="b-M2")
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def members_with_many_protocols(s: Script) -> None:
     """In Kafka a follower that says nothing new causes a rebalance afterwards."""
     a, b = await cast(s, "a", "b", protocols={"x": b"1", "y": b"2"})
@@ -128,7 +128,7 @@ async def members_with_many_protocols(s: Script) -> None:
     reply.differs(PROTOCOLS_KEPT, kafka="silence", coterie=ANY)
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def an_empty_group_counts_on(s: Script) -> None:
     """An emptied group keeps its type and its generation."""
     (a,) = await cast(s, "a")
@@ -140,7 +140,7 @@ async def an_empty_group_counts_on(s: Script) -> None:
     await b.enter()
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def a_deleted_group_stays_deleted(s: Script) -> None:
     """Nothing of it is left but, in Coterie, the number of its generation."""
     (a,) = await cast(s, "a")
@@ -157,7 +157,7 @@ async def a_deleted_group_stays_deleted(s: Script) -> None:
     reply.differs(GENERATIONS, "generation_id", kafka=1, coterie=3)
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def offsets_and_topics_survive(s: Script) -> None:
     """Offsets with all that belongs to them, and topics with their ids."""
     topic = await s.new_topic("t", 2)
@@ -176,7 +176,7 @@ async def offsets_and_topics_survive(s: Script) -> None:
         reply.differs(LEADER_EPOCHS, epoch, kafka=ANY, coterie=0)
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def static_members_stay_fenced(s: Script) -> None:
     """Who was replaced before is fenced afterwards; who is there can be replaced again."""
     a, b = await cast(s, "a", "b")
@@ -191,7 +191,7 @@ async def static_members_stay_fenced(s: Script) -> None:
     await a.heartbeat()
 
 
-@scenario(Stage.RESTART)
+@scenario(Setup.RESTART)
 async def a_group_is_too_large_afterwards(s: Script) -> None:
     """All have to join again, and the first to come stay."""
     members = await cast(s, "a", "b", "c", rebalance_ms=8000)

@@ -6,12 +6,12 @@ from typing import Any
 
 from tests.interop.differential.differences import STATIC_ROOM, TURNED_AWAY
 from tests.interop.differential.member import cast, settle, stable, together
-from tests.interop.differential.scenario import Stage, scenario
+from tests.interop.differential.scenario import Setup, scenario
 from tests.interop.differential.script import Script
 from tests.interop.differential.transcript import ANY
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def a_third_member_in_a_stable_group(s: Script) -> None:
     """There is no room for it, with or without an id, and the two notice nothing."""
     a, b, c = await cast(s, "a", "b", "c")
@@ -25,7 +25,7 @@ async def a_third_member_in_a_stable_group(s: Script) -> None:
     await s.describe()
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def a_third_member_in_the_initial_delay(s: Script) -> None:
     """In the first phase those who have joined are counted, not the ids handed out."""
     a, b, c, d = await cast(s, "a", "b", "c", "d")
@@ -39,7 +39,7 @@ async def a_third_member_in_the_initial_delay(s: Script) -> None:
         await join
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def a_third_member_before_the_sync(s: Script) -> None:
     """Between join and sync the two may ask again, a third may not come."""
     a, b, c = await cast(s, "a", "b", "c")
@@ -55,7 +55,7 @@ async def a_third_member_before_the_sync(s: Script) -> None:
     await c.get_id()
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def a_member_that_joins_again_too_late(s: Script) -> None:
     """If others took all the places meanwhile, it is turned away, member or not."""
     a, b, c, d = await cast(s, "a", "b", "c", "d")
@@ -69,7 +69,7 @@ async def a_member_that_joins_again_too_late(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario(Stage.NARROW)
+@scenario(Setup.NARROW)
 async def a_static_member_comes_back_to_a_full_group(s: Script) -> None:
     """Kafka has no room for it, Coterie has the room that it had."""
     a, b = await cast(s, "a", "b")

@@ -11,7 +11,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.schema import NIL_UUID
 from tests.interop.differential.differences import NO_RECORDS, NO_TOPIC_SETTINGS, TOPIC_CHANGES
 from tests.interop.differential.member import Member, stable, subscribed
-from tests.interop.differential.scenario import Stage, scenario
+from tests.interop.differential.scenario import Setup, scenario
 from tests.interop.differential.script import Reply, Script
 from tests.interop.differential.transcript import ANY
 
@@ -256,7 +256,7 @@ async def topics_are_deleted_by_id(s: Script) -> None:
     await _tell(s, one, two, three)
 
 
-@scenario(Stage.NARROW, each=ApiKey.DELETE_TOPICS)
+@scenario(Setup.NARROW, each=ApiKey.DELETE_TOPICS)
 async def topics_that_may_not_be_deleted(s: Script, version: int) -> None:
     """Where topics can't be deleted, all are refused."""
     topic = await s.new_topic("t")

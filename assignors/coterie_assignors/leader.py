@@ -1,0 +1,227 @@
+"""The leader's work: from an assignor's answer to what is sent to the members.
+
+`lead` checks the answer, reassigns what members refused, and for cooperative assignors withholds
+what other members still own (KIP-429).  So no partition ever has two owners, whichever assignor is
+in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from coterie_assignors.base import (
+    Assignor,
+    Claim,
+    Cluster,
+    MemberInfo,
+    Partitions,
+    RebalanceProtocol,
+)
+from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
+from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
+
+__all__ = ["Adjustment", "InvalidAssignmentError", "adjust", "lead", "reassign_refused"]
+
+_Pair = tuple[str, int]
+
+
+class InvalidAssignmentError(Exception):
+    """An assignor's answer breaks the rules that its interface states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What to send to the members."""
+
+    assignment: dict[str, Partitions]
+    #: Whether members have to rejoin at once, because partitions were withheld (NEEDS_REJOIN).
+    needs_rejoin: bool = False
+    #: The withheld partitions, by the member that each is meant for.
+    withheld: dict[str, Partitions] = field(default_factory=dict)
+
+
+def lead(assignor: Assignor, cluster: Cluster, members: Mapping[str, MemberInfo]) -> Adjustment:
+    """Have the assignor decide, check its answer, and adjust it.
+
+    Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
+    not subscribe to its topic, or if it leaves a member out.
+    """
+    answer = assignor.assign(cluster, members)
+    _check(answer, members)
+    target = reassign_refused(answer, members)
+    if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
+        return Adjustment(dict(target))
+    # Even if this leader itself is still eager: during an upgrade, members of both kinds are in one
+    # generation, and eager ones own nothing while they join.
+    claims = {member_id: assignor.claim(member) for member_id, member in members.items()}
+    return adjust(claims, target, {name: member.topics for name, member in members.items()})
+
+
+def _check(target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]) -> None:
+    if target.keys() != members.keys():
+        odd = ", ".join(sorted(target.keys() ^ members.keys()))
+        raise InvalidAssignmentError(f"members missing or unknown: {odd}")
+    assigned: dict[str, set[int]] = {}
+    for name, partitions in target.items():
+        topics = set(members[name].topics)
+        for entry in partitions:
+            if entry.topic not in topics:
+                raise InvalidAssignmentError(f"{name} did not subscribe to {entry.topic}")
+            of_topic = assigned.setdefault(entry.topic, set())
+            expected = len(of_topic) + len(entry.partitions)
+            of_topic.update(entry.partitions)
+            if len(of_topic) != expected:
+                raise InvalidAssignmentError(f"{name} is given some of {entry.topic} twice")
+
+
+# Refused partitions
+
+
+def reassign_refused(
+    target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]
+) -> Mapping[str, Partitions]:
+    """Give partitions that their member refused to another one that subscribes to the topic.
+
+    If that one then has more than the refuser, it gives up one of its own in return, preferably one
+    that it did not own before.  What all members refuse stays where it is.
+    """
+    if not any(member.refused for member in members.values()):
+        return target
+    refusals = {name: flatten(member.refused) for name, member in members.items()}
+    if not any(refused & flatten(target[name]) for name, refused in refusals.items() if refused):
+        return target
+    reassignment = _Reassignment(members, refusals, target)
+    for name in sorted(target):
+        for partition in sorted(reassignment.held[name] & refusals[name]):
+            reassignment.move(name, partition)
+    return {
+        name: group_by_topic(reassignment.held[name])
+        if name in reassignment.changed
+        else partitions
+        for name, partitions in target.items()
+    }
+
+
+class _Reassignment:
+    def __init__(
+        self,
+        members: Mapping[str, MemberInfo],
+        refusals: Mapping[str, frozenset[_Pair]],
+        target: Mapping[str, Partitions],
+    ) -> None:
+        self._members = members
+        self._refusals = refusals
+        self.held = {name: set(flatten(partitions)) for name, partitions in target.items()}
+        #: The members whose partitions differ from the target.
+        self.changed: set[str] = set()
+
+    def move(self, refuser: str, partition: _Pair) -> None:
+        """Give a partition to another member, which gives one back if it then has more."""
+        taker = self._taker(refuser, partition)
+        if taker is None:
+            return
+        returnable = self._returnable(taker, refuser)
+        self.held[refuser].remove(partition)
+        self.held[taker].add(partition)
+        self.changed |= {refuser, taker}
+        if returnable and len(self.held[taker]) > len(self.held[refuser]) + 1:
+            owned = flatten(self._members[taker].owned)
+            given_back = min(returnable, key=lambda pair: (pair in owned, pair))
+            self.held[taker].remove(given_back)
+            self.held[refuser].add(given_back)
+
+    def _taker(self, refuser: str, partition: _Pair) -> str | None:
+        """The least loaded member that can take a partition and leave the group balanced.
+
+        A taker with nothing that the refuser would accept in return leaves it unbalanced, and the
+        group would rebalance for that again and again; such a member comes last.
+        """
+        candidates = [
+            name
+            for name, member in self._members.items()
+            if partition[0] in member.topics and partition not in self._refusals[name]
+        ]
+        candidates.sort(key=lambda name: (len(self.held[name]), name))
+        for name in candidates:
+            if len(self.held[name]) < len(self.held[refuser]) or self._returnable(name, refuser):
+                return name
+        return candidates[0] if candidates else None
+
+    def _returnable(self, taker: str, refuser: str) -> list[_Pair]:
+        """What a member can give the refuser in return."""
+        topics = self._members[refuser].topics
+        return [pair for pair in self.held[taker] - self._refusals[refuser] if pair[0] in topics]
+
+
+# Withheld partitions (KIP-429)
+
+
+def adjust(
+    claims: Mapping[str, Claim],
+    target: Mapping[str, Partitions],
+    subscriptions: Mapping[str, Collection[str]],
+) -> Adjustment:
+    """Withhold from the target what other members still own, and keep what the target lacks.
+
+    - A partition that its new member already owns, or that no member owns, is assigned.
+    - A partition that another member owns, or that several claim, is withheld until it is revoked.
+    - A partition that is owned but in no member's target (its topic is gone, or unknown to the
+      leader) stays with its owner, if that one still subscribes to the topic.
+    """
+    names = list(target)
+    owners = resolve_claims([claims.get(name, Claim()) for name in names])
+    assignment: dict[str, Partitions] = {}
+    withheld: dict[str, Partitions] = {}
+    for index, name in enumerate(names):
+        waiting = tuple(_owned_by_others(target[name], index, owners))
+        assignment[name] = _without(target[name], waiting) if waiting else target[name]
+        if waiting:
+            withheld[name] = waiting
+    for index, pairs in _left_out(target.values(), owners).items():
+        name = names[index]
+        wanted = [(topic, number) for topic, number in pairs if topic in subscriptions[name]]
+        if wanted:
+            assignment[name] = _merged(assignment[name], wanted)
+    return Adjustment(assignment, needs_rejoin=bool(withheld), withheld=withheld)
+
+
+def _owned_by_others(
+    partitions: Partitions, index: int, owners: Owners
+) -> Iterator[TopicPartitions]:
+    for entry in partitions:
+        of_topic = owners.get(entry.topic)
+        if of_topic is None:
+            continue
+        numbers = [n for n in entry.partitions if of_topic.get(n, index) != index]
+        if numbers:
+            yield replace(entry, partitions=tuple(numbers))
+
+
+def _without(partitions: Partitions, removed: Partitions) -> Partitions:
+    gone = {entry.topic: set(entry.partitions) for entry in removed}
+    rest = []
+    for entry in partitions:
+        numbers = tuple(n for n in entry.partitions if n not in gone.get(entry.topic, ()))
+        if numbers:
+            rest.append(replace(entry, partitions=numbers))
+    return tuple(rest)
+
+
+def _left_out(target: Iterable[Partitions], owners: Owners) -> dict[int, list[_Pair]]:
+    """The owned partitions that are in no member's target, by the index of their owner."""
+    known: dict[str, set[int]] = {}
+    for partitions in target:
+        for entry in partitions:
+            known.setdefault(entry.topic, set()).update(entry.partitions)
+    left_out: dict[int, list[_Pair]] = {}
+    for topic, of_topic in owners.items():
+        for number in of_topic.keys() - known.get(topic, set()):
+            if of_topic[number] != CONTESTED:
+                left_out.setdefault(of_topic[number], []).append((topic, number))
+    return left_out
+
+
+def _merged(partitions: Partitions, more: Iterable[_Pair]) -> Partitions:
+    pairs = [(entry.topic, number) for entry in partitions for number in entry.partitions]
+    return group_by_topic([*pairs, *more])

@@ -1,0 +1,46 @@
+"""Who owned which partition, according to all members."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from coterie_assignors.base import Claim
+
+__all__ = ["CONTESTED", "UNOWNED", "Owners", "resolve_claims"]
+
+#: No member claims the partition.
+UNOWNED: Final = -1
+#: Several members claim it, and none of them more recently than the others.
+CONTESTED: Final = -2
+
+#: The owner of each claimed partition, by topic and partition: an index into the claims.
+Owners = dict[str, dict[int, int]]
+
+
+def resolve_claims(claims: Sequence[Claim]) -> Owners:
+    """Decide between conflicting claims: that of the newest generation counts.
+
+    A member that was away while its partitions went to others comes back with an outdated claim.
+    Of two claims in one generation at least one is wrong, and nothing tells which.
+    """
+    owners: Owners = {}
+    by_generation: dict[int, list[int]] = {}
+    for index, claim in enumerate(claims):
+        by_generation.setdefault(claim.generation, []).append(index)
+    for _, indexes in sorted(by_generation.items()):
+        for topic, partitions in _of_one_generation(claims, indexes).items():
+            owners.setdefault(topic, {}).update(partitions)
+    return owners
+
+
+def _of_one_generation(claims: Sequence[Claim], indexes: Sequence[int]) -> Owners:
+    owners: Owners = defaultdict(dict)
+    for index in indexes:
+        for entry in claims[index].owned:
+            of_topic = owners[entry.topic]
+            for partition in entry.partitions:
+                if of_topic.setdefault(partition, index) != index:
+                    of_topic[partition] = CONTESTED
+    return owners

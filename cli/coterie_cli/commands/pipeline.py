@@ -1,0 +1,210 @@
+"""`coterie pipeline`: its tables and the report; `what-if` and `import-kafka` have own modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from coterie_cli.commands.import_kafka import import_kafka
+from coterie_cli.commands.what_if import what_if
+from coterie_cli.options import Json
+from coterie_cli.output import (
+    FAILED,
+    MISUSED,
+    as_json,
+    count_of,
+    fail,
+    print_json,
+    print_table,
+    showing_status,
+    time_text,
+)
+from coterie_cli.spark import Engine, running_spark, with_engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+    from coterie_pipeline.streaming.follow import Progress
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True, help="Make tables and answers of what coordinators wrote down."
+)
+
+Journals = Annotated[
+    list[str],
+    typer.Argument(
+        help="Journals' folders or files, or any path that Spark can read.", metavar="JOURNAL"
+    ),
+]
+Out = Annotated[str, typer.Option("--out", "-o", help="Where the tables go; a new directory.")]
+
+#: Spark shares its threads out between alerts and new tables, so that alerts need not wait.
+_FAIR: Final = {"spark.scheduler.mode": "FAIR"}
+
+#: The severities of advice, the worst first, and the colour of each.
+_COLOURS: Final = {"wrong": "red", "costly": "yellow", "note": "default"}
+
+
+@app.command()
+@with_engine
+def run(
+    journals: Journals,
+    out: Out,
+    ends: Annotated[
+        str | None,
+        typer.Option(help="A CSV of partitions' ends (topic,partition,ts,offset), for the lag."),
+    ] = None,
+    *,
+    engine: Engine,
+    json: Json = False,
+) -> None:
+    """Read what is new in journals, and make the tables."""
+    with showing_status() as show, running_spark(engine, show) as spark:
+        from coterie_pipeline.batch import NoJournalsError, read_ends
+        from coterie_pipeline.batch import run as run_batch
+        from coterie_pipeline.warehouse import Warehouse, WrongLayoutError
+
+        def on_stage(name: str) -> None:
+            show(name.removeprefix("_").replace("_", " "))
+
+        known = None if ends is None else read_ends(spark, ends)
+        try:
+            done = run_batch(spark, journals, out, ends=known, on_stage=on_stage)
+        except (NoJournalsError, WrongLayoutError) as error:
+            fail(str(error), MISUSED)
+        show("reading the advice")
+        warehouse = Warehouse(spark, out).fitting()
+        advice = warehouse.table("advice").collect()
+        paths = warehouse.paths()
+    if json:
+        print_json({**as_json(done.reading), "rows": done.moment.rows, "tables": paths})
+        return
+    reading = done.reading
+    typer.echo(f"{count_of(reading.segments, 'file')}, {reading.fresh:,} of them new or changed.")
+    print_table(
+        ("TABLE", "ROWS", "PARQUET"),
+        [(name, done.moment.rows[name], path) for name, path in paths.items()],
+        "There are no tables.",
+    )
+    _print_advice(advice)
+
+
+def _print_advice(advice: Sequence[Row]) -> None:
+    """Print the sentences, the worst first."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    order = list(_COLOURS)
+    for row in sorted(advice, key=lambda row: (order.index(row.severity), row.group, row.sentence)):
+        group = f"{row.group}: " if row.group else ""
+        console.print(f"{row.severity:7}", style=_COLOURS[row.severity], end="")
+        console.print(f"{group}{row.sentence}", markup=False, soft_wrap=True)
+
+
+@app.command()
+@with_engine
+def follow(
+    journals: Journals,
+    out: Out,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 1.0,
+    refresh: Annotated[float, typer.Option(min=1, help="Seconds between new tables.")] = 60.0,
+    storm: Annotated[
+        str, typer.Option(help="Alert at so many rebalances of a group within so many minutes.")
+    ] = "5/5",
+    *,
+    engine: Engine,
+    once: Annotated[bool, typer.Option("--once", help="Stop when all is read.")] = False,
+    json: Json = False,
+) -> None:
+    """Keep tables up to date while journals grow, and tell of overlaps and storms at once."""
+    with showing_status() as show, running_spark(engine, show, _FAIR) as spark:
+        from coterie_pipeline.streaming import follow as following
+        from coterie_pipeline.streaming.alerts import Storm
+        from coterie_pipeline.streaming.source import SourceError
+        from coterie_pipeline.warehouse import WrongLayoutError
+
+        rebalances, minutes = _parse_storm(storm)
+        options = following.FollowOptions(
+            every_s=every,
+            refresh_s=refresh,
+            once=once,
+            storm=Storm(rebalances, minutes * 60_000),
+        )
+        try:
+            following.follow(
+                spark,
+                journals,
+                out,
+                options,
+                on_alert=lambda row: _print_alert(row, json=json),
+                on_progress=lambda so_far: show(_progress_text(so_far)),
+            )
+        except (following.CheckpointError, WrongLayoutError) as error:
+            fail(str(error), MISUSED)
+        except SourceError as error:
+            fail(str(error), FAILED)
+
+
+def _parse_storm(text: str) -> tuple[int, int]:
+    rebalances, _, minutes = text.partition("/")
+    if not (rebalances.isdecimal() and minutes.isdecimal() and int(rebalances) and int(minutes)):
+        fail(f"--storm {text}: expected REBALANCES/MINUTES, such as 5/5.", MISUSED)
+    return int(rebalances), int(minutes)
+
+
+def _progress_text(so_far: Progress) -> str:
+    behind = f", {so_far.behind_bytes / 1e6:,.1f} MB behind" if so_far.behind_bytes else ""
+    return f"{so_far.lines:,} lines in {so_far.batches:,} batches{behind}"
+
+
+def _print_alert(row: Row, *, json: bool) -> None:
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(as_json(row.asDict(recursive=True))))
+        return
+    typer.echo(f"{time_text(row.at_ms)}  {row.kind.replace('_', ' ')}  {row.sentence}")
+
+
+@app.command()
+@with_engine
+def report(
+    tables: Annotated[str, typer.Argument(help="Where `run` or `follow` put the tables.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file to write.", dir_okay=False)
+    ] = Path("report.html"),
+    *,
+    engine: Engine,
+    json: Json = False,
+) -> None:
+    """Write a page that tells who owned what when, and why, as one file."""
+    with showing_status() as show, running_spark(engine, show) as spark:
+        from coterie_pipeline.report import write_report
+        from coterie_pipeline.warehouse import NoTablesError, Warehouse
+
+        try:
+            found = Warehouse(spark, tables).fitting().tables()
+        except NoTablesError as error:
+            fail(str(error), MISUSED)
+        show("drawing")
+        summary = write_report(found, output)
+    if json:
+        print_json(summary)
+        return
+    drawn = (
+        f", {summary.groups_drawn} of them drawn" if summary.groups_drawn < summary.groups else ""
+    )
+    typer.echo(
+        f"{output}: {count_of(summary.groups, 'group')}{drawn}, "
+        f"{count_of(summary.rebalances, 'rebalance')}, {count_of(summary.overlaps, 'overlap')}; "
+        f"{summary.size_bytes / 1e6:.1f} MB. Open it in a browser."
+    )
+
+
+app.command("what-if")(what_if)
+app.command("import-kafka")(import_kafka)

@@ -1,0 +1,159 @@
+"""`coterie serve`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie_cli.options import BOOTSTRAP, HTTP, Variable
+
+if TYPE_CHECKING:
+    from coterie_server.server import Address
+
+__all__ = ["serve"]
+
+DATA_DIR = Path("coterie-data")
+
+Listen = Annotated[
+    str, typer.Option(metavar="HOST:PORT", envvar=Variable.LISTEN, help="Where to serve clients.")
+]
+Advertise = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        envvar=Variable.ADVERTISE,
+        help="Where clients find it, if not where it listens.",
+    ),
+]
+HttpListen = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        envvar=Variable.HTTP_LISTEN,
+        help="Where to answer HTTP; 'off' for nowhere.",
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar=Variable.STORE,
+        help="Where to keep groups: memory: or sqlite:PATH.",
+    ),
+]
+DataDir = Annotated[
+    Path,
+    typer.Option(
+        envvar=Variable.DATA_DIR, help="Where the store, unless named, and the journal are kept."
+    ),
+]
+
+
+def serve(  # noqa: PLR0913  # one for each option
+    *,
+    listen: Listen = BOOTSTRAP,
+    advertise: Advertise = None,
+    http: HttpListen = HTTP,
+    store: Store = None,
+    data_dir: DataDir = DATA_DIR,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:PARTITIONS", help="A topic to create, or to let grow."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with settings.", dir_okay=False)
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, by Kafka's name for it."),
+    ] = None,
+    accept_data_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-data-loss",
+            help="Go on with a store that has lost what was acknowledged; all groups rebalance.",
+        ),
+    ] = False,
+) -> None:
+    """Run the coordinator until SIGTERM or Ctrl-C."""
+    with _signals_end_process():
+        from coterie_server.config.settings import Settings, SettingsError
+        from coterie_server.daemon import run
+        from coterie_server.server import ServerOptions
+
+        try:
+            options = ServerOptions(
+                settings=Settings.load(
+                    config, os.environ, settings or [], foreign_variables=frozenset(Variable)
+                ),
+                listen=_address("--listen", Variable.LISTEN, listen),
+                advertise=(
+                    _address("--advertise", Variable.ADVERTISE, advertise) if advertise else None
+                ),
+                http=None if http == "off" else _address("--http", Variable.HTTP_LISTEN, http),
+                store=store,
+                data_dir=data_dir,
+                topics=_topics(topic or []),
+                accept_data_loss=accept_data_loss,
+            )
+        except (SettingsError, _ArgumentError) as error:
+            typer.echo(f"coterie: {error}", err=True)
+            raise typer.Exit(2) from None
+        code = run(options)
+    raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def _signals_end_process() -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C end the process until the daemon handles them itself.
+
+    The kernel does not deliver signals without a handler to the first process of a container, so
+    the default would not do there.
+    """
+    before = {
+        number: signal.signal(number, _end_at_once) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_at_once(_number: int, _frame: object) -> None:
+    # Nothing has been started yet that would have to be stopped, and a module that is just being
+    # imported could catch an exception. The daemon exits with the same status when told to stop.
+    os._exit(0)
+
+
+class _ArgumentError(Exception):
+    """An argument that cannot be used; the message names it."""
+
+
+def _address(option: str, variable: Variable, text: str) -> Address:
+    from coterie_server.server import Address
+
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        # Typer does not tell which of the two it read; where they agree, either may be corrected.
+        source = variable if os.environ.get(variable) == text else option
+        raise _ArgumentError(f"{source}: {error}") from None
+
+
+def _topics(texts: list[str]) -> dict[str, int]:
+    topics: dict[str, int] = {}
+    for text in texts:
+        name, colon, partitions = text.rpartition(":")
+        if not colon or not partitions.isdecimal():
+            raise _ArgumentError(f"--topic: expected NAME:PARTITIONS, got {text!r}")
+        if name in topics:
+            raise _ArgumentError(f"--topic: {name!r} is given twice")
+        topics[name] = int(partitions)
+    return topics

@@ -1,0 +1,88 @@
+"""`coterie pipeline what-if`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from coterie_cli.options import Json
+from coterie_cli.output import FAILED, MISUSED, fail, print_json, print_table, showing_status
+from coterie_cli.spark import Engine, running_spark, with_engine
+
+__all__ = ["what_if"]
+
+
+@with_engine
+def what_if(  # noqa: PLR0913  # each is an option
+    tables: Annotated[str, typer.Argument(help="Where `run` or `follow` put the tables.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting that is to be tried."),
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE,...", help="Values to try in turn; grids are combined."),
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Only this group; can be repeated.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How often each history is played.")] = 3,
+    since: Annotated[
+        datetime | None, typer.Option(help="Only what happened from then on, in UTC.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(help="Only what happened before, in UTC.")
+    ] = None,
+    *,
+    engine: Engine,
+    json: Json = False,
+) -> None:
+    """Play groups' histories again with other settings, and say what would have been different."""
+    groups = group or []
+    with showing_status() as show, running_spark(engine, show) as spark:
+        from coterie_pipeline.steps.parsing import CONTROL
+        from coterie_pipeline.warehouse import NoTablesError, Warehouse
+        from coterie_pipeline.whatif import Bounds, Plan
+        from coterie_pipeline.whatif import what_if as replay
+
+        try:
+            plan = Plan.parse(settings or [], grid or [], groups=groups, seeds=seeds)
+            warehouse = Warehouse(spark, tables)
+            warehouse.paths()
+        except (ValueError, NoTablesError) as error:
+            fail(f"{str(error).rstrip('.')}.", MISUSED)
+        show("playing")
+        bounds = Bounds(since_ms=_ms(since), until_ms=_ms(until))
+        found = replay(spark, warehouse.bronze((CONTROL,)), plan, bounds)
+        rows = [row.asDict(recursive=True) for row in found.collect()]
+    unknown = set(groups) - {row["group"] for row in rows}
+    if unknown or not rows:
+        fail(f"There is no group {', '.join(sorted(unknown)) or 'at all'} in {tables}.", FAILED)
+    if json:
+        print_json(rows)
+    else:
+        _print_answers(rows)
+
+
+def _print_answers(rows: Sequence[dict[str, Any]]) -> None:
+    """Group by group: the settings side by side, and what follows from that."""
+    from coterie_pipeline.whatif import HEADINGS, LIMITS, answers
+
+    for answer in answers(rows):
+        typer.secho(f"{answer.group}, {answer.title}", bold=True)
+        if answer.rows:
+            headings = [heading.upper() for heading in HEADINGS]
+            print_table(headings, answer.rows, "")
+        for sentence in (*answer.sentences, *answer.notes):
+            typer.echo(f"  {sentence}")
+        typer.echo()
+    typer.echo("What a replay can't know:")
+    for limit in LIMITS:
+        typer.echo(f"  {limit}")
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.replace(tzinfo=UTC).timestamp() * 1000)

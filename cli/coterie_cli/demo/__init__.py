@@ -1,0 +1,1 @@
+"""What `coterie demo` does: a scenario, played with real workers on two groups side by side."""

@@ -1,0 +1,115 @@
+"""What commands print, tables for people and JSON for programs, and how they end."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any, Final, NoReturn
+
+import typer
+
+__all__ = [
+    "FAILED",
+    "MISUSED",
+    "UNREACHABLE",
+    "as_json",
+    "count_of",
+    "fail",
+    "print_json",
+    "print_table",
+    "showing_status",
+    "time_text",
+]
+
+#: Exit codes: the server refused or the work failed; the command makes no sense; no node answered.
+FAILED: Final = 1
+MISUSED: Final = 2
+UNREACHABLE: Final = 3
+
+#: Outside of a terminal, wide enough that no cell is cut.
+_WIDTH_OF_FILES: Final = 200
+
+
+def fail(sentence: str, code: int) -> NoReturn:
+    """Say what went wrong, and end the command with an exit code."""
+    typer.secho(sentence, fg=typer.colors.RED, err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def showing_status(initial: str = "...") -> Iterator[Callable[[str], None]]:
+    """Show at a terminal what is being done; call the result with what comes next."""
+    from rich.console import Console
+
+    with Console(stderr=True, highlight=False).status(initial) as status:
+        yield status.update
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number with its noun: `1 member`, `2,000 members`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def time_text(ms: int) -> str:
+    """A time, in this machine's time zone, to the second."""
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(ms / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:
+    """Print rows under headings, or the sentence `empty` if there are none."""
+    from rich.console import Console
+    from rich.table import Table
+
+    found = [[_cell(cell) for cell in row] for row in rows]
+    if not found:
+        typer.echo(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, heading in enumerate(headings):
+        numbers = all(row[index].replace(",", "").lstrip("-").isdecimal() for row in found)
+        table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
+    for row in found:
+        table.add_row(*row)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, _WIDTH_OF_FILES)
+    console.print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def print_json(value: object) -> None:
+    """Print dataclasses, and whatever they contain, as JSON."""
+    import json
+
+    typer.echo(json.dumps(as_json(value), indent=2, ensure_ascii=False))
+
+
+def as_json(value: object) -> Any:  # noqa: ANN401  # any JSON
+    """Turn dataclasses into what JSON has; bytes are left out, as people can't read them there."""
+    from uuid import UUID
+
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return {name: as_json(v) for name, v in fields.items() if not isinstance(v, bytes)}
+    if isinstance(value, Mapping):
+        return {_key(key): as_json(each) for key, each in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, tuple | list | set | frozenset):
+        return [as_json(each) for each in value]
+    return value
+
+
+def _key(key: object) -> str:
+    return f"{key[0]}[{key[1]}]" if isinstance(key, tuple) else str(key)

@@ -1,0 +1,82 @@
+"""The options that say which Spark to use, and a session of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from coterie_cli.options import Variable, expand_options
+from coterie_cli.output import MISUSED, fail
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Engine", "running_spark", "with_engine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The Spark to work with."""
+
+    master: str
+    memory: str | None
+    conf: Sequence[str] | None
+
+
+def _engine_options(
+    *,
+    master: Annotated[
+        str,
+        typer.Option(
+            envvar=Variable.SPARK_MASTER,
+            help="Spark: local[N] for N processors of this machine, or a cluster's address.",
+        ),
+    ] = "local[*]",
+    memory: Annotated[
+        str | None, typer.Option(help="Memory for Spark in this process, such as 4g.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark's.")
+    ] = None,
+) -> None:
+    """What `engine` expands to."""
+
+
+#: Gives a command the options that make up its `engine`.
+with_engine: Final = expand_options("engine", Engine, _engine_options)
+
+
+@contextmanager
+def running_spark(
+    engine: Engine, show: Callable[[str], None], defaults: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Start Spark, and stop it in the end; the user's settings override `defaults`."""
+    try:
+        from coterie_pipeline.java import NoJavaError
+        from coterie_pipeline.session import spark_session
+    except ImportError:
+        fail("Spark is not installed: pip install 'coterie[pipeline]'.", MISUSED)
+    settings = {**(defaults or {}), **_settings(engine)}
+    show("starting Spark")
+    try:
+        session = spark_session(engine.master, settings, memory=engine.memory)
+    except NoJavaError as error:
+        fail(str(error), MISUSED)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _settings(engine: Engine) -> dict[str, str]:
+    settings = {}
+    for text in engine.conf or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            fail(f"--conf {text}: expected KEY=VALUE.", MISUSED)
+        settings[key] = value
+    return settings

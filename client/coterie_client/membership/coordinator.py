@@ -1,0 +1,147 @@
+"""Where the group's coordinator is, and what its error codes ask of a member."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final
+
+from coterie_client.membership.actions import Failure, FailureKind
+from coterie_client.membership.context import Context
+from coterie_client.membership.events import CoordinatorFound, CoordinatorLost, RetryPlanned
+from coterie_client.wire.addresses import ANY, Lane, NodeAddress
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.errors import error_for
+from coterie_protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+__all__ = ["CoordinatorLookup", "Reaction", "reaction_to"]
+
+
+class Reaction(Enum):
+    """What an error code asks of a member."""
+
+    NONE = auto()
+    #: Ask the same node again in a moment.
+    RETRY = auto()
+    #: Another node coordinates the group now: find it.
+    FIND_COORDINATOR = auto()
+    #: Join again; what is owned stays owned until then.
+    REJOIN = auto()
+    #: Join again with the member id that came along.
+    TAKE_ID = auto()
+    #: The group went on to another generation: everything owned is lost, the member id stands.
+    RESET_GENERATION = auto()
+    #: The coordinator does not know the member: everything owned is lost, and the member id too.
+    RESET_IDENTITY = auto()
+    #: Another process has joined with this member's instance id: stop.
+    BE_FENCED = auto()
+    #: Fail; it will not get better by itself.
+    FAIL = auto()
+
+
+_REACTIONS: Final[Mapping[ErrorCode, Reaction]] = {
+    ErrorCode.NONE: Reaction.NONE,
+    # A bug in the server.  It may not strike twice, and a fleet of workers should not die of it.
+    ErrorCode.UNKNOWN_SERVER_ERROR: Reaction.RETRY,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.FIND_COORDINATOR,
+    ErrorCode.NOT_COORDINATOR: Reaction.FIND_COORDINATOR,
+    ErrorCode.REBALANCE_IN_PROGRESS: Reaction.REJOIN,
+    ErrorCode.MEMBER_ID_REQUIRED: Reaction.TAKE_ID,
+    ErrorCode.ILLEGAL_GENERATION: Reaction.RESET_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID: Reaction.RESET_IDENTITY,
+    # The answer to a commit when the coordinator has forgotten the whole group.
+    ErrorCode.GROUP_ID_NOT_FOUND: Reaction.RESET_IDENTITY,
+    ErrorCode.FENCED_INSTANCE_ID: Reaction.BE_FENCED,
+    # The answer to a commit that a later one has overtaken.  The next one has a higher number.
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Reaction.RETRY,
+}
+
+
+def reaction_to(code: int) -> Reaction:
+    """Return what an error code asks of a member; codes without a rule by whether they may pass."""
+    found = _REACTIONS.get(ErrorCode.of(code))
+    if found is not None:
+        return found
+    return Reaction.RETRY if error_for(code).retriable else Reaction.FAIL
+
+
+class CoordinatorLookup:
+    """Knows the coordinator's address, or looks for it."""
+
+    def __init__(self, context: Context) -> None:
+        self._config = context.config
+        self._outbox = context.outbox
+        self._fail = context.fail
+        self._backoff = context.backoff()
+        self._ticket: int | None = None
+        self._next_ms: int | None = None
+        self._has_served = False
+        #: None while it is looked for.
+        self.address: NodeAddress | None = None
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to look again, unless an answer is on its way."""
+        return self._next_ms if self.address is None and self._ticket is None else None
+
+    def confirm(self) -> None:
+        """Note that the node has answered as a coordinator does."""
+        self._backoff.succeeded()
+        self._has_served = True
+
+    def forget(self, reason: str, now_ms: int, node: NodeAddress | None = None) -> None:
+        """Look for the coordinator anew: the node is not, or no longer, the one.
+
+        With a `node`, only if that is the present one: what comes late from a node that was
+        forgotten before is no news.
+        """
+        if self.address is None or node not in (None, self.address):
+            return
+        lost = CoordinatorLost(node=str(self.address), reason=reason, had_served=self._has_served)
+        self._outbox.report(lost)
+        self.address, self._has_served = None, False
+        # It often takes a moment until there is another, so the first question waits a little too.
+        self._next_ms = now_ms + self._backoff.next_ms()
+
+    def advance(self, now_ms: int) -> None:
+        """Send FindCoordinator, if it is time to."""
+        if self.address is not None or self._ticket is not None:
+            return
+        if self._next_ms is not None and now_ms < self._next_ms:
+            return
+        # By one key and not by a list of them: a version that every broker knows.
+        message = FindCoordinatorRequest(key=self._config.group)
+        timeout_ms = self._config.request_timeout_ms
+        self._ticket = self._outbox.send(message, ANY, Lane.KEEPALIVE, timeout_ms, self._answered)
+
+    def _answered(self, answer: FindCoordinatorResponse | Failure, now_ms: int) -> None:
+        self._ticket = None
+        if isinstance(answer, Failure):
+            self._failed(answer, now_ms)
+            return
+        reaction = reaction_to(answer.error_code)
+        if reaction is Reaction.NONE:
+            self.address = NodeAddress(answer.host, answer.port)
+            self._outbox.report(CoordinatorFound(node=str(self.address)))
+            return
+        error = error_for(answer.error_code, answer.error_message or None)
+        if reaction is Reaction.FAIL:
+            self._fail(error)
+            return
+        self._retry(str(error), now_ms)
+
+    def _failed(self, failure: Failure, now_ms: int) -> None:
+        if failure.kind is FailureKind.REFUSED:
+            self._fail(failure.reason)
+            return
+        self._retry(str(failure), now_ms)
+
+    def _retry(self, reason: str, now_ms: int) -> None:
+        delay_ms = self._backoff.next_ms()
+        self._next_ms = now_ms + delay_ms
+        what = "look for the coordinator"
+        self._outbox.report(RetryPlanned(what=what, reason=reason, delay_ms=delay_ms))

@@ -1,0 +1,398 @@
+"""How a member joins a generation: what it does before, JoinGroup, then SyncGroup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeGuard, TypeVar
+
+from coterie_assignors import Assignor, Claim, MemberInfo, RebalanceProtocol
+from coterie_client.membership.actions import Failure, FailureKind, Hangup
+from coterie_client.membership.config import REASON_CHARS
+from coterie_client.membership.consumer_protocol import (
+    PROTOCOL_TYPE,
+    common_protocol,
+    decide,
+    offers,
+    read_assignment,
+    read_members,
+    topics_of,
+)
+from coterie_client.membership.context import Context, Identity
+from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
+from coterie_client.membership.events import GroupJoined, JoinStarted, RetryPlanned
+from coterie_client.membership.heartbeats import Heartbeats
+from coterie_client.membership.ownership import Ownership
+from coterie_client.membership.phases import Phase
+from coterie_client.membership.topics import Topics
+from coterie_client.wire.addresses import Lane, NodeAddress, TopicPartition
+from coterie_protocol.consumer import NEEDS_REJOIN, Assignment, flatten, group_by_topic
+from coterie_protocol.errors import InconsistentGroupProtocolError, error_for
+from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie_protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+__all__ = ["Joining"]
+
+A = TypeVar("A", JoinGroupResponse, SyncGroupResponse)
+
+
+class Joining:
+    """Takes a member from a reason to join to its assignment.
+
+    `advance` takes each step when its conditions hold, so whatever happens in between only has to
+    be noted in the state.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        assignors: Sequence[Assignor],
+        *,
+        lookup: CoordinatorLookup,
+        heartbeats: Heartbeats,
+        topics: Topics,
+        ownership: Ownership,
+    ) -> None:
+        self._config = context.config
+        self._outbox = context.outbox
+        self._state = context.state
+        self._react = context.react
+        self._fail = context.fail
+        self._backoff = context.backoff()
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._keeps = common_protocol(assignors) is RebalanceProtocol.COOPERATIVE
+        self._lookup = lookup
+        self._heartbeats = heartbeats
+        self._topics = topics
+        self._ownership = ownership
+        self._ticket: int | None = None
+        #: The node that was asked last.
+        self._asked: NodeAddress | None = None
+        self._not_before_ms = 0
+        #: When to ask once more, because the coordinator may never have heard the request.
+        self._ask_again_ms: int | None = None
+        self._began_ms = 0
+        self._reason = ""
+        #: What the member had when it last joined, for assignors that want to know.
+        self._had = Claim()
+        #: What it said then that it can't work on.
+        self._refused: frozenset[TopicPartition] = frozenset()
+        self._assignor: Assignor | None = None
+        self._members: Mapping[str, MemberInfo] = {}
+        self._skips_assignment = False
+        self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
+        #: What the member was assigned, until it is put in place.
+        self._assignment: Assignment | None = None
+        #: The fencing token that came with it, if the coordinator issues any.
+        self._token: int | None = None
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to take a step that waits for nothing but time, or to ask once more."""
+        return self._not_before_ms if self._is_ready() else self._ask_again_ms
+
+    @property
+    def led_topics(self) -> frozenset[str]:
+        """The topics of all members that this one leads; none if it does not lead."""
+        return topics_of(self._members)
+
+    def advance(self, now_ms: int) -> None:
+        """Take all steps that can be taken now."""
+        state = self._state
+        if state.phase is Phase.PROVING and self._heartbeats.has_lease(now_ms):
+            self._go_to_work(now_ms)
+        if self._ask_again_ms is not None and now_ms >= self._ask_again_ms:
+            self._ask_again()
+        if not self._is_ready() or now_ms < self._not_before_ms:
+            return
+        if state.phase in (Phase.OUT, Phase.STABLE):
+            self._prepare(now_ms)
+        elif state.phase in (Phase.PREPARING, Phase.JOINING):
+            self._let_go(now_ms)  # The subscription may have changed since.
+        if state.phase is Phase.PREPARING and not state.releasing:
+            state.enter(Phase.JOINING)
+            self._outbox.report(JoinStarted(reason=self._reason, keeping=len(state.owned)))
+        if self._lookup.address is not None:
+            self._ask(now_ms)
+
+    def abort(self) -> None:
+        """Drop what is under way."""
+        self._outbox.ignore(self._ticket)
+        self._ticket = self._ask_again_ms = None
+        self._assignment = None
+        self._ownership.forget_suspended()
+
+    def start_over(self, now_ms: int) -> None:
+        """Join from the start, after everything was lost."""
+        self.abort()
+        self._state.enter(Phase.OUT)
+        self._not_before_ms = now_ms
+
+    def _is_ready(self) -> bool:
+        """Whether a step waits for nothing but time."""
+        state = self._state
+        if self._ticket is not None:
+            return False
+        match state.phase:
+            case Phase.OUT | Phase.STABLE:
+                has_reason = state.rejoin_reason is not None and not state.is_closing
+                return has_reason and not state.releasing
+            case Phase.PREPARING:
+                return not state.releasing
+            case Phase.JOINING | Phase.SYNCING:
+                return self._lookup.address is not None
+            case Phase.LEADING:
+                return self._lookup.address is not None and self._topics.is_fresh()
+            case _:
+                return False
+
+    # -- before the join -----------------------------------------------------------------------
+
+    def _prepare(self, now_ms: int) -> None:
+        state = self._state
+        self._began_ms = now_ms
+        self._reason = state.rejoin_reason or ""
+        self._had = self._claim()
+        state.enter(Phase.PREPARING)
+        self._let_go(now_ms)
+
+    def _let_go(self, now_ms: int) -> None:
+        """Let go of what may not be kept: unsubscribed topics, or everything if it is eager."""
+        state = self._state
+        if self._keeps:
+            doomed = [each for each in state.owned if each[0] not in state.subscribed]
+        else:
+            doomed = list(state.owned)
+        deadline_ms = self._heartbeats.release_deadline_ms(now_ms)
+        self._ownership.revoke(doomed, self._reason, deadline_ms, now_ms)
+        if state.releasing.intersection(doomed):
+            state.enter(Phase.PREPARING)
+
+    def _claim(self) -> Claim:
+        return Claim(group_by_topic(self._state.owned), self._state.identity.generation)
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def _ask(self, now_ms: int) -> None:
+        """Send the request that the phase calls for."""
+        state = self._state
+        if state.phase is Phase.JOINING:
+            self._join(now_ms)
+        elif state.phase is Phase.LEADING:
+            self._lead()
+        if state.phase is Phase.SYNCING:
+            self._sync(now_ms)
+
+    def _send(self, request: object, handler: Callable[[Any, int], None], now_ms: int) -> None:
+        assert self._lookup.address is not None
+        self._asked = self._lookup.address
+        timeout_ms = self._config.join_timeout_ms
+        self._ticket = self._outbox.send(request, self._asked, Lane.GROUP, timeout_ms, handler)
+        # A member that owns nothing has nothing to fear from a request that went astray.
+        if self._state.owned:
+            self._ask_again_ms = self._heartbeats.ask_again_ms(now_ms)
+
+    def _ask_again(self) -> None:
+        """Join or sync once more, over another connection.
+
+        Heartbeats tell that the coordinator keeps the member, but not whether it knows that the
+        member wants to join.  If it doesn't, it will drop the member at the end of the rebalance,
+        and give away what that still works on.  After a sync that did not arrive, the member does
+        not learn that another rebalance began.  To have asked twice does no harm.
+        """
+        self._outbox.ignore(self._ticket)
+        self._ticket = self._ask_again_ms = None
+        if self._lookup.address is not None:
+            self._outbox.add(Hangup(self._lookup.address, Lane.GROUP))
+
+    # -- JoinGroup -----------------------------------------------------------------------------
+
+    def _join(self, now_ms: int) -> None:
+        state, config = self._state, self._config
+        if self._keeps:
+            self._had = self._claim()
+        self._refused = frozenset(state.refused)
+        try:
+            protocols = offers(
+                tuple(self._assignors.values()),
+                state.subscribed,
+                self._had,
+                keeps=self._keeps,
+                refused=group_by_topic(self._refused),
+                rack=config.rack,
+            )
+        except Exception as error:  # noqa: BLE001  # the user's own code
+            self._fail(error)
+            return
+        state.rejoin_reason = None
+        request = JoinGroupRequest(
+            group_id=config.group,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.rebalance_timeout_ms,
+            member_id=state.identity.member_id,
+            group_instance_id=config.instance,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=protocols,
+            reason=self._reason[:REASON_CHARS],
+        )
+        self._send(request, self._joined, now_ms)
+
+    def _joined(self, answer: JoinGroupResponse | Failure, now_ms: int) -> None:
+        self._ticket = self._ask_again_ms = None
+        if not self._has_succeeded(answer, "join the group", now_ms):
+            return
+        state = self._state
+        assignor = self._assignors.get(answer.protocol_name or "")
+        if assignor is None:
+            detail = f"the group uses {answer.protocol_name!r}, which this member does not know"
+            self._fail(InconsistentGroupProtocolError(detail))
+            return
+        state.identity = Identity(answer.member_id, answer.generation_id)
+        state.is_leader = answer.leader == answer.member_id
+        self._assignor, self._assignments = assignor, ()
+        self._heartbeats.begin_generation(now_ms)
+        self._outbox.report(
+            GroupJoined(
+                member_id=answer.member_id,
+                generation=answer.generation_id,
+                is_leader=state.is_leader,
+                assignor=assignor.name,
+            )
+        )
+        self._members = read_members(answer.members, self._outbox) if state.is_leader else {}
+        self._topics.watch(state.subscribed | self.led_topics, now_ms)
+        # The leader decides by what there is now, and the others see whether what they have is
+        # still there: often it is a change of the topics that made the group rebalance.
+        self._topics.refresh(now_ms)
+        self._skips_assignment = answer.skip_assignment
+        state.enter(Phase.LEADING if state.is_leader else Phase.SYNCING)
+
+    def _lead(self) -> None:
+        assert self._assignor is not None
+        if self._skips_assignment:
+            # What this member decided before it restarted still stands (KIP-814).  Only with the
+            # topics known now, it can tell when they change.
+            self._state.enter(Phase.SYNCING)
+            return
+        try:
+            self._assignments = decide(
+                self._assignor,
+                self._topics.cluster(),
+                self._members,
+                self._state.identity.generation,
+                self._outbox,
+            )
+        except Exception as error:  # noqa: BLE001  # the user's own code
+            self._fail(error)
+            return
+        self._state.enter(Phase.SYNCING)
+
+    # -- SyncGroup -----------------------------------------------------------------------------
+
+    def _sync(self, now_ms: int) -> None:
+        assert self._assignor is not None
+        identity, config = self._state.identity, self._config
+        request = SyncGroupRequest(
+            group_id=config.group,
+            generation_id=identity.generation,
+            member_id=identity.member_id,
+            group_instance_id=config.instance,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self._assignor.name,
+            assignments=self._assignments,
+            wants_token=True,
+        )
+
+        def synced(answer: SyncGroupResponse | Failure, then_ms: int) -> None:
+            self._ticket = self._ask_again_ms = None
+            if self._has_succeeded(answer, "sync with the group", then_ms):
+                self._heartbeats.calm_at_ms = max(self._heartbeats.calm_at_ms, now_ms)
+                self._synced(answer)
+
+        self._send(request, synced, now_ms)
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        try:
+            assignment = read_assignment(answer.assignment)
+        except ProtocolError as error:
+            self._fail(error)
+            return
+        self._assignments = ()
+        self._assignment = assignment
+        self._token = answer.fencing_token if answer.fencing_token >= 0 else None
+        self._state.numbers_commits = self._token is not None
+        self._state.enter(Phase.PROVING)
+
+    def _go_to_work(self, now_ms: int) -> None:
+        """Put the assignment in place, or resume the present one: a heartbeat was answered."""
+        state, assignment = self._state, self._assignment
+        state.enter(Phase.STABLE)
+        if assignment is None:
+            # The lease ran out and the session did not, so nothing was given to other members.
+            self._ownership.resume()
+            return
+        assert self._assignor is not None
+        self._assignment = None
+        self._backoff.succeeded()
+        state.refused -= self._refused
+        partitions, generation = assignment.assigned_partitions, state.identity.generation
+        assigned = flatten(partitions)
+        try:
+            self._assignor.on_assignment(partitions, generation, assignment.user_data)
+        except Exception as error:  # noqa: BLE001  # the user's own code
+            self._fail(error)
+            return
+        self._ownership.put_in_place(
+            assigned,
+            self._token,
+            needs_rejoin=assignment.error_code == NEEDS_REJOIN,
+            began_ms=self._began_ms,
+            release_by_ms=self._heartbeats.release_deadline_ms(now_ms),
+            now_ms=now_ms,
+        )
+        if not state.is_closing:
+            self._topics.learn_of(assigned, now_ms)
+
+    # -- answers that are errors ---------------------------------------------------------------
+
+    def _has_succeeded(self, answer: A | Failure, what: str, now_ms: int) -> TypeGuard[A]:
+        """Whether an answer is good; if it is not, do what follows from that."""
+        if isinstance(answer, Failure):
+            self._failed(answer, what, now_ms)
+            return False
+        state, code = self._state, answer.error_code
+        match reaction_to(code):
+            case Reaction.NONE:
+                self._lookup.confirm()
+                return True
+            case Reaction.TAKE_ID if isinstance(answer, JoinGroupResponse):
+                state.identity = Identity(answer.member_id)
+            case Reaction.RETRY:
+                self._retry(what, error_for(code), now_ms)
+            case Reaction.FIND_COORDINATOR:
+                self._lookup.forget(str(error_for(code)), now_ms, self._asked)
+            case Reaction.REJOIN if state.phase is Phase.JOINING:
+                self._retry(what, error_for(code), now_ms)
+            case Reaction.REJOIN:
+                # The member is in this generation, though it was never told what it owns in it.
+                state.enter(Phase.STABLE)
+                state.request_rejoin("the group began another rebalance")
+            case _:
+                state.enter(Phase.OUT)
+                self._react(code, state.identity, now_ms)
+        return False
+
+    def _failed(self, failure: Failure, what: str, now_ms: int) -> None:
+        if failure.kind is FailureKind.REFUSED:
+            self._fail(failure.reason)
+            return
+        self._lookup.forget(f"could not {what}: {failure}", now_ms, self._asked)
+
+    def _retry(self, what: str, error: Exception, now_ms: int) -> None:
+        delay_ms = self._backoff.next_ms()
+        self._not_before_ms = now_ms + delay_ms
+        self._outbox.report(RetryPlanned(what=what, reason=str(error), delay_ms=delay_ms))

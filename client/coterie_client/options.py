@@ -1,0 +1,101 @@
+"""The options of a `Group`: their defaults, and what is checked before anything is connected."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from typing import Final
+
+from coterie_assignors import Assignor, CooperativeStickyAssignor
+from coterie_client import checks
+from coterie_client.clock import asleep_ms
+from coterie_client.errors import ConfigurationError
+from coterie_client.membership import Sources
+from coterie_client.reporting import OnEvent
+from coterie_client.work.callables import is_async
+from coterie_client.work.policies import OnStall, Policy
+from coterie_client.work.supervisor import SupervisorOptions
+
+__all__ = [
+    "assignors_or_default",
+    "default_sources",
+    "leaves_when_closed",
+    "plain_hook",
+    "sources_or_default",
+    "supervisor_options",
+]
+
+#: The sources of groups that are given none; a virtual world sets it for all that runs in it.
+default_sources: ContextVar[Sources | None] = ContextVar("coterie_default_sources", default=None)
+
+_OS_SOURCES: Final = Sources(
+    random=random.random,  # for jitter
+    wall_ms=lambda: time.time_ns() // 1_000_000,
+    host=socket.gethostname(),
+    asleep_ms=asleep_ms,
+)
+
+
+def leaves_when_closed(leave_on_close: object, instance: str | None) -> bool:
+    """Whether a member leaves its group when it is closed."""
+    if leave_on_close is None:
+        # A static member comes back under its name, and finds its partitions waiting for it.
+        return instance is None
+    return checks.flag("leave_on_close", leave_on_close)
+
+
+def sources_or_default(sources: Sources | None) -> Sources:
+    """The sources of randomness and of the date."""
+    if sources is not None:
+        return checks.instance_of("sources", Sources, "a Sources", sources)
+    return default_sources.get() or _OS_SOURCES
+
+
+def assignors_or_default(assignors: Sequence[Assignor] | None) -> tuple[Assignor, ...]:
+    """The assignors, the preferred one first."""
+    if assignors is None:
+        return (CooperativeStickyAssignor(),)
+    what = "a list of assignors, at least one"
+    if not isinstance(assignors, Iterable):
+        checks.must_be("assignors", what, assignors)
+    given = tuple(assignors)
+    if not given:
+        checks.must_be("assignors", what, assignors)
+    for each in given:
+        if not isinstance(each, Assignor):
+            checks.must_be("each of assignors", "an Assignor, and not its class", each)
+    return given
+
+
+def plain_hook(on_event: OnEvent | None) -> OnEvent | None:
+    """The user's hook, if there is one and it can be called without being awaited."""
+    if on_event is None:
+        return None
+    checks.plain_callable("on_event", on_event)
+    if is_async(on_event):
+        raise ConfigurationError(
+            "on_event must be a plain function, which may put the event into a queue: it is called"
+            " and not awaited."
+        )
+    return on_event
+
+
+def supervisor_options(
+    on_error: Policy, deadline_s: float | None, on_stall: OnStall
+) -> SupervisorOptions:
+    """What `run` does about work that fails or stalls."""
+    # `Restart` without its brackets is refused now, and not when something fails.
+    if not isinstance(on_error, Policy):
+        checks.must_be("on_error", "a Restart(), Release() or Stop()", on_error)
+    if on_stall not in ("report", "restart", "release"):
+        checks.must_be("on_stall", "'report', 'restart' or 'release'", on_stall)
+    if deadline_s is not None:
+        deadline_s = checks.seconds("progress_deadline", deadline_s)
+    elif on_stall != "report":
+        raise ConfigurationError(
+            f"progress_deadline must be given with on_stall={on_stall!r}, or nothing would stall"
+        )
+    return SupervisorOptions(on_error=on_error, progress_deadline=deadline_s, on_stall=on_stall)

@@ -1,0 +1,234 @@
+"""One replay of a group's history, and the sum of several; plain Python that runs on executors."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from zlib import crc32
+
+from coterie_pipeline.whatif.table import AS_RECORDED, RUNS, WHAT_IF
+from coterie_protocol.journal import GroupRecovered, JournalError, Line, read_line
+from coterie_testing.replay import (
+    Changes,
+    Cost,
+    Recording,
+    TooLongError,
+    cost_of,
+    read_recording,
+    replay,
+)
+
+__all__ = ["Task", "in_order", "replay_task", "summarize"]
+
+
+@dataclass(slots=True)
+class _Stint:
+    """Consecutive lines of one node about the group, with those about the node in between."""
+
+    lines: list[Line]
+
+    @property
+    def key(self) -> tuple[int, int, str, int]:
+        """The key that sorts stints: generations first, as clocks may disagree."""
+        group = [line for line in self.lines if line.event.group]
+        named = (getattr(line.event, "generation", None) for line in group)
+        generation = next((number for number in named if number is not None), -1)
+        return generation, group[0].ts, group[0].node, group[0].seq
+
+    def with_group(self) -> Iterator[Line]:
+        """The lines from the first one about the group."""
+        return itertools.dropwhile(lambda line: not line.event.group, self.lines)
+
+
+def in_order(lines: Iterable[str], node_lines: Iterable[str]) -> list[Line]:
+    """Parse a group's lines and those about nodes, and put them in order.
+
+    The order is that of the tables, see `steps.lines.in_order`.  Nodes that never had the group are
+    left out.  Time never runs backwards in the result.
+    """
+    by_node: dict[str, dict[int, Line]] = defaultdict(dict)
+    for line in _readable(lines):
+        by_node[line.node][line.seq] = line
+    for line in _readable(node_lines):
+        if line.node in by_node:
+            by_node[line.node].setdefault(line.seq, line)
+    stints = [
+        stint
+        for numbered in by_node.values()
+        for stint in _stints([numbered[seq] for seq in sorted(numbered)])
+    ]
+    first, *others = sorted(stints, key=lambda each: each.key) or [_Stint([])]
+    # What a node did before it had the group only matters if it is the first node.
+    ordered = [*first.lines, *(line for stint in others for line in stint.with_group())]
+    return list(_forwards(ordered))
+
+
+def _readable(texts: Iterable[str]) -> Iterator[Line]:
+    for text in texts:
+        try:
+            yield read_line(text)
+        except JournalError:
+            continue
+
+
+def _stints(lines: Sequence[Line]) -> Iterator[_Stint]:
+    """Split one node's lines where it reads the group back."""
+    run: list[Line] = []
+    for line in lines:
+        if isinstance(line.event, GroupRecovered) and any(each.event.group for each in run):
+            yield _Stint(run)
+            run = []
+        run.append(line)
+    if run:
+        yield _Stint(run)
+
+
+def _forwards(lines: Iterable[Line]) -> Iterator[Line]:
+    latest_ms = 0
+    for line in lines:
+        latest_ms = max(latest_ms, line.ts)
+        yield line if line.ts == latest_ms else replace(line, ts=latest_ms)
+
+
+# -- one replay ------------------------------------------------------------------------------------
+
+
+#: With more processes, a replay takes too long.
+_PROCESSES_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A replay to be done."""
+
+    group: str
+    place: int
+    setting: str
+    overrides: Mapping[str, str]
+    seed: int
+    lines: Sequence[str]
+    node_lines: Sequence[str]
+    left_out: int
+    steps_max: int
+
+
+def replay_task(task: Task) -> dict[str, Any]:
+    """Replay a history; return a row of `RUNS`, which says why if there is no result."""
+    row: dict[str, Any] = dict.fromkeys(RUNS.names) | {
+        "group": task.group,
+        "place": task.place,
+        "setting": task.setting,
+        "seed": task.seed,
+        "lines": len(task.lines),
+        "left_out": task.left_out,
+    }
+    try:
+        return row | _replayed(task)
+    except (TooLongError, ValueError) as error:
+        return row | {"why": str(error)}
+    except Exception as error:  # noqa: BLE001  # one group must not make the others fail
+        return row | {"why": f"the replay failed: {type(error).__name__}: {error}"}
+
+
+def _replayed(task: Task) -> dict[str, Any]:
+    lines = in_order(task.lines, task.node_lines)
+    about = [line for line in lines if line.event.group]
+    if not about:
+        raise ValueError("no line in this time is about the group")
+    span = {"from_ms": about[0].ts, "to_ms": about[-1].ts, "lines": len(about)}
+    if task.place == AS_RECORDED:
+        return span | _recorded(lines, task.group)
+    recording, changes = read_recording(lines, task.group), Changes.parse(task.overrides)
+    if len(recording.members) > _PROCESSES_MAX:
+        raise ValueError(
+            f"{len(recording.members):,} processes took part and a replay takes "
+            f"{_PROCESSES_MAX:,} at most: choose a shorter time"
+        )
+    # The same seeds for all settings, so that differences between settings are not chance.
+    seed = crc32(f"{task.group}/{task.seed}".encode())
+    cost = replay(recording, changes, seed=seed, steps_max=task.steps_max)
+    return span | _row(cost) | _background(recording, changes)
+
+
+def _recorded(lines: Sequence[Line], group: str) -> dict[str, Any]:
+    """The cost that the journal itself records."""
+    row = _row(cost_of(lines, group))
+    try:
+        return row | _background(read_recording(lines, group), Changes())
+    except ValueError:
+        return row  # the group never had members
+
+
+def _row(cost: Cost) -> dict[str, Any]:
+    return {
+        "by_cause": dict(cost.rebalances),
+        "stopped_s": cost.stopped_s,
+        "moved": cost.moved,
+        "takeover_s": cost.takeover_s,
+        "slowest_takeover_s": cost.slowest_takeover_s,
+        "overlap_s": cost.overlap_s,
+        "steps": cost.steps,
+    }
+
+
+def _background(recording: Recording, changes: Changes) -> dict[str, Any]:
+    sessions_ms = (changes.session_timeout_ms or member.session_ms for member in recording.members)
+    return {"assumed": list(recording.assumptions), "session_timeout_ms": max(sessions_ms)}
+
+
+# -- the replays of one setting --------------------------------------------------------------------
+
+
+#: The fields that are the same in all replays of a group with a setting.
+_COMMON: Final = ("group", "place", "setting", "lines", "left_out")
+#: The fields that only a readable history has.
+_READ: Final = ("from_ms", "to_ms", "assumed", "session_timeout_ms")
+
+
+def summarize(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Sum up the replays of one group with one setting as a row of `WHAT_IF`."""
+    runs = sorted(runs, key=lambda run: run["seed"])
+    good = [run for run in runs if run["why"] is None]
+    first = (good or runs)[0]
+    is_told = first["place"] == AS_RECORDED
+    row = dict.fromkeys(WHAT_IF.names) | {name: first[name] for name in (*_COMMON, *_READ)}
+    row |= {
+        "replays": 0 if is_told else len(runs),
+        "failed": len(runs) - len(good),
+        "why": next((run["why"] for run in runs if run["why"] is not None), None),
+        "steps": sum(run["steps"] or 0 for run in runs),
+    }
+    if not good:
+        return row
+    counts = [dict(run["by_cause"]) for run in good]
+    causes = sorted({cause for each in counts for cause in each})
+    row["by_cause"] = {
+        cause: float(statistics.median(each.get(cause, 0) for each in counts)) for cause in causes
+    }
+    row["overlap_s"] = max((s for run in good if (s := run["overlap_s"]) is not None), default=None)
+    row["takeover_s"] = _median([run["takeover_s"] for run in good])
+    return (
+        row
+        | _spread("rebalances", [sum(each.values()) for each in counts])
+        | _spread("stopped", [run["stopped_s"] for run in good], "_s")
+        | _spread("moved", [run["moved"] for run in good])
+        | _spread("slowest_takeover", [run["slowest_takeover_s"] for run in good], "_s")
+    )
+
+
+def _spread(name: str, values: Sequence[float | None], unit: str = "") -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    return {
+        f"{name}{unit}": _median(values),
+        f"{name}_least{unit}": min(known, default=None),
+        f"{name}_most{unit}": max(known, default=None),
+    }
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(statistics.median(known)) if known else None

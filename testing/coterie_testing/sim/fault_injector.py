@@ -1,0 +1,277 @@
+"""Carries out the faults of a plan; there is a method for each kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from coterie_client.admin import Admin
+from coterie_client.errors import ConnectionLostError
+from coterie_client.membership import Phase
+from coterie_protocol.errors import RequestTimedOutError
+from coterie_protocol.exceptions import CoterieError
+from coterie_testing.sim.coordinator import ADDRESS
+from coterie_testing.sim.faults import AT_A_GENERATION, Fault
+from coterie_testing.sim.generation_faults import GenerationFaults
+from coterie_testing.sim.system import System
+from coterie_testing.sim.worker import Worker
+from coterie_testing.virtual import NetworkOptions
+
+__all__ = ["FaultInjector"]
+
+#: How much time a rolling restart gives each worker at most.
+_PACE_S: Final = 2.0
+
+#: How long a process takes to start, at least.
+_BOOT_S: Final = 0.2
+
+
+class FaultInjector:
+    """Injects faults into a system."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._at_a_generation = GenerationFaults(system)
+        #: Those who have a successor, so that they don't get another one.
+        self._succeeded: set[Worker] = set()
+
+    def inject(self, fault: Fault) -> str | None:
+        """Inject a fault and say what was done; None if there is nothing to do it to."""
+        if fault.kind in AT_A_GENERATION:
+            return self._at_a_generation.schedule(fault)
+        done: str | None = getattr(self, f"_{fault.kind}")(fault)
+        return done
+
+    def stop(self) -> None:
+        """Drop the faults that wait for a generation."""
+        self._at_a_generation.clear()
+
+    def _target(self, fault: Fault) -> Worker | None:
+        running = self._system.running
+        return running[fault.target % len(running)] if running else None
+
+    # -- workers -------------------------------------------------------------------------------
+
+    def _add_worker(self, fault: Fault) -> str:
+        static = self._system.options.static > 0 and fault.target % 2 == 0
+        return self._system.add_worker(static=static).name
+
+    def _stop_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        worker.stop()
+        return worker.name
+
+    def _kill_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        worker.kill()
+        return worker.name
+
+    def _restart_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        worker.kill()
+        away_s = max(fault.seconds, _BOOT_S)
+        self._system.after(away_s, self._replace, worker)
+        return f"{worker.name}, back in {away_s:g} s"
+
+    def _replace(self, worker: Worker) -> None:
+        """Start a process that is set up like another one, with its instance id."""
+        if worker not in self._succeeded:
+            self._succeeded.add(worker)
+            self._system.add_worker(like=worker.options)
+
+    def _duplicate_instance(self, fault: Fault) -> str | None:
+        """Start a second process with an instance id that is in use."""
+        worker = self._target(fault)
+        if worker is None or worker.options.instance is None or worker in self._succeeded:
+            return None
+        self._replace(worker)
+        return worker.name
+
+    def _rolling_restart(self, fault: Fault) -> str:
+        pause_s = min(fault.seconds, _PACE_S)
+        for number, worker in enumerate(self._system.running):
+            self._system.after(number * pause_s, self._restart_in_good_order, worker)
+        return f"all, one each {pause_s:g} s"
+
+    def _restart_in_good_order(self, worker: Worker) -> None:
+        if worker.is_running:
+            worker.stop()
+            self._replace_when_gone(worker)
+
+    def _replace_when_gone(self, worker: Worker) -> None:
+        if worker.is_running:
+            self._system.after(0.1, self._replace_when_gone, worker)
+        else:
+            self._replace(worker)
+
+    def _pause_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        self._system.pause_worker(worker, fault.seconds)
+        return f"{worker.name} for {fault.seconds:g} s"
+
+    def _worker_clock_jump(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None or worker.options.instance is not None:
+            return None
+        worker.process.clock_error_s += fault.seconds * (1 if fault.amount > 1 else -1)
+        return worker.name
+
+    def _change_subscription(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None or worker.group.phase is Phase.OVER or worker.options.instance:
+            return None
+        names = sorted(self._system.options.topics)
+        wanted = (names, names[:1], names[1:] or names)[fault.amount % 3]
+        worker.options = replace(worker.options, topics=tuple(wanted))
+        worker.process.call_soon(worker.subscribe)
+        return f"{worker.name} wants {', '.join(wanted)}"
+
+    # -- the coordinator -----------------------------------------------------------------------
+
+    def _kill_coordinator(self, fault: Fault) -> str:
+        self._system.coordinator.kill()
+        self._system.scheduler.after(fault.seconds, self._system.ensure_coordinator)
+        return f"back in {fault.seconds:g} s"
+
+    def _fail_core(self, fault: Fault) -> str | None:
+        node, process = self._system.coordinator.node, self._system.coordinator.process
+        if node is None or process is None or process.is_dead:
+            return None
+        shards = node.all_shards()
+        shard = shards[fault.target % len(shards)]
+
+        def fail() -> None:
+            try:
+                raise AssertionError("a bug that is planted")  # noqa: TRY301  # as a core would
+            except AssertionError:
+                if shard.is_served:
+                    shard.core_failed()
+
+        process.call_soon(fail)
+        return f"that of shard {shard.shard}"
+
+    def _pause_coordinator(self, fault: Fault) -> str | None:
+        process = self._system.coordinator.process
+        if process is None or process.is_dead:
+            return None
+        process.pause()
+        self._system.checker.clock.paused()
+
+        def resume() -> None:
+            if process.is_paused:
+                process.resume()
+                self._system.checker.clock.resumed()
+
+        self._system.heal_after(fault.seconds, resume)
+        return f"for {fault.seconds:g} s"
+
+    def _coordinator_clock_jump(self, fault: Fault) -> str | None:
+        process = self._system.coordinator.process
+        if process is None:
+            return None
+        by_s = fault.seconds * (1 if fault.amount > 1 else -1)
+        process.clock_error_s += by_s
+        self._system.checker.clock.clock_set(by_s)
+        return f"by {process.clock_error_s:g} s"
+
+    # -- network and disk ----------------------------------------------------------------------
+
+    def _cut_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        self._system.checker.clock.connections_lost()
+        return f"{worker.name}, {self._system.network.cut(worker.process)} connections"
+
+    def _isolate_worker(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None:
+            return None
+        heal = self._system.network.conditions.isolate(worker.process.host, ADDRESS.host)
+        self._system.heal_after(fault.seconds, heal)
+        return f"{worker.name} for {fault.seconds:g} s"
+
+    def _isolate_coordinator(self, fault: Fault) -> str:
+        heal = self._system.network.conditions.isolate(ADDRESS.host)
+        self._system.heal_after(fault.seconds, heal)
+        return f"for {fault.seconds:g} s"
+
+    def _slow_network(self, fault: Fault) -> str:
+        slow_s = 0.05 * fault.amount
+        conditions = self._system.network.conditions
+        conditions.options = NetworkOptions(
+            latency_s=(slow_s / 10, slow_s), straggler_chance=0.05, straggler_s=slow_s * 10
+        )
+        heal = partial(setattr, conditions, "options", NetworkOptions())
+        self._system.heal_after(fault.seconds, heal)
+        return f"up to {slow_s * 10:g} s, for {fault.seconds:g} s"
+
+    def _slow_disk(self, fault: Fault) -> str:
+        slow_s = 0.1 * fault.amount
+        disk = self._system.disk
+        disk.options = replace(disk.options, write_s=(slow_s / 10, slow_s))
+        return f"up to {slow_s:g} s for a write"
+
+    def _failing_disk(self, fault: Fault) -> str:
+        disk = self._system.disk
+        disk.options = replace(disk.options, error_chance=0.1 * fault.amount)
+        heal = partial(setattr, disk, "options", replace(disk.options, error_chance=0.0))
+        self._system.heal_after(fault.seconds, heal)
+        return f"{fault.amount} of 10 writes, for {fault.seconds:g} s"
+
+    # -- administrators ------------------------------------------------------------------------
+
+    def _topic(self, fault: Fault) -> str:
+        topics = sorted(self._system.options.topics)
+        return topics[fault.target % len(topics)]
+
+    def _grow_topic(self, fault: Fault) -> str:
+        topic = self._topic(fault)
+        node = self._system.coordinator.node
+        count = (node.topics.get(topic, 1) if node is not None else 1) + fault.amount
+        self._system.ask_admin(lambda admin: admin.topics.grow(topic, count))
+        return f"{topic} to {count} partitions"
+
+    def _recreate_topic(self, fault: Fault) -> str:
+        topic = self._topic(fault)
+        self._system.ask_admin(lambda admin: self._recreate(admin, topic, fault.amount + 1))
+        return f"{topic}, now with {fault.amount + 1} partitions"
+
+    async def _recreate(self, admin: Admin, topic: str, partitions: int) -> None:
+        checker = self._system.checker
+        number = checker.offsets.deletion_asked(topic)
+        try:
+            await admin.topics.delete(topic)
+        except CoterieError as error:
+            checker.deletion_failed(topic, number, in_doubt=_is_in_doubt(error))
+            raise
+        checker.offsets.deletion_done(topic, number)
+        checker.offsets.creation_asked(topic)
+        await admin.topics.create(topic, partitions=partitions)
+
+    def _remove_member(self, fault: Fault) -> str | None:
+        worker = self._target(fault)
+        if worker is None or not worker.group.member_id:
+            return None
+        member_id = worker.group.member_id
+        self._system.checker.exemptions.removal_asked(member_id)
+        self._system.ask_admin(
+            lambda admin: admin.members.remove(worker.group_id, member_id=member_id)
+        )
+        return worker.name
+
+
+def _is_in_doubt(error: CoterieError) -> bool:
+    """Whether a request that failed may have been carried out all the same."""
+    notes = getattr(error, "__notes__", ())
+    is_unanswered = isinstance(error, ConnectionLostError | RequestTimedOutError)
+    return is_unanswered or any("may have been carried out" in note for note in notes)

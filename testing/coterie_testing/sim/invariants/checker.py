@@ -1,0 +1,239 @@
+"""The invariant checker: everything that must hold, work from outside of the system."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+
+from coterie_client import Partition
+from coterie_client.membership.events import CoordinatorLost, GroupJoined
+from coterie_client.membership.events import Event as ClientEvent
+from coterie_protocol.journal import (
+    Event,
+    MemberGone,
+    OwnershipConflict,
+    PhaseJoined,
+    RebalanceCompleted,
+    RebalanceStarted,
+)
+from coterie_testing.sim.invariants.clock import ClockChecker
+from coterie_testing.sim.invariants.exemptions import Exemptions
+from coterie_testing.sim.invariants.journal import JournalChecker
+from coterie_testing.sim.invariants.offsets import OffsetChecker
+from coterie_testing.sim.invariants.requests import RequestChecker
+from coterie_testing.sim.worker import Worker, WorkObserver
+from coterie_testing.virtual import Scheduler
+
+__all__ = ["InvariantChecker", "Violation"]
+
+TopicPartition = tuple[str, int]
+
+#: How members are dropped that are silent or late.
+_EXPIRIES = frozenset({"session_expired", "join_expired", "rebalance_expired", "sync_expired"})
+
+
+class Violation(AssertionError):  # noqa: N818  # what was looked for
+    """An invariant does not hold."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """The work on one partition."""
+
+    #: The workers at work, with their tokens.
+    running: dict[Worker, int] = field(default_factory=dict)
+    #: The highest token that work began with, and the worker that had it.
+    token: int = -1
+    owner: Worker | None = None
+
+
+class InvariantChecker(WorkObserver):
+    """Is told what workers do and what the journal says, and keeps the first violation.
+
+    Some workers can't know for a while that they have a successor (`Exemptions`). Fencing tokens
+    are for what they do meanwhile; their side effects are counted as fenced.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._work: dict[TopicPartition, _Work] = {}
+        self._journal = JournalChecker()
+        self.exemptions = Exemptions(scheduler)
+        self.offsets = OffsetChecker()
+        self.requests = RequestChecker()
+        self.clock = ClockChecker(scheduler)
+        #: The first violation.
+        self.violation: Violation | None = None
+        #: How often things happened, by name.
+        self.counts: Counter[str] = Counter()
+        #: Whether machines and networks have no faults, so that no member is ever late.
+        self.is_calm = False
+        #: Whether assignors are broken on purpose, so that the ownership guard has to step in.
+        self.expects_conflicts = False
+
+    def _fail(self, what: str) -> None:
+        """Keep the first violation; the code that caused it might catch an exception."""
+        if self.violation is None:
+            self.violation = Violation(what)
+
+    # -- what workers do -----------------------------------------------------------------------
+
+    def started(self, worker: Worker, partition: Partition) -> None:
+        """No other worker may be at work on it, and the token must be new."""
+        work = self._work.setdefault(partition.key, _Work())
+        self._check_member(worker, partition, is_exempt=self.exemptions.is_unaware(worker))
+        if partition.token < work.token and self.exemptions.covers(worker):
+            # It does not know yet that it was removed, and begins what its successor has begun.
+            work.running[worker] = partition.token
+            self.counts["unaware starts"] += 1
+            return
+        others = [other for other in work.running if not self.exemptions.covers(other)]
+        if others:
+            names = ", ".join(other.name for other in others)
+            self._fail(f"{partition} has two workers: {worker.name} and {names}")
+        # A worker that stopped because its lease ended may have its ownership back, and its token.
+        is_back = partition.token == work.token and worker is work.owner
+        if partition.token <= work.token and not (is_back and worker not in work.running):
+            self._fail(f"{partition}: token {partition.token} after {work.token}")
+        work.token, work.owner = partition.token, worker
+        work.running[worker] = partition.token
+        self.counts["partitions taken"] += 1
+
+    def _check_member(self, worker: Worker, partition: Partition, *, is_exempt: bool) -> None:
+        """A member stops before the coordinator drops it, because its lease ends sooner."""
+        member_id = worker.group.member_id
+        is_member = member_id in self._journal.members(worker.group_id)
+        if not is_member and not is_exempt:
+            self._fail(f"{partition}: {worker.name} works on it, but {member_id!r} is no member")
+
+    def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
+        """What was stored must still be there."""
+        for violation in self.offsets.position_read(partition.key, offset, worker.name):
+            self._fail(violation)
+
+    def acted(self, worker: Worker, partition: Partition, offset: int) -> None:
+        """Only the newest owner may act, or a fencing token must tell it from its successor."""
+        work = self._work[partition.key]
+        self.offsets.commit_asked(partition.key, offset)
+        if not partition.is_owned:
+            self._fail(f"{partition}: {worker.name} works on what its own client says it lost")
+        else:
+            self._check_member(worker, partition, is_exempt=self.exemptions.is_unaware(worker))
+        if partition.token < work.token:
+            if not self.exemptions.covers(worker):
+                self._fail(f"{partition}: {worker.name} works on it with an old token")
+            self.counts["fenced side effects"] += 1
+        self.counts["side effects"] += 1
+
+    def committed(self, worker: Worker, partition: Partition, offset: int) -> None:
+        """From now on the offset must not be forgotten."""
+        work = self._work[partition.key]
+        # It may have been accepted long before its worker hears so; the journal tells when.
+        if partition.token < work.token and not self.exemptions.covers(worker):
+            self._fail(f"{partition}: a commit of {worker.name} was accepted with an old token")
+        self.offsets.commit_acknowledged(partition.key, offset)
+        self.counts["commits"] += 1
+
+    def ended(self, worker: Worker, partition: Partition) -> None:
+        """Another worker may begin."""
+        self._work[partition.key].running.pop(worker, None)
+
+    def died(self, worker: Worker) -> None:
+        """None of its work goes on."""
+        for work in self._work.values():
+            work.running.pop(worker, None)
+
+    def client_event(self, worker: Worker, event: ClientEvent) -> None:
+        """Count it, and learn which worker has which member id."""
+        if isinstance(event, GroupJoined):
+            self.exemptions.joined(worker, event.member_id)
+            newest = self._journal.generation(worker.group_id)
+            if event.generation > newest:
+                self._fail(f"{worker.name} is in generation {event.generation}, after {newest}")
+        if isinstance(event, CoordinatorLost) and self.is_calm:
+            self._fail(
+                f"nothing is wrong with the coordinator, but {worker.name} {event.text}: {event}"
+            )
+        self.counts[f"client: {event.text}"] += 1
+
+    def deletion_failed(self, topic: str, number: int, *, in_doubt: bool) -> None:
+        """An administrator was told that a topic is not deleted, or got no answer."""
+        if in_doubt:
+            self.offsets.deletion_unanswered(topic, number)
+            return
+        for violation in self.offsets.deletion_refused(topic, number):
+            self._fail(violation)
+
+    # -- what the journal says -----------------------------------------------------------------
+
+    def journalled(self, ts_ms: int, event: Event, wall_ms: int | None = None) -> None:
+        """Hold the next line of the journal against everything that is known.
+
+        `wall_ms` is what the system's clock shows on the coordinator's machine.
+        """
+        if wall_ms is not None:
+            for violation in self.clock.journalled(ts_ms, event, wall_ms):
+                self._fail(violation)
+        for violation in self.requests.journalled(
+            event,
+            waits_for_members=self._journal.waits_for_members(event.group),
+            rebalance_timeout_ms=self._journal.rebalance_timeout_ms(event.group),
+        ):
+            self._fail(violation)
+        for violation in self._journal.journalled(ts_ms, event):
+            self._fail(violation)
+        for violation in self.offsets.journalled(event):
+            self._fail(violation)
+        self.exemptions.journalled(event)
+        match event:
+            case MemberGone() if event.how in _EXPIRIES:
+                self._expired(event)
+            case OwnershipConflict():
+                self._conflicts(event)
+            case RebalanceStarted() | PhaseJoined() | RebalanceCompleted():
+                self.counts[f"{event.kind.replace('_', ' ')}: {event.cause}"] += 1
+                self.counts["rebalances completed"] += isinstance(event, RebalanceCompleted)
+
+    def _expired(self, event: MemberGone) -> None:
+        """No member is dropped as silent or late while nothing is wrong."""
+        self.counts[f"dropped: {event.how}"] += 1
+        worker = self.exemptions.worker(event.member)
+        if self.is_calm and worker is not None and worker.is_running:
+            self._fail(f"{worker.name} was dropped although nothing is wrong with it: {event}")
+
+    def _conflicts(self, event: OwnershipConflict) -> None:
+        self.counts["conflicts withheld" if event.withheld else "conflicts"] += 1
+        if not (self.expects_conflicts and event.withheld):
+            self._fail(f"the leader assigned what another member owns: {event}")
+
+    # -- at the end ----------------------------------------------------------------------------
+
+    def check_topics(self, existing: Container[str]) -> None:
+        """Compare what was said of deletions with the topics that exist."""
+        for violation in self.offsets.check(existing):
+            self._fail(violation)
+
+    def check_settled(
+        self, workers: Iterable[Worker], partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Each partition has one owner at work; workers own what they were assigned."""
+        owners: dict[TopicPartition, str] = {}
+        wanted = set(partitions)
+        for worker in workers:
+            for partition in worker.group.owned:
+                if partition.key in owners:
+                    self._fail(f"{partition} is owned by {owners[partition.key]} and {worker.name}")
+                owners[partition.key] = worker.name
+                if worker not in self._work[partition.key].running:
+                    self._fail(f"{worker.name} owns {partition} but does not work on it")
+            self._check_assignment(worker, wanted)
+        if owners.keys() != wanted:
+            odd = sorted(wanted.symmetric_difference(owners))
+            self._fail(f"partitions without an owner, or owned without existing: {odd}")
+
+    def _check_assignment(self, worker: Worker, existing: set[TopicPartition]) -> None:
+        """A worker owns what the journal says it was assigned."""
+        assigned = self._journal.assignment(worker.group_id, worker.group.member_id)
+        owned = {partition.key for partition in worker.group.owned}
+        if assigned is not None and owned != assigned & existing:
+            self._fail(f"{worker.name} owns {sorted(owned)}, but was assigned {sorted(assigned)}")

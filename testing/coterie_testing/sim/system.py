@@ -1,0 +1,245 @@
+"""The system under test: a coordinator, its workers, a network and a disk, with their checker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar, Final, TypeVarTuple
+
+from coterie_assignors import (
+    Assignor,
+    Claim,
+    CooperativeStickyAssignor,
+    MemberInfo,
+    RangeAssignor,
+    RebalanceProtocol,
+    RoundRobinAssignor,
+    StickyAssignor,
+)
+from coterie_client.admin import Admin
+from coterie_client.membership.events import Event as ClientEvent
+from coterie_protocol.exceptions import CoterieError
+from coterie_protocol.journal import Event, PhaseJoined
+from coterie_server.config.settings import Settings
+from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
+from coterie_testing.sim.invariants.checker import InvariantChecker
+from coterie_testing.sim.worker import Worker, WorkerOptions
+from coterie_testing.virtual import (
+    Disk,
+    DiskOptions,
+    Network,
+    NetworkOptions,
+    Process,
+    Scheduler,
+)
+
+__all__ = ["ASSIGNORS", "GROUP", "System", "SystemOptions"]
+
+Ts = TypeVarTuple("Ts")
+
+#: The one group that all workers are in.
+GROUP: Final = "g"
+
+
+class _BrokenAssignor(RoundRobinAssignor):
+    """Assigns everything anew, and does not see that members still own what it gives away.
+
+    So its leader withholds nothing, and partitions go to new owners while their old ones are still
+    at work, unless the coordinator's ownership guard steps in.
+    """
+
+    name: ClassVar[str] = "broken"
+    protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.COOPERATIVE,)
+
+    def claim(self, member: MemberInfo) -> Claim:
+        """Overlook what a member owns."""
+        del member
+        return Claim()
+
+
+#: The ways in which a group can share out its partitions.
+ASSIGNORS: Final[Mapping[str, Callable[[], Sequence[Assignor]]]] = {
+    "cooperative-sticky": lambda: (CooperativeStickyAssignor(),),
+    "range": lambda: (RangeAssignor(),),
+    "sticky": lambda: (StickyAssignor(),),
+    "upgrade": lambda: (RangeAssignor(), CooperativeStickyAssignor()),
+    "broken": lambda: (_BrokenAssignor(),),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemOptions:
+    """The size of a system, how it is set up, and how long its run lasts."""
+
+    workers: int = 3
+    #: How many of them are static members.
+    static: int = 0
+    topics: Mapping[str, int] = field(default_factory=lambda: {"jobs": 6, "more": 2})
+    assignor: str = "cooperative-sticky"
+    #: How they are set up, but for their topics and instance ids.
+    worker: WorkerOptions = field(default_factory=WorkerOptions)
+    #: Their session timeouts, in turn; if empty, all have that of `worker`.
+    sessions_s: Sequence[float] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
+    #: How long faults are injected.
+    faults_s: float = 40.0
+    #: How long the group has to be well again after that.
+    recovery_s: float = 120.0
+
+
+class System:
+    """What is tested, and the ways in which a simulation acts on it."""
+
+    def __init__(self, seed: int, options: SystemOptions, *, is_calm: bool = False) -> None:
+        self.options = options
+        self.scheduler = Scheduler(seed)
+        self.network = Network(self.scheduler)
+        self.disk = Disk(self.scheduler)
+        self.checker = InvariantChecker(self.scheduler)
+        self.checker.is_calm = is_calm
+        self.checker.expects_conflicts = options.assignor == "broken"
+        values = {"group_initial_rebalance_delay_ms": 0} | dict(options.settings)
+        self.coordinator = SimulatedCoordinator(
+            self.scheduler,
+            self.network,
+            Settings(**values),  # type: ignore[arg-type]  # settings check themselves
+            dict(options.topics),
+            self.disk,
+            requests=self.checker.requests,
+            on_event=self._journalled,
+            on_start=self.checker.clock.started,
+        )
+        self.network.conditions.on_unread = self._unread
+        self.workers: list[Worker] = []
+        self._started = 0
+        self._admin: Process | None = None
+        self._heals: list[Callable[[], None]] = []
+        #: How many things were begun and are not finished.
+        self.pending = 0
+        #: Told what happens, and to whom; what a simulation does comes as text.
+        self.on_event: Callable[[str, ClientEvent | Event | str], None] | None = None
+        #: Told of each generation as it forms.
+        self.on_generation: Callable[[PhaseJoined], None] | None = None
+
+    def close(self) -> None:
+        """Kill everything."""
+        self.scheduler.close()
+
+    # -- processes -----------------------------------------------------------------------------
+
+    @property
+    def running(self) -> list[Worker]:
+        """The workers that take part."""
+        return [worker for worker in self.workers if worker.is_running]
+
+    def add_worker(
+        self,
+        *,
+        static: bool = False,
+        like: WorkerOptions | None = None,
+        assignor: str | None = None,
+    ) -> Worker:
+        """Start one more worker."""
+        self._started += 1
+        name = f"w{self._started}"
+        options = like or replace(
+            self.options.worker,
+            topics=tuple(self.options.topics),
+            instance=f"i{self._started}" if static else None,
+        )
+        if self.options.sessions_s and like is None:
+            sessions_s = self.options.sessions_s
+            options = replace(options, session_timeout=sessions_s[self._started % len(sessions_s)])
+        assignors = ASSIGNORS[assignor or self.options.assignor]()
+        worker = Worker(self.scheduler, self.network, self.checker, name, GROUP, options, assignors)
+        self.workers.append(worker)
+        self.checker.exemptions.started(worker)
+        worker.on_event = partial(self._happened, worker)
+        worker.start()
+        return worker
+
+    def ensure_coordinator(self) -> None:
+        """Start the coordinator unless it runs."""
+        process = self.coordinator.process
+        if process is None or process.is_dead:
+            self.coordinator.start()
+
+    def pause_worker(self, worker: Worker, seconds: float) -> None:
+        """Stop a worker's machine for a while."""
+        worker.process.pause()
+        self.checker.exemptions.paused(worker)
+        self.heal_after(seconds, partial(self._resume_worker, worker))
+
+    def _resume_worker(self, worker: Worker) -> None:
+        if worker.process.is_paused:
+            worker.process.resume()
+            self.checker.exemptions.resumed(worker)
+
+    def ask_admin(self, request: Callable[[Admin], Awaitable[object]]) -> None:
+        """Have an administrator ask for something; a refusal is only noted."""
+        if self._admin is None:
+            self._admin = Process(self.scheduler, "admin")
+            self._dial = self.network.dialler(self._admin)
+        chance = self.scheduler.random.random
+        self.pending += 1
+
+        async def ask() -> None:
+            async with Admin(str(ADDRESS), dial=self._dial, random=chance) as admin:
+                try:
+                    await request(admin)
+                except CoterieError as error:
+                    self.tell("admin", str(error))
+            self.pending -= 1
+
+        self._admin.create_task(ask())
+
+    # -- later ---------------------------------------------------------------------------------
+
+    def after(self, delay_s: float, callback: Callable[[*Ts], object], *arguments: *Ts) -> None:
+        """Call something later; until then it counts as pending."""
+        self.pending += 1
+
+        def finish() -> None:
+            self.pending -= 1
+            callback(*arguments)
+
+        self.scheduler.after(delay_s, finish)
+
+    def heal_after(self, seconds: float, heal: Callable[[], None]) -> None:
+        """Undo a fault after a while, or when everything is healed."""
+        self._heals.append(heal)
+        self.scheduler.after(seconds, heal)
+
+    def heal(self) -> None:
+        """Undo all faults, and have a coordinator and a worker at least."""
+        for heal in self._heals:
+            heal()
+        self._heals.clear()
+        self.disk.options = DiskOptions()
+        self.network.conditions.options = NetworkOptions()
+        self.ensure_coordinator()
+        if not self.running:
+            self.add_worker()
+
+    # -- what happens --------------------------------------------------------------------------
+
+    def tell(self, who: str, event: ClientEvent | Event | str) -> None:
+        """Pass an event on to whatever listens."""
+        if self.on_event is not None:
+            self.on_event(who, event)
+
+    def _journalled(self, ts_ms: int, event: Event) -> None:
+        process = self.coordinator.process
+        self.checker.journalled(ts_ms, event, None if process is None else process.wall_ms())
+        self.tell("coordinator", event)
+        if isinstance(event, PhaseJoined) and self.on_generation is not None:
+            self.on_generation(event)
+
+    def _unread(self, process: Process, data: bytes) -> None:
+        if process is self.coordinator.process:
+            self.checker.clock.arrived(data)
+
+    def _happened(self, worker: Worker, event: ClientEvent) -> None:
+        self.checker.client_event(worker, event)
+        self.tell(worker.name, event)

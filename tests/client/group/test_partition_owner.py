@@ -1,0 +1,202 @@
+"""The partition owner: what is owned, and what the listener is told."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import cast
+
+import pytest
+
+from coterie_client.driver import Driver
+from coterie_client.membership import Position
+from coterie_client.partition import Partition
+from coterie_client.partition_owner import PartitionOwner
+from coterie_client.wire.addresses import TopicPartition
+
+FIRST, SECOND = ("orders", 1), ("orders", 2)
+
+
+class FakeDriver:
+    """Notes what was released and given up."""
+
+    def __init__(self) -> None:
+        self.released_: list[TopicPartition] = []
+        self.given_up: list[TopicPartition] = []
+
+    def released(self, partitions: Iterable[TopicPartition]) -> None:
+        self.released_ += partitions
+
+    def give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        self.given_up += partitions
+
+    def commit(self, *_: object) -> Awaitable[None]:
+        """Nobody commits here."""
+        raise NotImplementedError
+
+    def fetch(self, *_: object) -> Awaitable[Position | None]:
+        """Nobody asks here."""
+        raise NotImplementedError
+
+    def owns(self, *_: object) -> bool:
+        """Everything is owned."""
+        return True
+
+
+class Worker:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, list[str]]] = []
+        self.partitions: dict[TopicPartition, Partition] = {}
+
+    def assigned(self, partitions: Sequence[Partition]) -> None:
+        self.told.append(("assigned", [str(each) for each in partitions]))
+        self.partitions |= {each.key: each for each in partitions}
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        self.told.append(("revoked", [str(each) for each in partitions]))
+
+    def lost(self, partitions: Sequence[Partition], reason: str) -> None:
+        self.told.append((reason, [str(each) for each in partitions]))
+
+    def abandoned(self, partitions: Sequence[Partition]) -> None:
+        self.told.append(("abandoned", [str(each) for each in partitions]))
+
+    def ended(self) -> None:
+        self.told.append(("ended", []))
+
+
+class Rig:
+    """An owner of two partitions."""
+
+    def __init__(self) -> None:
+        self.driver = FakeDriver()
+        self.owner = PartitionOwner(cast(Driver, self.driver))
+        self.worker = Worker()
+        self.owner.assign({SECOND: 7, FIRST: 7}, 3)
+
+    def names(self) -> list[str]:
+        """What is owned."""
+        return [str(each) for each in self.owner.partitions]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """Give an owner of two partitions."""
+    return Rig()
+
+
+def test_listener_that_comes_late_is_told_what_is_owned(rig: Rig) -> None:
+    rig.owner.attach(rig.worker)
+    assert rig.worker.told == [("assigned", ["orders[1]", "orders[2]"])]
+    assert rig.worker.partitions[FIRST].token == 7
+    assert rig.worker.partitions[FIRST].generation == 3
+
+
+def test_listener_of_an_owner_of_nothing_is_told_nothing(rig: Rig) -> None:
+    rig.owner.lose([FIRST, SECOND], "fenced")
+    rig.owner.attach(rig.worker)
+    assert rig.worker.told == []
+
+
+def test_without_a_listener_revoked_partitions_are_released(rig: Rig) -> None:
+    rig.owner.revoke({FIRST})
+    assert (rig.driver.released_, rig.names()) == ([FIRST], ["orders[2]"])
+
+
+def test_revoked_partition_stays_until_it_is_released(rig: Rig) -> None:
+    rig.owner.attach(rig.worker)
+    rig.owner.revoke({FIRST})
+    assert (rig.driver.released_, len(rig.names())) == ([], 2)
+    rig.owner.released([rig.worker.partitions[FIRST]])
+    assert (rig.driver.released_, rig.names()) == ([FIRST], ["orders[2]"])
+
+
+def test_what_was_not_revoked_is_not_released(rig: Rig) -> None:
+    rig.owner.attach(rig.worker)
+    rig.owner.released([rig.worker.partitions[FIRST]])
+    assert (rig.driver.released_, len(rig.names())) == ([], 2)
+
+
+def test_late_release_does_not_concern_the_next_ownership(rig: Rig) -> None:
+    rig.owner.attach(rig.worker)
+    former = rig.worker.partitions[FIRST]
+    rig.owner.revoke({FIRST})
+    rig.owner.lose([FIRST], "fenced")
+    rig.owner.assign({FIRST: 8}, 4)
+    rig.owner.revoke({FIRST})
+    rig.owner.released([former])
+    assert rig.driver.released_ == []
+    rig.owner.released([rig.worker.partitions[FIRST]])
+    assert rig.driver.released_ == [FIRST]
+
+
+@pytest.mark.parametrize("how", ["released", "lost", "given up"])
+def test_revocation_does_not_concern_the_next_ownership(rig: Rig, how: str) -> None:
+    rig.owner.attach(rig.worker)
+    rig.owner.revoke({FIRST})
+    match how:
+        case "released":
+            rig.owner.released([rig.worker.partitions[FIRST]])
+        case "lost":
+            rig.owner.lose([FIRST], "fenced")
+        case "given up":
+            rig.owner.give_up(rig.worker.partitions[FIRST])
+    rig.driver.released_.clear()
+    rig.owner.assign({FIRST: 8}, 4)
+    rig.owner.released([rig.worker.partitions[FIRST]])
+    rig.owner.detach()
+    assert (rig.driver.released_, rig.names()) == ([], ["orders[1]", "orders[2]"])
+
+
+@pytest.mark.parametrize("how", ["lose", "abandon"])
+def test_lost_partitions_are_not_owned(rig: Rig, how: str) -> None:
+    rig.owner.attach(rig.worker)
+    if how == "lose":
+        rig.owner.lose([FIRST], "fenced")
+    else:
+        rig.owner.abandon([FIRST])
+    assert rig.names() == ["orders[2]"]
+    name = "fenced" if how == "lose" else "abandoned"
+    assert rig.worker.told[-1] == (name, ["orders[1]"])
+
+
+def test_released_partition_can_be_lost_without_news(rig: Rig) -> None:
+    rig.owner.attach(rig.worker)
+    rig.owner.revoke({FIRST})
+    rig.owner.released([rig.worker.partitions[FIRST]])
+    told = len(rig.worker.told)
+    rig.owner.lose([FIRST], "fenced")
+    rig.owner.abandon([FIRST])
+    assert len(rig.worker.told) == told
+
+
+def test_given_up_partition_is_not_owned(rig: Rig) -> None:
+    rig.owner.attach(rig.worker)
+    rig.owner.give_up(rig.worker.partitions[FIRST])
+    rig.owner.give_up(rig.worker.partitions[FIRST])
+    assert (rig.driver.given_up, rig.names()) == ([FIRST], ["orders[2]"])
+
+
+def test_given_up_partition_can_be_revoked_without_news(rig: Rig) -> None:
+    rig.owner.attach(rig.worker)
+    rig.owner.give_up(rig.worker.partitions[FIRST])
+    rig.owner.revoke({FIRST, SECOND})
+    assert rig.worker.told[-1] == ("revoked", ["orders[2]"])
+    assert rig.driver.released_ == []
+
+
+def test_worker_that_goes_leaves_nothing_revoked(rig: Rig) -> None:
+    rig.owner.attach(rig.worker)
+    rig.owner.revoke({FIRST})
+    rig.owner.detach()
+    assert rig.driver.released_ == [FIRST]
+    rig.owner.revoke({SECOND})
+    assert rig.driver.released_ == [FIRST, SECOND]
+
+
+def test_end_is_passed_on(rig: Rig) -> None:
+    rig.owner.end()
+    rig.owner.attach(rig.worker)
+    rig.owner.end()
+    assert rig.worker.told[-1] == ("ended", [])

@@ -1,0 +1,210 @@
+"""Finding the coordinator, losing it, and how long to wait in between."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie_client.backoff import Backoff, RetryOptions
+from coterie_client.membership import FailureKind, MembershipConfig, Phase
+from coterie_client.membership.events import CoordinatorFound, CoordinatorLost, RetryPlanned
+from coterie_client.wire.addresses import NodeAddress
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
+from tests.support.scripted_membership import NODE, Script
+
+T0, T1 = ("t", 0), ("t", 1)
+OTHER = NodeAddress("other", 9093)
+
+
+def at_work() -> Script:
+    """A member in generation 5 that works on two partitions."""
+    script = Script("t").start()
+    script.settle(T0, T1, generation=5)
+    script.told.clear()
+    return script
+
+
+def test_asks_for_its_group() -> None:
+    """Any node may be asked, and the join goes to the node that is named."""
+    script = Script("t").start()
+    assert script.asks(FindCoordinatorRequest).key == "g"
+    script.find(OTHER)
+    (send,) = script.awaited(JoinGroupRequest)
+    assert send.to == OTHER
+    assert script.seen(CoordinatorFound)[-1].node == "other:9093"
+
+
+def test_keeps_looking() -> None:
+    """While no node can be reached, it asks again, ever more slowly, up to a limit."""
+    script = Script("t").start()
+    delays = []
+    for _ in range(8):
+        script.fail(FindCoordinatorRequest)
+        failed_ms = script.now_ms
+        while not script.awaits(FindCoordinatorRequest):
+            script.sleep(1)
+        delays.append(script.now_ms - failed_ms)
+    assert delays == [100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000]
+    assert script.seen(RetryPlanned)[0].delay_ms == 100
+
+
+def test_no_stampede() -> None:
+    """It waits a moment before it looks for a lost coordinator: another takes time to appear."""
+    script = at_work()
+    script.next_beat(ErrorCode.NOT_COORDINATOR)
+    assert not script.awaits(FindCoordinatorRequest)
+    script.sleep(100)
+    assert script.awaits(FindCoordinatorRequest)
+    assert script.seen(CoordinatorLost)[-1].node == str(NODE)
+
+
+def test_tells_whether_the_coordinator_had_served() -> None:
+    script = at_work()
+    for _ in range(2):
+        script.next_beat(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        script.sleep(1_000)
+        script.find()
+    script.next_beat()
+    script.next_beat(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert [lost.had_served for lost in script.seen(CoordinatorLost)] == [True, False, True]
+
+
+def test_fail_over_at_work() -> None:
+    """The same member in the same generation goes on with another node."""
+    script = at_work()
+    script.next_beat(ErrorCode.NOT_COORDINATOR)
+    script.sleep(100)
+    script.find(OTHER)
+    script.sleep(3_000)
+    (send,) = script.awaited(HeartbeatRequest)
+    assert send.to == OTHER
+    script.beat()
+    assert script.told == []
+    assert script.machine.phase is Phase.STABLE
+    assert len(script.sent(JoinGroupRequest)) == 1
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_fail_over_in_a_rebalance(*, is_synced: bool) -> None:
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    kind: type[JoinGroupRequest | SyncGroupRequest] = JoinGroupRequest
+    if is_synced:
+        script.join(6)
+        kind = SyncGroupRequest
+    script.fail(kind)
+    script.sleep(100)
+    script.find(OTHER)
+    (send,) = script.awaited(kind)
+    assert send.to == OTHER
+    assert script.asks(kind).member_id == "m-1"
+    assert script.told == []
+
+
+def test_two_signs_of_one_loss() -> None:
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.sleep(3_000)
+    script.fail(HeartbeatRequest)
+    script.fail(JoinGroupRequest)
+    script.sleep(100)
+    assert len(script.sent(FindCoordinatorRequest)) == 2
+    assert len(script.seen(CoordinatorLost)) == 1
+
+
+def test_late_failure_from_a_former_coordinator() -> None:
+    script = at_work()
+    script.commit("k", T0, 7)
+    script.next_beat(ErrorCode.NOT_COORDINATOR)
+    script.sleep(200)
+    script.find(OTHER)
+    script.fail(OffsetCommitRequest)
+    assert script.machine.coordinator == OTHER
+    assert not script.awaits(FindCoordinatorRequest)
+
+
+def test_nodes_that_send_us_back_and_forth() -> None:
+    script = at_work()
+    delays = []
+    for _ in range(6):
+        script.next_beat(ErrorCode.NOT_COORDINATOR)
+        began_ms = script.now_ms
+        while not script.awaits(FindCoordinatorRequest):
+            script.sleep(10)
+        delays.append(script.now_ms - began_ms)
+        script.find()
+    assert delays[-1] > 4 * delays[0]
+
+
+def test_late_failure_after_it_was_found_again() -> None:
+    script = at_work()
+    script.commit("k", T0, 1)
+    script.next_beat(ErrorCode.NOT_COORDINATOR)
+    script.sleep(100)
+    script.find(OTHER)
+    script.fail(OffsetCommitRequest, FailureKind.TIMED_OUT)
+    while "k" not in script.results:
+        script.help_out(T0, T1)
+    assert script.error_of("k") is None
+    assert script.told == []
+
+
+@pytest.mark.parametrize("kind", [FindCoordinatorRequest, MetadataRequest])
+def test_unsendable(kind: type) -> None:
+    """A node that does not know the request at all is no broker that a member could use."""
+    script = Script("t").start()
+    error = ValueError("no version for it")
+    script.fail(kind, FailureKind.REFUSED, error)
+    assert script.stopped is not None
+    assert script.stopped.error is error
+
+
+# -- delays ------------------------------------------------------------------------------------
+
+
+@given(
+    first_ms=st.integers(1, 5_000),
+    limit_ms=st.integers(1, 60_000),
+    failures=st.integers(1, 100),
+    luck=st.floats(0, 1, exclude_max=True),
+)
+def test_backoff_bounds(first_ms: int, limit_ms: int, failures: int, luck: float) -> None:
+    """A delay is within a fifth of its middle, however many came before."""
+    backoff = Backoff(RetryOptions(first_ms, max(first_ms, limit_ms)), lambda: luck)
+    for failure in range(failures):
+        even_ms = min(first_ms * 2**failure, max(first_ms, limit_ms))
+        assert 0.8 * even_ms - 1 <= backoff.next_ms() <= 1.2 * even_ms + 1
+
+
+def test_backoff_starts_over() -> None:
+    backoff = Backoff(RetryOptions(100, 1_000), lambda: 0.5)
+    assert [backoff.next_ms() for _ in range(3)] == [100, 200, 400]
+    backoff.succeeded()
+    assert backoff.next_ms() == 100
+
+
+# -- the configuration -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"group": ""}, "group must be a string"),
+        ({"instance": ""}, "instance must be"),
+        ({"heartbeat_interval_ms": 15_001}, "heartbeat_interval must be at most a third"),
+        ({"heartbeat_interval_ms": 0}, "heartbeat_interval_ms must be"),
+        ({"rebalance_timeout_ms": 0}, "rebalance_timeout_ms must be"),
+    ],
+)
+def test_senseless_configuration(options: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        MembershipConfig(**{"group": "g"} | options)  # type: ignore[arg-type]

@@ -1,0 +1,35 @@
+"""How many examples Hypothesis tries: few, or many where the environment says `CI=true`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from hypothesis import settings
+
+__all__ = ["PROFILE", "examples", "load_profile"]
+
+PROFILE: Final = "quick" if os.environ.get("CI", "") in ("", "0", "false") else "long"
+_FACTOR: Final = {"quick": 1, "long": 4}[PROFILE]
+#: What a test gets that does not ask for a number.
+_EXAMPLES: Final = 50
+
+
+def load_profile() -> None:
+    """Have all tests use the profile of this run."""
+    # Hypothesis has a profile of its own for CI, which tries the same examples every time.
+    settings.register_profile(
+        PROFILE,
+        settings.get_profile("default"),
+        max_examples=_EXAMPLES * _FACTOR,
+        # The deadline measures the machine as much as the code: slow cores must not turn a test
+        # red.  A failure prints the blob that replays it, so a report from CI is enough.
+        deadline=None,
+        print_blob=True,
+    )
+    settings.load_profile(PROFILE)
+
+
+def examples(count: int, **options: Any) -> settings:
+    """Settings for a test of `count` examples in the quick profile, of more in the long one."""
+    return settings(max_examples=count * _FACTOR, **options)
