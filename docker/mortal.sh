@@ -1,7 +1,7 @@
 #!/bin/sh
-# A coordinator whose container ends when somebody else asks for it: whoever shares its volume writes
-# the name of a signal, as KILL or TERM, into the pipe. An engine's own way to do that, its socket,
-# would hand the whole machine to the tests.
+# A coordinator that the tests can kill: they share its volume, and write the name of a signal, such
+# as KILL or TERM, into the pipe. The engine's socket would let them do it as well, but would also
+# give them the whole machine.
 set -eu
 
 pipe=/var/lib/coterie/signal
@@ -13,8 +13,8 @@ daemon=$!
 { read -r signal < "$pipe" && kill -s "$signal" "$daemon"; } &
 trap 'kill -s TERM "$daemon"' TERM INT
 
-# A trap ends a wait early; what counts is how the daemon ended. The first process of a container
-# takes all others with it.
+# A trap ends a wait early, but the daemon's own exit code counts. When the first process of a
+# container ends, all others do.
 code=0
 wait "$daemon" || code=$?
 if kill -0 "$daemon" 2>/dev/null; then

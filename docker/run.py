@@ -8,9 +8,9 @@
 `show` needs the ports 9092 and 9080, and `make run` or `make venv` before it, for the clients on
 this machine. Podman needs `podman-compose`.
 
-Where packages come from, pip's own settings on this machine say: they reach the build as a secret,
-and are in no image. If there is no base image and no registry that has one, `debootstrap` makes one
-from Debian's packages.
+Packages come from where pip's settings on this machine say: the build gets these as a secret, and
+no image contains them. If neither this machine nor a registry has the base image, `debootstrap`
+makes one of Debian's packages.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ __all__ = ["main"]
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docker"
 DOCKERFILE: Final = FOLDER / "Dockerfile"
-#: By the stage of the Dockerfile that it is made of.
+#: By stage of the Dockerfile.
 IMAGES: Final = {"daemon": "coterie", "tests": "coterie-tests"}
 
 CLIENTS: Final = "127.0.0.1:9092"
 HTTP: Final = ("127.0.0.1", 9080)
 GROUP: Final = "counting"
-#: As compose.yaml has them made.
+#: As in compose.yaml.
 SHARDS: Final = 12
 #: The workers' session, 45 s, and a little.
-_PATIENCE_S: Final = 90.0
+_TIMEOUT_S: Final = 90.0
 
 
 class ContainerError(Exception):
-    """It could not be done, or is not as it should be; the sentence says what."""
+    """A command failed, or a check did; the text says which."""
 
 
 def say(text: str) -> None:
@@ -64,11 +64,11 @@ def say(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What runs containers."""
+    """A container engine."""
 
     name: str
     compose: tuple[str, ...]
-    #: More options of `build`.
+    #: Further options for `build`.
     building: tuple[str, ...] = ()
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -171,7 +171,7 @@ def _provide_base(engine: Engine) -> None:
 
 
 def _secrets(folder: Path) -> Iterator[tuple[str, Path]]:
-    """What pip goes by on this machine, for pip in the build: its places, whom it trusts."""
+    """The settings of pip on this machine and the authorities it trusts, for pip in the build."""
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],
         capture_output=True,
@@ -211,7 +211,7 @@ def test(engine: Engine) -> int:
 
 
 def show(engine: Engine) -> int:
-    """Show what the images promise; whatever is not so raises."""
+    """Show that the images keep their promises; raise if one does not."""
     build(engine, "daemon")
     size = int(engine.run("image", "inspect", "coterie", "--format", "{{.Size}}"))
     say(f"The image has {size / 1e6:.0f} MB.")
@@ -245,7 +245,7 @@ def _show_daemon(engine: Engine) -> None:
 
 def _check_health(engine: Engine, name: str) -> None:
     if engine.name == "podman":
-        # By hand, for Podman has systemd do it now and then, which may not be there.
+        # By hand, as Podman leaves it to systemd, which may not be there.
         engine.run("healthcheck", "run", name)
         return
     state = ("inspect", name, "--format", "{{.State.Health.Status}}")
@@ -298,14 +298,14 @@ def _show_workers_inside(engine: Engine) -> None:
 
 
 def _kill_coordinator(engine: Engine) -> None:
-    """Kill its container, start it again, and see the group carry on as it was."""
+    """Kill its container, start it again, and check that the group carries on as it was."""
     before = _look(GROUP)
     (container,) = _containers(engine, "coordinator")
     engine.run("kill", "--signal", "KILL", container)
     _wait(lambda: not _is_ready(), "the coordinator is gone")
     engine.run("start", container)
     _wait(_is_ready, "the coordinator is back")
-    # It grants them a session to come back in, as if it had heard of them just now.
+    # They have a session to come back in, as if it had heard from them just now.
     granted = _last_seen()
     _wait(
         lambda: all(at_ms > granted[name] for name, at_ms in _last_seen().items()),
@@ -336,7 +336,7 @@ def _project() -> str:
 
 
 def _get(path: str) -> bytes | None:
-    """What it answers; None if it does not."""
+    """The answer to a GET; None if there is none."""
     connection = http.client.HTTPConnection(*HTTP, timeout=5)
     try:
         connection.request("GET", path)
@@ -377,7 +377,7 @@ def _told(group: dict[str, Any]) -> str:
 
 
 def _is_settled(members: int) -> bool:
-    """Whether so many share all shards, and are told of no more to come."""
+    """Whether so many members share all shards in a stable group."""
     group = _look(GROUP)
     if len(group["members"]) != members or group["state"] != "Stable":
         return False
@@ -388,8 +388,8 @@ def _is_settled(members: int) -> bool:
 def _wait(true: Callable[[], object], what: str) -> None:
     began = time.monotonic()
     while not true():
-        if time.monotonic() > began + _PATIENCE_S:
-            raise ContainerError(f"Not within {_PATIENCE_S:g} s: {what}.")
+        if time.monotonic() > began + _TIMEOUT_S:
+            raise ContainerError(f"Not within {_TIMEOUT_S:g} s: {what}.")
         time.sleep(0.1)
     say(f"  {what} ({time.monotonic() - began:.1f} s)")
 

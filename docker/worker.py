@@ -1,7 +1,7 @@
 # noqa: INP001 - a script, not a package
-"""A worker for `compose.yaml`, whose work never ends: it counts, on each shard that it has.
+"""A worker for `compose.yaml` that counts, for ever, on each shard that it owns.
 
-For workers that do something, see `examples`.
+For workers that do something useful, see `examples`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from coterie_client import Group, Partition
 _log = logging.getLogger("counting")
 
 PAUSE_S = 0.1
-#: How many steps a commit is for.
+#: How many steps between two commits.
 STEPS = 10
 
 

@@ -35,7 +35,7 @@ _LINE: Final = re.compile(r"^\s*(?P<at>\d+\.\d+)\s+(?P<who>\S+)\s+(?P<what>.+)$"
 _WORKER: Final = re.compile(r"\bw\d+")
 _JOINS: Final = re.compile(r"joins, keeping (\d+): (.+)")
 _PHASE: Final = re.compile(r"(generation \d+) by (\S+): ([^;]+)(?:; (.+))?")
-_SHARED: Final = re.compile(r"generation \d+ is shared out: (.+)")
+_SHARED: Final = re.compile(r"generation \d+ is assigned: (.+)")
 _OWNS: Final = re.compile(r"owns \d+(?:, (.+))?")
 _COORDINATOR: Final = "coordinator"
 

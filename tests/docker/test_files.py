@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import runpy
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from coterie_cli.commands.serve import serve
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
 from coterie_server.config.settings import SETTINGS
 
+ROOT: Final = Path(__file__).resolve().parents[2]
 COMPOSE: Final = ("compose.yaml", "compose.test.yaml")
 CLIENT_PORT, HTTP_PORT = (address.rpartition(":")[2] for address in (BOOTSTRAP, HTTP))
 #: The services that have an image of ours.
@@ -60,6 +62,13 @@ def test_all_stages_have_the_same_base(dockerfile: str) -> None:
     stages = {name for _, name in froms}
     assert len({image for image, _ in froms} - stages) == 1
     assert froms[-1] == ("daemon", "")
+
+
+def test_every_package_is_copied_into_the_build(dockerfile: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    folders = {package.partition("/")[0] for package in packages}
+    assert folders <= set(re.findall(r"^COPY (\w+) \1$", dockerfile, re.MULTILINE))
 
 
 def test_image_runs_the_command_as_first_process(dockerfile: str) -> None:

@@ -104,10 +104,10 @@ def test_trace_becomes_messages_and_notes() -> None:
         "   5.010  coordinator  w2' is new",
         "   5.010  coordinator  rebalance: member_joined, waits for w1",
         "   7.010  coordinator  generation 4 by range: w1* w2'; dropped: w3",
-        "   7.020  w1           leads: gives out 2 partitions",
-        "   7.030  coordinator  generation 4 is shared out: w1: jobs 0; w2': jobs 1",
+        "   7.020  w1           leads: assigns 2 partitions",
+        "   7.030  coordinator  generation 4 is assigned: w1: jobs 0; w2': jobs 1",
         "   7.040  w2           owns 1, new: jobs 1, NEEDS_REJOIN",
-        "   7.050  w1           lets go of jobs 1",
+        "   7.050  w1           releases jobs 1",
     ]
     assert [line.strip() for line in sequence(trace).splitlines()] == [
         "sequenceDiagram",
@@ -121,9 +121,9 @@ def test_trace_becomes_messages_and_notes() -> None:
         ),
         "coordinator-->>w1: generation 4, you lead",
         "coordinator-->>w2: generation 4",
-        "w1->>coordinator: SyncGroup: gives out 2 partitions",
+        "w1->>coordinator: SyncGroup: assigns 2 partitions",
         "coordinator-->>w2: jobs 1, NEEDS_REJOIN",
-        "Note over w1: lets go of jobs 1",
+        "Note over w1: releases jobs 1",
     ]
 
 

@@ -29,7 +29,7 @@ SETTINGS: Final = {"group.initial.rebalance.delay.ms": 0, "group.min.session.tim
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """Give a running daemon that the tests of a process share.
 
-    They keep apart by the names of groups and topics and leave it running; whoever stops it
+    They keep apart by the names of groups and topics and leave it running; a test that stops it
     starts it again.
     """
     folder = tmp_path_factory.mktemp("daemon")

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 PARTITIONS: Final = 12
-#: Who can be in one group: all have the assignor. Ours comes first.
+#: The clients that can be in one group, as all have the assignor. Ours comes first.
 FAMILIES: Final = (
     (COTERIE, KAFKA_PYTHON_COOPERATIVE, CONFLUENT_COOPERATIVE),
     (COTERIE_RANGE, KAFKA_PYTHON),

@@ -96,7 +96,7 @@ class _Run:
         self.lifecycle.notes["given up when shared"] = first.given_up(before)
         command = "positions" if self._client.tells_positions else "committed"
         self.lifecycle.notes["the second reads on at"] = second.offsets(command)
-        # Or its session would end in a round that somebody else has begun.
+        # Or its session would end in a rebalance that another member has begun.
         self.live_group.calm(first, second)
         second.die()
         self._settle("after a death", first)

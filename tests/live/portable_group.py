@@ -52,7 +52,7 @@ class Snapshot:
     at_s: float
     #: Of our members; None if there are none.
     generation: int | None
-    #: Who works on each partition.
+    #: The member that works on each partition.
     holders: dict[int, str]
     #: The tasks of our members.
     runs: dict[int, TaskRun]

@@ -111,7 +111,7 @@ def test_older_store_is_refused_by_what_the_journal_knows(daemon: Daemon) -> Non
     store_of(daemon, "-mark").unlink()
     lines = journal_of(daemon)
     said = refused(daemon)
-    assert "by the journal, the offset of group 'g' for t[0] is an older one" in said
+    assert "by the journal, the offset of group 'g' for t[0] is older than the last commit" in said
     assert journal_of(daemon) == lines  # which would tell of a past that never was
 
 

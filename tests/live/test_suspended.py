@@ -74,7 +74,7 @@ def suspension(tmp_path: Path) -> Iterator[Suspension]:
 
 def test_suspended_daemon_drops_no_member_and_reports_the_pause(suspension: Suspension) -> None:
     suspension.daemon.suspend(TOO_LONG_S)
-    time.sleep(SESSION_S + 1.0)  # until after all sessions that nobody would have renewed
+    time.sleep(SESSION_S + 1.0)  # until all sessions that were not renewed have ended
     suspension.check_nothing_moved()
     eventually(lambda: suspension.journal(NodePaused), "the journal names the pause")
     (paused,) = suspension.journal(NodePaused)

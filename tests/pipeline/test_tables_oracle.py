@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from coterie_protocol.journal import Line
-from coterie_server.history import History, Rebalance
+from coterie_server.history import History, RebalanceRecord
 from coterie_server.journal import verify
 from tests.pipeline.oracle.tables import oracle_tables
 from tests.pipeline.scenarios.runs import PROFILES
@@ -50,8 +50,8 @@ def test_the_oracle_and_the_history_agree(profile: str, tmp_path: Path) -> None:
     assert sorted(found, key=repr) == sorted(map(_of_history, kept), key=repr)
 
 
-def _history(lines: Iterable[Line]) -> list[Rebalance]:
-    kept: list[Rebalance] = []
+def _history(lines: Iterable[Line]) -> list[RebalanceRecord]:
+    kept: list[RebalanceRecord] = []
     history = History(_FOR_EVER, _FOR_EVER)
     history.listen(kept.append)
     for line in lines:
@@ -65,7 +65,7 @@ def _of_table(row: dict[str, Any]) -> tuple[Any, ...]:
     return (*times, row["outcome"], row["cause"], *counts)
 
 
-def _of_history(rebalance: Rebalance) -> tuple[Any, ...]:
+def _of_history(rebalance: RebalanceRecord) -> tuple[Any, ...]:
     times = (rebalance.group, rebalance.started_ms, rebalance.ended_ms)
     counts = (rebalance.moved, rebalance.revoked)
     return (*times, rebalance.outcome.value, rebalance.cause, *counts)

@@ -19,11 +19,11 @@ from coterie_client.membership import offsets as commits
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupRecovered
 from coterie_server.group import heartbeat, recovery
-from coterie_server.http import hosts
-from coterie_server.journal import Recollection
+from coterie_server.http import AllowedHosts
+from coterie_server.journal import AcknowledgedState
 from coterie_server.net import connection, registry
 from coterie_server.serving import catalogue_shard, clock, leases, parked_fetches, shard
-from coterie_server.storage import _transaction, guard, schema, sqlite
+from coterie_server.storage import guard, schema, sqlite, transaction
 from coterie_server.topics import ends, fetch
 from tests.support.planting import planting
 
@@ -136,12 +136,12 @@ def foreign_writes_ignored(*_: Any) -> None:
     """What another program writes into a store is not looked at."""
 
 
-@_bug(_transaction, "check_record", "tests/server/storage/test_damage.py")
+@_bug(transaction, "check_record", "tests/server/storage/test_damage.py")
 def checksums_ignored(*_: Any) -> None:
     """A record that is not what was written is read."""
 
 
-@_bug(Recollection, "find_loss", "tests/server/journal/test_recall.py")
+@_bug(AcknowledgedState, "find_loss", "tests/server/journal/test_acknowledged.py")
 def journal_ignored(*_: Any) -> None:
     """A store that knows less than the node's own journal is served."""
 
@@ -197,7 +197,7 @@ def fetch_waits_in_vain(*_: Any) -> bool:
     return True
 
 
-@_bug(hosts.Hosts, "knows", "tests/server/http/test_http.py")
+@_bug(AllowedHosts, "allow", "tests/server/http")
 def rebound_name_let_through(*_: Any) -> bool:
     """Whatever name a page was asked by is taken for the node's own."""
     return True

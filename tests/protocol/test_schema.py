@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -124,6 +127,24 @@ def test_declaration_tells_what_was_written() -> None:
 def test_declarations_lists_every_declared_class() -> None:
     declared = {declaration.cls for declaration in declarations()}
     assert declared > {Sample, *(cls for cls, _ in MESSAGES)}
+
+
+def test_messages_to_test_do_not_depend_on_what_was_imported_before() -> None:
+    script = (
+        "import coterie_server.group, coterie_server.topics\n"
+        "from tests.support.strategies import MESSAGES\n"
+        "print(*(f'{cls.__qualname__} {version}' for cls, version in MESSAGES), sep='\\n')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
+        f"{cls.__qualname__} {version}" for cls, version in MESSAGES
+    ]
 
 
 def test_declaration_of_an_ordinary_class_is_refused() -> None:

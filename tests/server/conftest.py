@@ -1,26 +1,31 @@
-"""What the tests of what is told of groups share: a coordinator, and a history of it."""
+"""What the tests of a server's observers and pages share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
 import pytest
+import structlog
 
-from coterie_server.history import History
-from tests.support.watched_world import Observe, WatchedWorld
-
-
-@pytest.fixture
-def history() -> History:
-    """A history that remembers ten rebalances of each group."""
-    return History(10)
+from coterie_server.metrics import Metrics
+from tests.support.watched_world import WatchedWorld
 
 
 @pytest.fixture
-def observers(history: History) -> list[Observe]:
-    """What is handed every event; a module may have others."""
-    return [history.observe]
+def world() -> WatchedWorld:
+    """A coordinator in virtual time, and its observers."""
+    return WatchedWorld()
 
 
 @pytest.fixture
-def world(observers: list[Observe]) -> WatchedWorld:
-    """A coordinator of a topic with four partitions that does not delay first rebalances."""
-    return WatchedWorld(*observers, initial_rebalance_delay_ms=0)
+def metrics(world: WatchedWorld) -> Metrics:
+    """The metrics of that world."""
+    return world.metrics
+
+
+@pytest.fixture
+def log() -> Iterator[list[MutableMapping[str, Any]]]:
+    """The lines that are logged, which are not printed."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines

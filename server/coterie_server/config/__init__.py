@@ -1,1 +1,1 @@
-"""Settings: what each one is, where its value comes from, and what is assembled from them."""
+"""Settings: their declarations, their sources, and what is assembled from them."""

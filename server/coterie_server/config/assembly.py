@@ -1,11 +1,12 @@
-"""From settings to the parts that go by them."""
+"""Makes the configurations of the node's parts, and its sources of ids, from the settings."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import uuid
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
-from coterie_server.config.ids import RandomIds, SequenceIds
 from coterie_server.group import Config
 from coterie_server.net import Limits
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
@@ -17,11 +18,22 @@ if TYPE_CHECKING:
     from coterie_server.group import IdSource
     from coterie_server.serving.node import NodeOptions
 
-__all__ = ["catalogue_config", "catalogue_maker", "connection_limits", "group_config", "id_maker"]
+__all__ = [
+    "RandomIds",
+    "SequenceIds",
+    "catalogue_config",
+    "catalogue_maker",
+    "connection_limits",
+    "group_config",
+    "id_maker",
+]
+
+#: How many member ids there may be between two starts of a node.
+_IDS_PER_START: Final = 1_000_000
 
 
 def group_config(settings: Settings) -> Config:
-    """What the coordinators go by."""
+    """The configuration of the group coordinators."""
     return Config(
         initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
         min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -41,7 +53,7 @@ def group_config(settings: Settings) -> Config:
 
 
 def connection_limits(settings: Settings) -> Limits:
-    """What a listener goes by."""
+    """The limits of the listener."""
     return Limits(
         socket_request_max_bytes=settings.socket_request_max_bytes,
         max_connections=settings.max_connections,
@@ -57,7 +69,7 @@ def connection_limits(settings: Settings) -> Limits:
 
 
 def catalogue_config(settings: Settings, options: NodeOptions) -> TopicConfig:
-    """What the catalogue of topics goes by."""
+    """The configuration of the topic catalogue."""
     return TopicConfig(
         node_id=options.node_id,
         host=options.host,
@@ -75,13 +87,41 @@ def catalogue_config(settings: Settings, options: NodeOptions) -> TopicConfig:
 def catalogue_maker(
     settings: Settings, options: NodeOptions
 ) -> Callable[[PartitionEnds], Catalogue]:
-    """What makes the catalogue of topics, given where their partitions end."""
+    """A function that makes the topic catalogue, given the ends of its partitions."""
     config = catalogue_config(settings, options)
     return lambda ends: Catalogue(config, RandomIds(), ends)
 
 
 def id_maker(settings: Settings) -> Callable[[int], IdSource]:
-    """What makes the source of member ids, given a number that grows with every start."""
+    """A function that makes the source of member ids, given the number of the node's start."""
     if settings.group_consumer_id_style == "sequence":
         return SequenceIds
     return lambda _start: RandomIds()
+
+
+class RandomIds:
+    """Ids as Kafka makes them: the client's name and a random number."""
+
+    def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:
+        """`<instance or client id>-<uuid>`."""
+        del group_id, host
+        return f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}"
+
+    def topic_id(self) -> uuid.UUID:
+        """A random id."""
+        return uuid.uuid4()
+
+
+class SequenceIds(RandomIds):
+    """Ids as in Kafka's first design: group, host, and a number that only grows.
+
+    `start` counts the starts of the node, so that no number comes twice even after a crash.
+    """
+
+    def __init__(self, start: int) -> None:
+        self._numbers = count(start * _IDS_PER_START + 1)
+
+    def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:
+        """`<group>-<host>-<number>`."""
+        del client_id, instance_id
+        return f"{group_id}-{host.removeprefix('/')}-{next(self._numbers)}"

@@ -1,4 +1,4 @@
-"""What one setting is: its key, what it may be, and how its value is read from text."""
+"""One setting: its key, its allowed values, and how a value is read from text."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class SettingsError(CoterieError):
-    """A setting that cannot be used; the text is a sentence for whoever wrote it."""
+    """A setting is unknown or has an invalid value; the text is a sentence for its author."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting as declared.
+    """The declaration of one setting.
 
-    `exception` is a number outside the bounds that has a meaning of its own, and `meaning` says
-    which. `from_kafka` tells whether Kafka's brokers have a setting of that name.
+    `exception` is a number outside the bounds that has a meaning of its own, which `meaning` says.
+    `from_kafka` says whether Kafka's brokers have a setting of that name.
     """
 
     key: str
@@ -45,7 +45,7 @@ class Setting:
 
     @property
     def attribute(self) -> str:
-        """The name of the attribute of `Settings` that holds the value."""
+        """The attribute of `Settings` that holds the value."""
         return self.key.replace(".", "_")
 
     @property
@@ -55,7 +55,7 @@ class Setting:
 
     @property
     def expected(self) -> str:
-        """What a value has to be, as the end of the sentence "expected ..."."""
+        """Which values are allowed, as the end of a sentence that begins with "expected"."""
         if isinstance(self.default, bool):
             return "true or false"
         if self.choices:
@@ -69,14 +69,14 @@ class Setting:
         )
 
     def read(self, raw: object, source: str) -> Value:
-        """Return the value that a source gives, as text or already typed."""
+        """Return the value that a source gave, as text or typed, or raise `SettingsError`."""
         value = self._from_text(raw.strip()) if isinstance(raw, str) else raw
         return self.check(value, raw, source)
 
     def check(self, value: object, raw: object, source: str = "") -> Value:
-        """Return the value if it is one that the setting may have.
+        """Return the value if it is allowed, or raise `SettingsError`.
 
-        The error shows `raw`, what was written, and names the source unless that is empty.
+        The error shows `raw`, which is what was written, and the source unless that is empty.
         """
         if type(value) is type(self.default) and self._allows(value):
             return value

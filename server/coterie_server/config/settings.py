@@ -1,21 +1,18 @@
-"""What can be set, and where its value comes from.
+"""All settings of a node.
 
-Each setting is declared once, as a field of `Settings` with its default, bounds and help. Where
-Kafka has the setting, its name is Kafka's. Sources, later ones win: the defaults, a TOML file, the
-environment, overrides given on the command line.
+Each is declared once, as a field of `Settings` with its default, bounds and help.  Where Kafka has
+the setting, the name is Kafka's.
 """
 
 from __future__ import annotations
 
-import difflib
-import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args, get_type_hints
 
-from coterie_server.config.setting import VARIABLE_PREFIX, Setting, SettingsError, Value
+from coterie_server.config.setting import Setting, SettingsError, Value
+from coterie_server.config.sources import read_sources
 
 __all__ = ["SETTINGS", "Setting", "Settings", "SettingsError"]
 
@@ -23,12 +20,6 @@ T = TypeVar("T", bound=Value)
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-
-# What Kubernetes puts into every container's environment for a service called "coterie" (or
-# "coterie-something"). Nobody wrote these, so they are not mistaken for settings.
-_OF_KUBERNETES = re.compile(
-    r"(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_[A-Z]+(?:_(?:PROTO|PORT|ADDR))?)?)"
-)
 
 
 def _setting(default: T, help: str, *, kafka: bool = False, **rest: Any) -> T:  # noqa: A002, ANN401  # the words of Setting
@@ -55,9 +46,9 @@ def _number(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings of a coordinator; each instance is valid.
+    """All settings of a node; every instance is valid.
 
-    An attribute is called as its key, with underscores for dots.
+    An attribute is named after its key, with underscores in place of dots.
     """
 
     # Groups
@@ -90,53 +81,53 @@ class Settings:
     )
     max_pending_members_per_group: int = _number(
         10_000,
-        "How many members may have been given an id without having joined with it yet; further "
-        "ones are refused until some joined or expired.",
+        "How many clients of a group may have been given a member id without having joined with it "
+        "yet; further ones are refused until some have joined or expired.",
         unit="members",
     )
     max_groups: int = _number(
         100_000,
-        "How many groups there may be, with members or without; joins and commits that would make "
-        "one more are refused. About as many deleted ones are remembered by name, so that their "
-        "generations go on.",
+        "How many groups there may be, with or without members; a join or commit that would create "
+        "another one is refused. About as many deleted groups are remembered by name, so that "
+        "their generations go on.",
         unit="groups",
     )
     group_static_expansion_timeout_ms: int = _number(
         0,
-        "When static members join a stable group, how long to wait since the first of them, so "
-        "that a scale-out of many is one rebalance; 0 does not wait.",
+        "How long to wait for more static members after the first one joined a stable group, so "
+        "that a scale-out is one rebalance; 0 does not wait.",
         unit="ms",
         at_least=0,
     )
     group_consumer_id_style: Literal["kafka", "sequence"] = _setting(
         "kafka",
-        "How the ids of members are made: `kafka` is the client id and a UUID, `sequence` is the "
-        "group, the client's host and a number.",
+        "How member ids are made: `kafka` is the client id and a UUID, `sequence` is the group, "
+        "the client's host and a number.",
     )
     group_ownership_guard: Literal["off", "report", "enforce"] = _setting(
         "report",
-        "What to do when an assignment gives a member a partition that another one still claims: "
-        "nothing, report it, or withhold the partition until it is given up.",
+        "What to do when an assignment gives a member a partition that another member still "
+        "claims: nothing, report it, or withhold the partition until it is given up.",
     )
     group_topic_change_rebalance: bool = _setting(
         default=True,
-        help="Tell a group at once to rebalance when a topic that it subscribes to appears, grows "
-        "or goes, instead of waiting until its members look.",
+        help="Make a group rebalance at once when a topic that it subscribes to is created, grows "
+        "or is deleted, instead of when its members notice.",
     )
 
     # Offsets
 
     offset_metadata_max_bytes: int = _number(
         4096,
-        "The most metadata that may be committed along with an offset.",
+        "How much metadata may be committed with an offset.",
         unit="bytes",
         at_least=0,
         kafka=True,
     )
     offsets_retention_minutes: int = _number(
         10_080,
-        "How long offsets are kept after their group became empty, or, without a group, after "
-        "their commit.",
+        "How long offsets are kept after their group became empty or, without a group, after their "
+        "commit.",
         unit="minutes",
         kafka=True,
     )
@@ -152,12 +143,12 @@ class Settings:
 
     auto_create_topics_enable: bool = _setting(
         default=True,
-        help="Create a topic when a client asks for its metadata and allows that.",
+        help="Create a topic when a client asks for its metadata and permits that.",
         kafka=True,
     )
     num_partitions: int = _number(
         1,
-        "How many partitions a topic gets when its creator does not say.",
+        "How many partitions a topic gets if its creator does not say.",
         unit="partitions",
         kafka=True,
     )
@@ -166,12 +157,12 @@ class Settings:
     )
     max_topics: int = _number(
         100_000,
-        "How many topics there may be; further ones are refused, however they are asked for.",
+        "How many topics there may be; further ones are refused, however they are created.",
         unit="topics",
     )
     max_partitions: int = _number(
         1_000_000,
-        "How many partitions all topics may have together; what would add more is refused.",
+        "How many partitions all topics may have together; requests for more are refused.",
         unit="partitions",
     )
     delete_topic_enable: bool = _setting(
@@ -188,9 +179,9 @@ class Settings:
     )
     unfinished_frames_max_bytes: int = _number(
         134_217_728,
-        "How many bytes of requests that have not arrived whole are held, over all connections; "
-        "beyond that the connection with the largest one is closed. Less than "
-        "`socket.request.max.bytes` is the largest request as well.",
+        "How many bytes of incomplete requests are held, over all connections; beyond that, the "
+        "connection with the largest one is closed. A value below `socket.request.max.bytes` "
+        "bounds the largest request as well.",
         unit="bytes",
         at_most=INT64_MAX,
     )
@@ -250,9 +241,9 @@ class Settings:
 
     http_allowed_hosts: str = _setting(
         "localhost",
-        "By which names groups may be asked for over HTTP, with commas between them, besides "
-        "localhost, any IP address, and the hosts that the node listens on and advertises; `*` "
-        "stands for any name.",
+        "Host names by which groups may be asked for over HTTP, separated by commas, besides "
+        "localhost, IP addresses, and the hosts that the node listens on and advertises; `*` "
+        "allows any name.",
         pattern="[A-Za-z0-9._*, -]*",
     )
 
@@ -278,10 +269,10 @@ class Settings:
         exception=(-1, "for ever"),
     )
     journal_commits: bool = _setting(
-        default=True, help="Whether commits of offsets are journalled too."
+        default=True, help="Whether offset commits are journalled as well."
     )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
-        "info", "The least important lines that are logged."
+        "info", "The lowest level of lines that are logged."
     )
     log_format: Literal["auto", "console", "json"] = _setting(
         "auto",
@@ -292,16 +283,16 @@ class Settings:
     # The node
 
     node_id: int = _number(
-        1, "The node's number, which clients see as the broker's id.", at_least=0, kafka=True
+        1, "The node's number, which clients see as the broker id.", at_least=0, kafka=True
     )
     cluster_id: str = _setting(
         "coterie",
-        "The name of the cluster that clients are told.",
+        "The cluster id that clients see.",
         pattern="[A-Za-z0-9._-]{1,128}",
     )
     shards: int = _number(
         50,
-        "Over how many shards the groups are spread; fixed once a store exists.",
+        "How many shards the groups are spread over; fixed once a store exists.",
         at_most=10_000,
     )
     shard_lease_ms: int = _number(
@@ -314,7 +305,7 @@ class Settings:
     )
     shutdown_timeout_ms: int = _number(
         5000,
-        "How long a stopping node waits for connections to take their last answers.",
+        "How long a stopping node waits for clients to take their last answers.",
         unit="ms",
         at_least=0,
     )
@@ -334,7 +325,7 @@ class Settings:
         if smaller > larger:
             raise SettingsError(
                 f"{smaller_key} = {smaller} and {larger_key} = {larger}: "
-                f"expected the first to be at most the second"
+                f"the first must not be larger than the second"
             )
 
     def __getitem__(self, key: str) -> Value:
@@ -353,18 +344,12 @@ class Settings:
     ) -> Self:
         """Return the settings from all sources, or raise `SettingsError`.
 
-        The file is TOML; its keys may be dotted, quoted or spread over tables. `environ` is
-        searched for `COTERIE_...`; of these, `foreign_variables` are somebody else's to read.
-        `overrides` are `KEY=VALUE`; of several for one key the last wins.
+        Later sources win: the defaults, a TOML file, `COTERIE_...` variables of the environment,
+        and overrides of the form `KEY=VALUE`.  Variables among `foreign_variables` are not taken
+        for settings.
         """
-        values: dict[str, Value] = {}
-        for setting, raw, source in (
-            *_from_file(config_path),
-            *_from_environment(environ or {}, foreign_variables),
-            *_from_overrides(overrides),
-        ):
-            values[setting.attribute] = setting.read(raw, source)
-        # Each value has the type of its field: read() saw to it.
+        values = read_sources(SETTINGS, config_path, environ or {}, overrides, foreign_variables)
+        # Each value has the type of its field: `Setting.read` saw to that.
         return cls(**values)  # type: ignore[arg-type]
 
 
@@ -384,78 +369,3 @@ SETTINGS: tuple[Setting, ...] = tuple(_declared())
 """Every setting, in the order of the reference."""
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
-_BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
-
-# In TOML, a key that another one begins with cannot be a value and that other one's table as well.
-_BEGINNINGS = [
-    (key, longer) for key in _BY_KEY for longer in _BY_KEY if longer.startswith(f"{key}.")
-]
-
-_Given = tuple[Setting, object, str]
-
-
-def _find(known: Mapping[str, Setting], name: str, source: str) -> Setting:
-    if name in known:
-        return known[name]
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
-    raise SettingsError(f"unknown setting {name} ({source}); the nearest known one is {nearest}")
-
-
-def _from_file(path: Path | str | None) -> Iterator[_Given]:
-    if path is None:
-        return
-    source = f"in {path}"
-    seen: set[str] = set()
-    for key, raw in _flat(_toml(Path(path)), ""):
-        if key in seen:
-            raise SettingsError(f"{key} is given twice ({source}), quoted and unquoted; keep one")
-        seen.add(key)
-        yield _find(_BY_KEY, key, source), raw, source
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        return tomllib.loads(text)
-    except OSError as error:
-        raise SettingsError(f"cannot read the settings in {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is not a TOML file: it is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        hint = "".join(
-            f'; next to {key}, write "{longer}" in quotes'
-            for key, longer in _BEGINNINGS
-            if _sets(text, key) and _sets(text, longer)
-        )
-        raise SettingsError(f"{path} is not valid TOML: {error}{hint}") from error
-
-
-def _sets(toml: str, dotted_key: str) -> bool:
-    return re.search(rf"^\s*{re.escape(dotted_key)}\s*=", toml, re.MULTILINE) is not None
-
-
-def _flat(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
-def _from_environment(
-    environ: Mapping[str, str], foreign_variables: Collection[str]
-) -> Iterator[_Given]:
-    for name, raw in sorted(environ.items()):
-        if not name.startswith(VARIABLE_PREFIX) or name in foreign_variables:
-            continue
-        if _OF_KUBERNETES.fullmatch(name.removeprefix(VARIABLE_PREFIX)):
-            continue
-        yield _find(_BY_VARIABLE, name, "in the environment"), raw, f"from {name}"
-
-
-def _from_overrides(overrides: Iterable[str]) -> Iterator[_Given]:
-    for override in overrides:
-        key, equals, raw = override.partition("=")
-        if not equals:
-            raise SettingsError(f"--set {override}: expected KEY=VALUE")
-        yield _find(_BY_KEY, key.strip(), "from --set"), raw, "from --set"

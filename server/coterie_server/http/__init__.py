@@ -1,27 +1,18 @@
-"""What a node tells over HTTP: health, figures, and its groups."""
+"""What a node tells over HTTP: its health, its metrics, and its groups."""
 
+from coterie_server.http.access import AllowedHosts
 from coterie_server.http.app import create_app
-from coterie_server.http.hosts import Hosts
-from coterie_server.http.serving import HttpServer
-from coterie_server.http.views import (
-    Awaiting,
-    GroupSummary,
-    GroupView,
-    MemberView,
-    NodeView,
-    summarize,
-    view,
-)
+from coterie_server.http.groups import AwaitedMembers, GroupSummary, GroupView, MemberView
+from coterie_server.http.node_view import NodeView
+from coterie_server.http.server import HttpServer
 
 __all__ = [
-    "Awaiting",
+    "AllowedHosts",
+    "AwaitedMembers",
     "GroupSummary",
     "GroupView",
-    "Hosts",
     "HttpServer",
     "MemberView",
     "NodeView",
     "create_app",
-    "summarize",
-    "view",
 ]

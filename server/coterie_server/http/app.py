@@ -1,4 +1,4 @@
-"""The pages: health, figures, groups, and the one thing that can be asked for."""
+"""The HTTP pages: health, metrics, groups, and forcing a rebalance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -17,10 +16,10 @@ from aiohttp.typedefs import Middleware
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.journal import CAUSES
 from coterie_server.group import Refusal
-from coterie_server.history import History, Rebalance
-from coterie_server.http.hosts import Hosts
-from coterie_server.http.listing import PageQuery, QueryError, group_in_full, page_of_groups
-from coterie_server.http.views import NodeView
+from coterie_server.history import History, RebalanceRecord
+from coterie_server.http.access import AllowedHosts, is_cross_site
+from coterie_server.http.groups import PageQuery, QueryError, group_in_full, page_of_groups
+from coterie_server.http.node_view import NodeView
 from coterie_server.log.logger import get_logger
 from coterie_server.metrics import Metrics
 
@@ -30,24 +29,26 @@ _log = get_logger(__name__)
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-#: Probes and scrapers ask by whatever name a service has, and what they see is not secret: whether
-#: the node is well, and numbers without names.
-_FOR_ANYBODY: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+#: Probes and scrapers ask by the name of a service, whatever that is, and what they see is not
+#: secret: whether the node is well, and numbers without the names of groups or members.
+_BY_ANY_NAME: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
 _dumps: Final = partial(json.dumps, separators=(",", ":"))
 
 
 def create_app(
-    node: NodeView, history: History, metrics: Metrics, hosts: Hosts | None = None
+    node: NodeView, history: History, metrics: Metrics, hosts: AllowedHosts | None = None
 ) -> web.Application:
-    """The application that shows a node, to those who ask for it by one of its names."""
+    """The pages of a node, for clients that ask for it by an allowed name."""
     pages = _Pages(node, history, metrics)
-    app = web.Application(middlewares=[_errors_as_json, _only_for(hosts or Hosts())])
+    app = web.Application(
+        middlewares=[_errors_as_json, _refuse_other_hosts(hosts or AllowedHosts())]
+    )
     app.add_routes(
         [
             web.get("/healthz", pages.health),
             web.get("/readyz", pages.readiness),
-            web.get("/metrics", pages.figures),
+            web.get("/metrics", pages.metrics),
             web.get("/v1/groups", pages.groups),
             web.get("/v1/groups/{group}", pages.group),
             web.post("/v1/groups/{group}/rebalance", pages.force_rebalance),
@@ -61,8 +62,8 @@ class _Pages:
         self._node = node
         self._history = history
         self._metrics = metrics
-        #: Each piece of a view is short, but as many views at once would make as many pieces before
-        #: it is members' turn.
+        #: An answer is made in short pieces, so that members are served in between; many answers at
+        #: once would make many pieces before a member's turn comes.
         self._one_at_a_time = asyncio.Lock()
 
     async def health(self, _request: web.Request) -> web.Response:
@@ -70,25 +71,26 @@ class _Pages:
         return _json({"status": "ok"})
 
     async def readiness(self, _request: web.Request) -> web.Response:
-        """Tell whether the node serves, and if not, why."""
+        """Say whether the node serves, and if not, why."""
         reason = self._node.not_ready()
         return _json({"status": "ready"}) if reason is None else _not_ready(reason)
 
-    async def figures(self, request: web.Request) -> web.Response:
-        """Show the figures to Prometheus."""
+    async def metrics(self, request: web.Request) -> web.Response:
+        """Answer a scrape of Prometheus."""
         async with self._one_at_a_time:
-            await self._node.count_groups()
-            body, content_type = self._metrics.render(request.headers.get("Accept", ""))
+            snapshot = await self._node.snapshot()
+            body, content_type = self._metrics.render(snapshot, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def groups(self, request: web.Request) -> web.Response:
-        """List some of the groups."""
+        """List a page of the groups."""
         try:
             query = PageQuery.read(request.query)
         except QueryError as error:
             return _error(HTTPStatus.BAD_REQUEST, "bad_request", str(error))
         async with self._one_at_a_time:
-            return _json_body(await page_of_groups(self._node, query))
+            names = self._node.group_names()
+            return _json_body(await page_of_groups(names, self._node.summary, query))
 
     async def group(self, request: web.Request) -> web.Response:
         """Show a group and its last rebalances."""
@@ -109,8 +111,8 @@ class _Pages:
 
     async def force_rebalance(self, request: web.Request) -> web.Response:
         """Start a rebalance of a group of static members."""
-        if _is_foreign(request):
-            message = "A page of another site may not ask for this."
+        if is_cross_site(request.headers.get("Origin"), request.host):
+            message = "A web page of another site may not start a rebalance."
             return _error(HTTPStatus.FORBIDDEN, "foreign_origin", message)
         reason = self._node.not_ready()
         if reason is not None:
@@ -125,7 +127,7 @@ class _Pages:
             return _json_body(await group_in_full(group, {}))
 
 
-def _rebalance(rebalance: Rebalance) -> dict[str, Any]:
+def _rebalance(rebalance: RebalanceRecord) -> dict[str, Any]:
     values = dataclasses.asdict(rebalance)
     stopped_ms = values.pop("stopped_partition_ms")
     del values["group"]
@@ -157,7 +159,7 @@ def _not_ready(reason: str) -> web.Response:
     return _error(HTTPStatus.SERVICE_UNAVAILABLE, "not_ready", reason)
 
 
-#: What a refusal means to an HTTP client; any other one is a conflict with how things are.
+#: The status of some refusals; any other is a conflict with the state that the group is in.
 _REFUSALS: Final[Mapping[str, HTTPStatus]] = {
     "group_not_found": HTTPStatus.NOT_FOUND,
     "not_available": HTTPStatus.SERVICE_UNAVAILABLE,
@@ -169,32 +171,15 @@ def _refused(refusal: Refusal) -> web.Response:
     return _error(status, refusal.name, str(refusal))
 
 
-def _is_foreign(request: web.Request) -> bool:
-    """Whether a browser sent this on behalf of another site.
-
-    Whoever can reach the address may ask for a rebalance; a page that happens to be open in a
-    browser on the same machine can reach it too, and that is not whom we mean.
-    """
-    origin = request.headers.get("Origin")
-    if origin is None:
-        return False
-    try:
-        return urlsplit(origin).netloc != request.host
-    except ValueError:
-        return True
-
-
-def _only_for(hosts: Hosts) -> Middleware:
-    """Let nobody see or do anything by a name that is not ours."""
-
+def _refuse_other_hosts(hosts: AllowedHosts) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: _Page) -> web.StreamResponse:
         host = request.headers.get("Host")
-        if request.path in _FOR_ANYBODY or hosts.knows(host):
+        if request.path in _BY_ANY_NAME or hosts.allow(host):
             return await handler(request)
         message = (
-            f"{host!r} is no name of this node. Ask by its address, or add the name to"
-            " http.allowed.hosts."
+            f"{host!r} is not a name of this node. Ask by its IP address, or add the name to the"
+            " setting http.allowed.hosts."
         )
         return _error(HTTPStatus.FORBIDDEN, "unknown_host", message)
 
@@ -207,7 +192,7 @@ async def _errors_as_json(request: web.Request, handler: _Page) -> web.StreamRes
         return await handler(request)
     except web.HTTPMethodNotAllowed as error:
         allowed = ", ".join(sorted(error.allowed_methods))
-        message = f"{request.method} is not answered here, only {allowed}."
+        message = f"{request.path} does not allow {request.method}, only {allowed}."
         answer = _error(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", message)
         answer.headers["Allow"] = allowed
         return answer
@@ -215,7 +200,7 @@ async def _errors_as_json(request: web.Request, handler: _Page) -> web.StreamRes
         status = HTTPStatus(error.status)
         name = status.name.lower()
         return _error(status, name, f"{request.method} {request.path}: {status.phrase}.")
-    except Exception:  # noqa: BLE001  # whatever it is, the page's visitor gets an answer
-        _log.exception("page failed", path=request.path)
-        message = "This is a fault of the node; its log says more."
+    except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer
+        _log.exception("HTTP request failed", path=request.path)
+        message = "The request failed because of a fault in the node; its log has the details."
         return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", message)

@@ -1,7 +1,18 @@
-"""The journal on disk: written by a thread of its own, read by whoever wants to know."""
+"""The journal on disk: written by a thread of its own, and read by tools and at the next start."""
 
-from coterie_server.journal.reading import read_journal, verify
-from coterie_server.journal.recall import Recollection, recall
+from coterie_server.journal.reading import (
+    AcknowledgedState,
+    read_acknowledged,
+    read_journal,
+    verify,
+)
 from coterie_server.journal.writer import JournalStats, JournalWriter
 
-__all__ = ["JournalStats", "JournalWriter", "Recollection", "read_journal", "recall", "verify"]
+__all__ = [
+    "AcknowledgedState",
+    "JournalStats",
+    "JournalWriter",
+    "read_acknowledged",
+    "read_journal",
+    "verify",
+]

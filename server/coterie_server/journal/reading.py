@@ -1,23 +1,35 @@
-"""Reading journals from disk."""
+"""Reading journals from disk: all of one, or what its end says was acknowledged."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
 from coterie_protocol.journal import Line
 from coterie_protocol.journal_text import Audit, BadLine, JournalReport, read_lines
 from coterie_server.journal.segments import find_segments
 
-__all__ = ["read_journal", "verify"]
+__all__ = ["AcknowledgedState", "StoredOffset", "read_acknowledged", "read_journal", "verify"]
+
+#: How much of a journal's end is read: enough for all that a damaged write-ahead log can have held.
+_READ_BYTES_MAX: Final = 8 * 1024 * 1024
+
+#: A group, a topic and a partition.
+_Place = tuple[str, str, int]
+
+StoredOffset = Callable[[str, str, int], int | None]
+"""When the offset stored for a group, topic and partition was committed; None without an offset."""
 
 
 def read_journal(where: Path | Iterable[Path]) -> Iterator[Line | BadLine]:
     """Read a journal's directory, or files in the order given.
 
-    Of a directory, the lines come node by node, each node's in the order of their numbers; files
-    that are no segments are passed over.  Nothing of the journal is held in memory.
+    Lines of a directory come node by node, each node's by number; files that are not segments are
+    ignored.  Nothing of the journal is held in memory.
     """
     if isinstance(where, Path) and where.is_dir():
         for _, _, path in find_segments(where):
@@ -30,14 +42,120 @@ def read_journal(where: Path | Iterable[Path]) -> Iterator[Line | BadLine]:
 
 
 def _read(path: Path) -> Iterator[Line | BadLine]:
-    # Whatever is no UTF-8 can't be read as a line either, and is reported as such.
+    # What is not UTF-8 is not a line either, and is reported as a bad one.
     with path.open(encoding="utf-8", errors="replace", newline="\n") as texts:
         yield from read_lines(texts, str(path))
 
 
 def verify(where: Path | Iterable[Path]) -> JournalReport:
-    """Report whether a journal can be read and is whole."""
+    """Report whether a journal is readable and complete."""
     audit = Audit()
     for entry in read_journal(where):
         audit.note(entry)
     return audit.report()
+
+
+# -- what was acknowledged -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class AcknowledgedState:
+    """The newest generations and commits that a journal tells of, as far back as it was read.
+
+    A line is written only once what it tells is durable.  So a store that was opened again has at
+    least these generations, and for each offset this commit or a later one, unless the offset was
+    deleted since; a store that has less has lost something.
+    """
+
+    generations: dict[str, int] = field(default_factory=dict)
+    #: When each offset was committed last.
+    commits: dict[_Place, int] = field(default_factory=dict)
+    _next_seq: int | None = None
+
+    def find_loss(
+        self,
+        generation_of: Callable[[str], int],
+        stored: StoredOffset,
+        forgot_at: Callable[[str], int],
+    ) -> str | None:
+        """What a store lacks, in words; None if nothing is missing.
+
+        The last lines of a process that was killed are missing from its journal, so an offset that
+        is gone may have been deleted: `forgot_at` is the date of the last deletion in the shard of
+        a group.
+        """
+        for group, generation in self.generations.items():
+            found = generation_of(group)
+            if found < generation:
+                return f"group {group!r} was in generation {generation}, and is in {found}"
+        for (group, topic, partition), at_ms in self.commits.items():
+            committed_ms = stored(group, topic, partition)
+            if committed_ms is None and at_ms <= forgot_at(group):
+                continue
+            if committed_ms is None or committed_ms < at_ms:
+                what = "is gone" if committed_ms is None else "is older than the last commit"
+                return f"the offset of group {group!r} for {topic}[{partition}] {what}"
+        return None
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Take in the next line of the journal."""
+        seq = values.get("seq")
+        if seq != self._next_seq:
+            self.commits.clear()  # one of the missing lines may tell of a deletion
+        self._next_seq = seq + 1 if isinstance(seq, int) else None
+        group = str(values.get("group", ""))
+        generation = values.get("generation")
+        if isinstance(generation, int) and generation >= 0 and group:
+            self.generations[group] = max(self.generations.get(group, 0), generation)
+        self._apply(group, values)
+
+    def _apply(self, group: str, values: Mapping[str, Any]) -> None:
+        match values.get("kind"):
+            case "node_started" if values.get("accepted_loss"):
+                self.generations.clear()
+                self.commits.clear()
+            case "offsets_committed":
+                for topic, offsets in values["offsets"].items():
+                    for partition in offsets:
+                        self.commits[group, topic, int(partition)] = values["ts"]
+            case "offsets_deleted" | "offsets_expired":
+                for topic, partitions in values["partitions"].items():
+                    for partition in partitions:
+                        self.commits.pop((group, topic, partition), None)
+            case "group_deleted":
+                self._drop(lambda place: place[0] == group)
+            case "topic_changed" if values["change"] == "deleted":
+                self._drop(lambda place: place[1] == values["topic"])
+
+    def _drop(self, is_gone: Callable[[_Place], bool]) -> None:
+        self.commits = {place: ts for place, ts in self.commits.items() if not is_gone(place)}
+
+
+def read_acknowledged(directory: Path, node: str) -> AcknowledgedState:
+    """Read the end of a node's journal; unreadable lines count as missing."""
+    found = AcknowledgedState()
+    for line in _last_lines(directory, node):
+        try:
+            values = json.loads(line)
+            if isinstance(values, dict):
+                found.add(values)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+    return found
+
+
+def _last_lines(directory: Path, node: str) -> Iterator[bytes]:
+    if not directory.is_dir():
+        return
+    paths = [path for name, _, path in find_segments(directory) if name == node]
+    left, chosen = _READ_BYTES_MAX, []
+    for path in reversed(paths):
+        if left <= 0:
+            break
+        size = path.stat().st_size
+        chosen.append((path, max(size - left, 0)))
+        left -= size
+    for path, start in reversed(chosen):
+        with path.open("rb") as file:
+            file.seek(start)
+            yield from file

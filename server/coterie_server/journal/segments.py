@@ -1,7 +1,7 @@
-"""The files of one node's journal: begun, rotated, deleted when they are old.
+"""The files of one node's journal: begun, rotated, and deleted when they are old.
 
-Everything here blocks, and raises `OSError` when the disk does; it belongs to the writer's thread.
-After an error the same call can be made again.
+Everything here blocks, and raises `OSError` when the disk fails; it belongs to the writer's thread.
+After an error, the same call can be made again.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = ["FOR_EVER", "Segments", "find_segments", "last_numbers"]
 
 _log = get_logger(__name__)
 
-#: A retention that deletes nothing.
+#: The retention with which nothing is deleted.
 FOR_EVER: Final = -1
 
-#: What a node may be called: its name is part of the names of files.
+#: Valid names of nodes, as they are part of file names.
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
-#: How much of a file's end is read at first to find its last line.
+#: How much of a file's end is read at first, to find the last line.
 _TAIL_BYTES: Final = 65_536
 
 
 def find_segments(directory: Path) -> Iterator[tuple[str, int, Path]]:
-    """Each file of a journal with its node and first number; in that order."""
+    """Each file of a journal with its node and first line number, sorted by these."""
     found = []
     for path in directory.iterdir():
         match = SEGMENT.fullmatch(path.name)
@@ -43,7 +43,7 @@ def find_segments(directory: Path) -> Iterator[tuple[str, int, Path]]:
 
 
 def last_numbers(path: Path) -> tuple[int, int] | None:
-    """The number and the time of a file's last whole line that can be read; None without one."""
+    """The number and the time of a file's last complete and readable line; None without one."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         size = _TAIL_BYTES
@@ -51,7 +51,7 @@ def last_numbers(path: Path) -> tuple[int, int] | None:
             start = max(end - size, 0)
             file.seek(start)
             *lines, _torn = file.read(end - start).split(b"\n")
-            # If the first piece is half a line, it can't be read.
+            # The first piece may be half a line, which is unreadable and skipped.
             for data in reversed(lines):
                 numbers = _numbers(data)
                 if numbers is not None:
@@ -62,7 +62,7 @@ def last_numbers(path: Path) -> tuple[int, int] | None:
 
 
 def _numbers(data: bytes) -> tuple[int, int] | None:
-    """Only what every version of a line has: a newer Coterie may have written it."""
+    """What every version of a line has: a newer Coterie may have written this one."""
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):
@@ -75,7 +75,7 @@ def _numbers(data: bytes) -> tuple[int, int] | None:
 
 @dataclass(slots=True)
 class _Current:
-    """The file that is being written; `size` counts only what was written whole."""
+    """The file that is being written; `size` counts complete writes only."""
 
     path: Path
     began_ms: int
@@ -97,7 +97,9 @@ class Segments:
         clock: Callable[[], int],
     ) -> None:
         if not _NODE.fullmatch(node):
-            raise ValueError(f"a journal's files can't be named after a node called {node!r}")
+            raise ValueError(
+                f"the node's name must match {_NODE.pattern} for its journal, got {node!r}"
+            )
         self._directory = directory
         self._node = node
         self._segment_bytes = segment_bytes
@@ -107,7 +109,7 @@ class Segments:
         self._current: _Current | None = None
 
     def resume(self) -> int:
-        """The number for the next line: it follows the last whole one that is found."""
+        """The number for the next line, which follows the last complete line found."""
         self._directory.mkdir(parents=True, exist_ok=True)
         next_seq = 1
         for _, _, path in reversed(self._mine()):
@@ -115,16 +117,16 @@ class Segments:
             if numbers is not None:
                 next_seq = numbers[0] + 1
                 break
-        # A file may have been begun for that very number and have nothing but half a line.
+        # A file that was begun for that number may hold nothing but half a line.
         while (self._directory / segment_name(self._node, next_seq)).exists():
             next_seq += 1
         return next_seq
 
     def write(self, lines: list[tuple[int, bytes]]) -> None:
-        """Write lines with their numbers, each with its line break, and take them off the list.
+        """Write numbered lines, which end with line breaks, and remove them from the list.
 
-        What is left on the list after an error was not written: half a line that was is cut off
-        before the next one.
+        After an error, the lines left on the list were not written; half a line that was is cut
+        off before the next write.
         """
         while lines:
             current = self._opened(lines[0][0])
@@ -137,13 +139,13 @@ class Segments:
             del lines[:count]
 
     def end_if_old(self) -> None:
-        """End the present file if it is old enough; the next line begins another."""
+        """End the current file if it is old enough; the next line begins another."""
         current = self._current
         if current is not None and self._clock() - current.began_ms >= self._segment_ms:
             self.end_current()
 
     def delete_old(self) -> None:
-        """Delete files from the oldest on, as long as their last lines are too old."""
+        """Delete the oldest files, up to the first whose last line is recent enough."""
         if self._retention_ms == FOR_EVER:
             return
         oldest_ms = self._clock() - self._retention_ms
@@ -155,19 +157,19 @@ class Segments:
             _log.info("old journal file deleted", path=str(path))
 
     def end_current(self) -> None:
-        """Make sure that the present file is on disk, and close it."""
+        """Make sure that the current file is on disk, and close it."""
         current, self._current = self._current, None
         if current is None or current.fd < 0:
             return
         try:
             os.fsync(current.fd)
         except OSError as error:
-            # The lines may be there all the same; writing them again would not make it surer.
+            # The lines may be on disk all the same; writing them again would not make it surer.
             _log.error("journal file may be incomplete", path=str(current.path), error=str(error))
         with contextlib.suppress(OSError):
             os.close(current.fd)
 
-    # -- the present file ----------------------------------------------------------------------
+    # -- the current file ----------------------------------------------------------------------
 
     def _opened(self, first_seq: int) -> _Current:
         current = self._current
@@ -179,7 +181,7 @@ class Segments:
         return current
 
     def _reopen(self, current: _Current) -> bool:
-        """Open the file again after an error; False if somebody has taken it away."""
+        """Open the file again after an error; return False if it was deleted."""
         if current.fd >= 0:
             return True
         try:
@@ -207,8 +209,8 @@ class Segments:
             while left:
                 left = left[os.write(current.fd, left) :]
         except OSError:
-            # Whatever is wrong with the file, or with the disk, a new descriptor has the best
-            # chance; a disk that was mounted anew does not come back to an old one.
+            # Whatever is wrong, a new descriptor has the best chance: the old one stays broken
+            # even when the disk is mounted again.
             with contextlib.suppress(OSError):
                 os.close(current.fd)
             current.fd = -1
@@ -225,7 +227,7 @@ def _last_ts(path: Path) -> int:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make a new file's name as durable as its lines will be."""
+    """Make the name of a new file durable."""
     try:
         fd = os.open(directory, os.O_RDONLY)
         try:
@@ -233,5 +235,5 @@ def _sync_directory(directory: Path) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        # Not every file system can; the lines are written all the same.
+        # Not every file system supports it; the lines are written all the same.
         _log.warning("journal directory not synced", path=str(directory), error=str(error))

@@ -1,4 +1,4 @@
-"""Writing the journal without ever holding up the node."""
+"""Writes the journal in a thread, so that the event loop never waits for the disk."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ __all__ = ["QUEUE_LINES", "JournalStats", "JournalWriter"]
 
 _log = get_logger(__name__)
 
-#: How many lines may wait for the disk; the next ones are dropped.
+#: How many lines may wait for the disk; further ones are dropped.
 QUEUE_LINES: Final = 65_536
 
-#: How long a line waits at most until it is handed to the operating system.
+#: How long a line waits at most before it is handed to the operating system.
 _FLUSH_S: Final = 0.25
-#: How many lines are made into text and written at a time: so many, and more if many wait.
+#: How many lines are encoded and written at a time: at least so many, or this share of those
+#: that wait.
 _BATCH_LINES: Final = 32
 _BATCH_SHARE: Final = 64
-#: How long the thread stays away between two batches.  Making text of events holds Python's lock;
-#: whoever wants it meanwhile, as the event loop does, would wait 5 ms for every time it let go.
+#: How long the thread sleeps between two batches.  Encoding holds Python's lock, and the event loop
+#: waits up to 5 ms each time that it wants the lock back.
 _PAUSE_S: Final = 0.0005
-#: How long to wait after the disk has failed, and how often to say so.
+#: How long to wait after the disk has failed, and how often to log that it still does.
 _RETRY_S: Final = 1.0
 _COMPLAIN_EVERY_S: Final = 60.0
 #: How often to look for files that are too old.
@@ -39,13 +40,13 @@ _DELETE_EVERY_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class JournalStats:
-    """What a writer has done so far."""
+    """The work of a writer so far."""
 
     lines: int
     bytes: int
-    #: Lines that there was no room for, or that could not be written before the end.
+    #: Lines for which the queue had no room, or which could not be written before the end.
     dropped: int
-    #: Lines that wait.
+    #: Lines that wait for the disk.
     queued: int
     #: Whether the last attempt to write failed.
     failing: bool
@@ -54,11 +55,11 @@ class JournalStats:
 class JournalWriter:
     """Writes the events of one node into files of a directory.
 
-    `observe` belongs to the event loop's thread: it numbers the event and puts it in a queue.
-    A thread makes text of it and writes it within a second.  When the disk can't keep up and the
-    queue is full, lines are dropped; they have had their numbers, so a reader sees a gap.
+    `observe` belongs to the event loop's thread: it numbers the event and queues it.  A thread
+    encodes it as a line and writes that within a second.  When the disk can't keep up and the
+    queue is full, lines are dropped; they had been numbered, so readers see a gap.
 
-    The node's first line gets the number after the last one that is found in the directory.
+    The first line gets the number after the last one found in the directory.
     """
 
     def __init__(
@@ -85,13 +86,13 @@ class JournalWriter:
         self._node = node
         self._commits = commits
         self._queue_lines = queue_lines
-        # Both threads use these; a deque allows it, and of the flag nothing hangs but a log line.
+        # Both threads use these: a deque allows it, and the flag only decides on a log line.
         self._queue: deque[tuple[int, int, Event]] = deque()
         self._is_dropping = False
-        # The event loop's thread alone changes these.
+        # Only the event loop's thread changes these.
         self._observed = 0
         self._dropped = 0
-        # The writer's thread alone changes these.
+        # Only the writer's thread changes these.
         self._first_seq: int | None = None
         self._encoded: list[tuple[int, bytes]] = []
         self._lines = 0
@@ -111,7 +112,7 @@ class JournalWriter:
     # -- the event loop's side -----------------------------------------------------------------
 
     def observe(self, ts_ms: int, event: Event) -> None:
-        """Note an event; never blocks and never raises."""
+        """Queue an event; never blocks and never raises."""
         if not self._commits and type(event) is OffsetsCommitted:
             return
         self._observed += 1
@@ -132,7 +133,7 @@ class JournalWriter:
             )
 
     def stats(self) -> JournalStats:
-        """What was done so far."""
+        """The work so far."""
         return JournalStats(
             lines=self._lines,
             bytes=self._bytes,
@@ -142,17 +143,16 @@ class JournalWriter:
         )
 
     def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until all that was observed is written; False if that took too long.  Blocks."""
+        """Block until every observed event is written; return False if that took too long."""
         wanted = self._observed - self._dropped
         self._wake.set()
         with self._progress:
             return self._progress.wait_for(lambda: self._settled >= wanted, timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Write what is left, make sure that it is on disk, and end the thread.  Blocks.
+        """Block until the queue is written and on disk, and end the thread.
 
-        What can't be written within the time is lost, and so is what comes later; a log line says
-        how much.
+        What can't be written in time is lost, as is what comes later; a log line gives the number.
         """
         self._queue_lines = 0
         self._give_up_at = time.monotonic() + timeout_s
@@ -170,7 +170,7 @@ class JournalWriter:
             is_closing = self._give_up_at is not None
             try:
                 self._work()
-            except Exception as error:  # noqa: BLE001  # the thread has to survive whatever it is
+            except Exception as error:  # noqa: BLE001  # the thread must survive any error
                 self._complain(error)
             if is_closing and (not self._failing or self._left_s() <= 0):
                 break
@@ -208,7 +208,7 @@ class JournalWriter:
             try:
                 text = write_line(Line(ts_ms, self._node, seq, event))
             except (TypeError, ValueError, RecursionError) as error:
-                # A bug of whoever made the event; it must not cost the other lines.
+                # A bug in the event; it must not cost other lines.
                 self._lost += 1
                 _log.error("journal line lost", kind=event.kind, error=repr(error))
                 self._settle(1)
@@ -255,7 +255,7 @@ class JournalWriter:
         self._failing = True
 
     def _recover(self) -> None:
-        """The disk takes lines, and there is room for new ones."""
+        """Note that the disk works, and that the queue has room if it has."""
         has_room = len(self._queue) < self._queue_lines // 2
         if self._failing or (self._is_dropping and has_room):
             self._failing = False
@@ -270,5 +270,5 @@ class JournalWriter:
         left = len(self._queue) + len(self._encoded)
         if left:
             self._lost += left
-            _log.error("journal lines lost at the end", lines=left)
+            _log.error("journal lines lost at shutdown", lines=left)
         self._segments.end_current()

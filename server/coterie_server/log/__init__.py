@@ -1,6 +1,6 @@
-"""What the node tells whoever watches it: how lines look, and which ones groups are worth."""
+"""The node's log: the format of its lines, and which events are worth one."""
 
 from coterie_server.log.configuration import configure
-from coterie_server.log.rebalances import RebalanceLog
+from coterie_server.log.event_log import EventLog
 
-__all__ = ["RebalanceLog", "configure"]
+__all__ = ["EventLog", "configure"]

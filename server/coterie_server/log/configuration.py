@@ -1,6 +1,6 @@
-"""How log lines look: for people on a terminal, as JSON objects elsewhere.
+"""The format of log lines: for people on a terminal, JSON objects elsewhere.
 
-Lines of the standard library's logging, as asyncio and aiohttp write them, go the same way.
+Lines of the standard library's logging, which asyncio and aiohttp use, get the same format.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["configure"]
 
-#: What stands first in a line, in this order; the rest follows as it was said.
+#: The fields that come first in a line; the others follow in the order of the call.
 _FIRST: Final = ("timestamp", "level", "event", "logger")
 
 
 def configure(
     level: str = "info", style: str = "auto", stream: TextIO | None = None
 ) -> Callable[[], None]:
-    """Log to a stream (standard error by default) from this level on; returns what undoes it.
+    """Log to a stream, by default standard error, from this level up; call the result to undo it.
 
-    The style is `console`, `json`, or `auto`: for people if the stream is a terminal.
+    The style is `console`, `json`, or `auto`, which means `console` if the stream is a terminal.
     """
     stream = stream or sys.stderr
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -41,7 +41,7 @@ def configure(
         processors=[*_shared(), *finish],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=lambda *name: _Logger(write, *name),
-        # Or tests could not look at what loggers say that were used before.
+        # A logger that was used before must follow a new configuration, in tests for one.
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
@@ -80,14 +80,14 @@ def _in_order(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 
 def _without_our_name(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """A person knows whose log this is; only libraries are named."""
+    """Drop the names of our own loggers: people know whose log this is."""
     if str(event.get("logger", "")).startswith("coterie"):
         del event["logger"]
     return event
 
 
 def _printable(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Clients name their groups as they like; what they write must not steer the terminal."""
+    """Escape control characters: names that clients chose must not control the terminal."""
     for name, value in event.items():
         if isinstance(value, str) and not value.isprintable():
             event[name] = value.encode("unicode_escape").decode("ascii")
@@ -118,14 +118,14 @@ class _Output:
         self._lock = threading.Lock()
 
     def write(self, line: str) -> None:
-        """Write a line; if the stream is gone or closed, the node goes on without its log."""
+        """Write a line; if the stream is closed, the node goes on without a log."""
         with self._lock, contextlib.suppress(OSError, ValueError):
             self._stream.write(f"{line}\n")
             self._stream.flush()
 
 
 class _Logger:
-    """What structlog hands finished lines to."""
+    """Gets finished lines from structlog."""
 
     def __init__(self, write: Callable[[str], None], name: str = "coterie") -> None:
         self.name = name
@@ -133,7 +133,7 @@ class _Logger:
 
 
 class _Handler(logging.Handler):
-    """Takes the lines of the standard library's logging."""
+    """Gets the lines of the standard library's logging."""
 
     def __init__(self, write: Callable[[str], None], finish: list[Processor]) -> None:
         super().__init__()
@@ -146,8 +146,8 @@ class _Handler(logging.Handler):
         )
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
+        """Format and write a record."""
         try:
             self._write(self.format(record))
-        except Exception:  # noqa: BLE001  # as logging has it: a bad line must not stop its writer
+        except Exception:  # noqa: BLE001  # logging's rule: a bad record must not fail its caller
             self.handleError(record)

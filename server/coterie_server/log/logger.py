@@ -1,9 +1,9 @@
 """The server's loggers.
 
-The daemon configures structlog, and so may an application that runs a coordinator inside of it, as
-tests do; then lines go there, with tracebacks as text.  Where nobody has, they go to the standard
-library's loggers `coterie_server...`: structlog would print all of them, with what every variable
-holds.
+Where structlog is configured, as the daemon does and as an application with a coordinator inside
+may, lines go there, with tracebacks as text.  Elsewhere they go to the standard library's loggers
+`coterie_server...`: an unconfigured structlog would print all of them, with the values of local
+variables.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _render: Final = structlog.processors.KeyValueRenderer()
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """The logger of a module; whether structlog is configured is looked up with each line."""
+    """The logger of a module; it checks with each line whether structlog is configured."""
     return cast(structlog.stdlib.BoundLogger, _Logger(name))
 
 
 class _Logger:
-    """Stands for one logger of structlog's, or for another."""
+    """Passes each line to structlog or to the standard library."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -45,12 +45,12 @@ class _Logger:
 
 
 def _to_structlog(
-    logger: Any,  # noqa: ANN401  # whatever the application makes of it
+    logger: Any,  # noqa: ANN401  # whatever the application configured
     severity: str,
     event: str,
     **details: Any,  # noqa: ANN401
 ) -> None:
-    """Write a line; a traceback goes along as text, lest a formatter show what variables hold."""
+    """Write a line; a traceback goes as text, lest a formatter show the values of variables."""
     error = details.pop("exc_info", None)
     if severity == "exception":
         severity, error = "error", sys.exception()
@@ -62,7 +62,7 @@ def _to_structlog(
 def _for_logging(
     logger: object, method: str, event: EventDict
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The arguments of the standard library's method."""
+    """The arguments for the standard library's method."""
     text, exc_info = event.pop("event"), event.pop("exc_info", None)
     details = {"exc_info": exc_info}
     return (f"{text} %s", str(_render(logger, method, event))) if event else (text,), details

@@ -1,7 +1,7 @@
-"""Figures for Prometheus, in a registry of their own."""
+"""The node's metrics for Prometheus, in a registry of their own."""
 
-from coterie_server.metrics.census import Census, GroupCount, count_groups
-from coterie_server.metrics.errors import error_of
-from coterie_server.metrics.figures import Metrics
+from coterie_server.metrics.collector import Metrics
+from coterie_server.metrics.gauges import GroupCounts, NodeSnapshot, count_groups
+from coterie_server.metrics.requests import error_of
 
-__all__ = ["Census", "GroupCount", "Metrics", "count_groups", "error_of"]
+__all__ = ["GroupCounts", "Metrics", "NodeSnapshot", "count_groups", "error_of"]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from coterie_protocol.journal import Event, TopicChanged
     from coterie_server.group import Config, Group, IdSource
-    from coterie_server.journal import Recollection
+    from coterie_server.journal import AcknowledgedState
     from coterie_server.net import Exchange
     from coterie_server.serving import Meter, PendingRequest
     from coterie_server.serving.clock import Clock
@@ -332,7 +332,7 @@ class Node:
         for shard in self.shards:
             await shard.until_told()
 
-    def find_loss(self, journal: Recollection) -> str | None:
+    def find_loss(self, journal: AcknowledgedState) -> str | None:
         """What a journal knows and the groups do not, in words; None if nothing is missing."""
         return journal.find_loss(self._generation_of, self._committed_at, self._forgot_at)
 

@@ -1,4 +1,48 @@
-"""Where groups are kept: one contract, several stores."""
+"""Where groups and topics are kept: one contract (`abc.py`), several stores.
+
+How a commit becomes bytes on disk
+----------------------------------
+
+1. The core answers an OffsetCommit with rows, one for each partition.  `OffsetBundles` packs them:
+   offsets that were committed together share a record, so the next commit of the same partitions
+   writes one.  Rows of groups, members and topics are a record each, and their bytes are the
+   business of the core that owns them (`group/records.py`, `topics/records.py`).
+2. The shard's queue calls `Store.append` with the records and the epoch of its lease.  Every claim
+   of a shard raises its epoch, and an append under an older epoch is refused: a node that lost a
+   shard without noticing can't write to it.
+3. `SqliteStore` hands the call to a thread (`writer_thread.py`).  All calls that wait when the
+   thread looks become one `Transaction`, with one fsync.  Its first statement takes the right to
+   write, increments the store's transaction counter and reads the epochs.  Each record is written
+   with a checksum over its shard, key and value.
+4. After the commit, and before it is acknowledged, the `Guard` looks whether the files are still
+   the ones that were opened, and the `Mark`, a small file beside the store, gets the counter.
+5. The callers' futures are done, and only then do replies leave the node.
+
+How a loss is noticed
+---------------------
+
+SQLite takes a damaged log for one that ends there, and goes on with a file that was deleted.
+
+- At the start, a store whose counter is behind its mark has lost transactions, and a store with
+  another identity is another one; either is refused (`schema.py`).  So is a damaged page, found by
+  SQLite's own check.
+- A wrong checksum is found when a shard is read.
+- While it runs, the guard looks at the files around each write.  If another program wrote to one,
+  it reads a copy with a fresh connection, and compares what that finds with the counter.
+- `--accept-data-loss` opens the store all the same and gives it a new identity.  The mark follows
+  only when the node calls `accept_loss`: until then the loss is noticed at every start.
+
+One user at a time
+------------------
+
+A `FileLock` (`lock.py`) belongs to one process and is released by its end, however it comes.  One
+keeps a second daemon out of a data directory; another keeps a second process from using a node's
+name in a store.  So a node that starts may claim its own shards at once: no other process can still
+write under their former leases.
+
+There are no migrations, since no version was released yet: a file with another schema version is
+refused and left as it is (`schema.py`).
+"""
 
 from __future__ import annotations
 
@@ -32,18 +76,17 @@ __all__ = [
 
 FILE_NAME = "coterie.db"
 
-# At least two letters: one and a colon is a drive.
+# At least two letters: a single one and a colon is a drive.
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.DOTALL)
 
 
 def open_store(url: str, *, accept_loss: bool = False) -> Store:
-    """Return the store that a URL names, to be opened by its user.
+    """Return the store that a URL names, not yet opened.
 
-    It refuses to open when it is behind what was acknowledged, unless that loss is accepted.
+    `memory:` is a new store in memory, `sqlite:PATH` a file.  Anything else is a path: of a file if
+    it is one or ends in `.db`, otherwise of a data directory, in which the store is `coterie.db`.
 
-    `memory:` is a new one in the process, `sqlite:PATH` a file. Anything without such a beginning
-    is a path: of a file if it is one or ends in `.db`, else of a data directory, in which the store
-    is `coterie.db`.
+    A store that lost something that was acknowledged refuses to open, unless `accept_loss` is set.
     """
     named = _SCHEME.fullmatch(url)
     if named is None:
@@ -56,5 +99,5 @@ def open_store(url: str, *, accept_loss: bool = False) -> Store:
     if scheme == "sqlite" and rest not in ("", ":memory:"):
         return SqliteStore(rest, accept_loss=accept_loss)
     raise StoreError(
-        f"{url} names no store: expected memory:, sqlite:PATH or the path of a data directory"
+        f"{url} is not a store: expected memory:, sqlite:PATH or the path of a data directory"
     )

@@ -1,14 +1,14 @@
-"""The contract of every store: what a coordinator may rely on, whatever keeps its records.
+"""The contract of every store.
 
-A store keeps records, which are pairs of bytes, in shards, which are numbers. It knows nothing of
-groups and reads no clock: time comes in as `now_ms`. Each shard has an epoch, which only grows, and
-at most one lease. Whoever writes to a shard shows the epoch of its lease, and the store refuses
-epochs that have passed: a node that lost a shard without noticing cannot write to it any more.
+A store keeps records, which are pairs of bytes, in shards, which are numbers.  It knows nothing of
+groups and reads no clock: time comes in as `now_ms`.  Each shard has an epoch, which only grows,
+and at most one lease.  A write to a shard carries the epoch of the writer's lease, and the store
+refuses epochs that have passed: a node that lost a shard without noticing can't write to it.
 
 CoterieError
 ├── StoreError      the store could not do it: disk full, file damaged, store closed, ...
-│   └── OwnerTakenError   another process goes by the same name
-└── FencedError     the shard has another epoch now: somebody else may own it
+│   └── OwnerTakenError   another process uses the same name
+└── FencedError     the shard has another epoch now: another node may own it
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Record = tuple[bytes, bytes | None]
 """A key and its new value; None deletes the key."""
 
 KeptRecord = tuple[bytes, bytes]
-"""A key and its value, as they are kept."""
+"""A key and its value, as stored."""
 
 CHUNK_RECORDS: Final = 1000
 """How many records `Store.scan` yields at a time unless told otherwise."""
@@ -46,7 +46,7 @@ CHUNK_RECORDS: Final = 1000
 class Lease:
     """A node's right to write to a shard until `expires_ms`, and under `epoch` only.
 
-    An expired lease still lets its owner write, until somebody else claims the shard.
+    An expired lease still lets its owner write, until another node claims the shard.
     """
 
     shard: int
@@ -60,7 +60,7 @@ class Lease:
 
 
 class StoreError(CoterieError):
-    """The store could not do what it was asked to; the text says why, and what helps if known."""
+    """The store could not do its work; the text says why, and what helps if that is known."""
 
 
 class OwnerTakenError(StoreError):
@@ -75,14 +75,14 @@ class OwnerTakenError(StoreError):
     def __str__(self) -> str:
         return (
             f"{self.url} is in use as {self.owner} by {self.holder}. Stop that, or give this"
-            " process a store of its own, or another node.id"
+            " process a store of its own or another node.id"
         )
 
 
 class FencedError(CoterieError):
     """An append under an epoch that is not the shard's; nothing of it was kept.
 
-    `holder` is the lease that the shard is under now, or None if nobody holds it.
+    `holder` is the lease that the shard is under now; None if it is free.
     """
 
     def __init__(self, shard: int, epoch: int, holder: Lease | None) -> None:
@@ -92,91 +92,91 @@ class FencedError(CoterieError):
         self.holder = holder
 
     def __str__(self) -> str:
-        now = self.holder or f"shard {self.shard} is held by nobody"
+        now = self.holder or f"no node holds shard {self.shard}"
         return f"epoch {self.epoch} of shard {self.shard} has passed: {now}"
 
 
 class Store(ABC):
     """Records in shards, and leases on the shards.
 
-    A store belongs to the event loop it was opened in. It can be used between `open` and `close`,
-    or as an async context manager; outside of that, everything raises `StoreError`. Every method
-    raises `StoreError`, with its cause, when what lies underneath fails.
+    A store belongs to the event loop in which it was opened.  Use it between `open` and `close`, or
+    as an async context manager; at other times every method raises `StoreError`.  So it does, with
+    the cause, when the disk or database underneath fails.
 
-    Each call takes effect once and whole. What it did is durable when it returns. Cancelling a
-    call does not take it back: it may or may not have happened.
+    Each call takes effect once and completely, and is durable when it returns.  Cancelling a call
+    does not take it back: it may or may not have happened.
     """
 
-    #: Whether what it keeps outlives the process.
+    #: Whether its content outlives the process.
     is_lasting: bool = True
 
     @property
     @abstractmethod
     def url(self) -> str:
-        """What the store is, for logs; `open_store` understands it."""
+        """What the store is, for logs and for `open_store`."""
 
     @abstractmethod
     async def open(self) -> None:
-        """Get ready, making what is missing.
+        """Get ready, creating the store if need be.
 
-        What another program or another version of Coterie made and what is damaged is refused, and
-        stays as it is. A store that was closed can be opened again.
+        A store that is damaged, or was made by another program or another version of Coterie, is
+        refused and left as it is.  A closed store can be opened again.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Finish what was begun and let go of everything; leases stay until they expire.
+        """Finish calls that were begun and close; leases stay until they expire.
 
         Closing a store that is not open does nothing.
         """
 
     async def accept_loss(self) -> None:  # noqa: B027  # most stores have nothing to remember
-        """Have what the store holds count from now on.
+        """Accept for good that the store has lost something that was acknowledged.
 
-        A store that notices that it lost something refuses to open; one that was told to open all
-        the same remembers that it is behind until this is called.
+        A store that notices such a loss refuses to open.  One that was told to open all the same
+        remembers the loss until this is called.
         """
 
     @abstractmethod
     async def reserve(self, owner: str) -> None:
-        """Make a name this process's own for as long as the store is open.
+        """Reserve a name for this process for as long as the store is open.
 
-        An owner is one process: who claims a shard again under its own name need not wait for its
-        former lease to expire, because its former life has ended.  Raises `OwnerTakenError` while
-        another open store of this content has the name, in this process or in another; the end of
-        a process, however it comes, gives its names up.
+        An owner is one process: because its former process has ended, it may claim a shard again
+        without waiting for its former lease to expire.  Raises `OwnerTakenError` while another open
+        store of the same content has the name, in this process or another.  A process that ends, in
+        whatever way, gives up its names.
         """
 
     @abstractmethod
     async def claim(
         self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int
     ) -> Lease | None:
-        """Take a shard for `ttl_ms`; None while somebody else's lease on it is valid.
+        """Take a shard for `ttl_ms`; None while another owner's lease on it is valid.
 
-        A lease is valid while `now_ms` is less than its `expires_ms`. A claim that succeeds raises
-        the shard's epoch, also when the same owner claims again: what it began to write before,
-        in an earlier life perhaps, is refused from then on. So `reserve` the owner's name first.
-        `address` is where clients find the owner.
+        A lease is valid while `now_ms` is less than its `expires_ms`.  A successful claim raises
+        the shard's epoch, also when the same owner claims again: writes under the former epoch are
+        refused from then on.  So `reserve` the owner's name first.  `address` is where clients find
+        the owner.
         """
 
     @abstractmethod
     async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
-        """Let leases last until `ttl_ms` from now; return those still held, with their new end.
+        """Extend leases to `ttl_ms` from now; return those still held, with their new end.
 
-        A lease that expired is still held unless somebody else claimed the shard.
+        An expired lease is still held unless another owner claimed the shard.
         """
 
     @abstractmethod
     async def release(self, lease: Lease) -> None:
-        """Give a shard up, so that anybody can claim it at once.
+        """Give a shard up, so that any node can claim it at once.
 
-        Appends under the lease's epoch are refused from then on. A lease that is not held any
-        more is left alone.
+        Appends under the lease's epoch are refused from then on.  A lease that is no longer held
+        is left alone.
         """
 
     @abstractmethod
     async def leases(self) -> list[Lease]:
-        """Return the lease of each shard that has one, by shard, whether expired or not."""
+        """Return the lease of each shard that has one, in order of shards, expired or not."""
 
     @abstractmethod
     def scan(
@@ -184,15 +184,15 @@ class Store(ABC):
     ) -> AsyncIterator[list[KeptRecord]]:
         """Yield what a shard holds, in key order, in chunks of at most that many records.
 
-        A shard that is being written to may change between two chunks: claim it first.
+        Claim the shard first, as it may change between two chunks.
         """
 
     async def load(self, shard: int) -> list[KeptRecord]:
         """Return what a shard holds, in key order.
 
-        That is, for each key, its last value, unless its last append deleted it. Appends called
-        before it have taken effect or failed; after a failure, loading makes the shard accept
-        appends again.
+        That is the last value of each key that was not deleted since.  Appends that were called
+        before have taken effect or failed; after a failure, loading makes the shard accept appends
+        again.
         """
         return [record async for chunk in self.scan(shard) for record in chunk]
 
@@ -200,22 +200,21 @@ class Store(ABC):
     async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
         """Keep records, all of them or none; they are durable when it returns.
 
-        Of several records with one key, the last counts. Appends to one shard take effect in the
-        order of their calls. Raises `FencedError` when `epoch` is not the shard's, which keeps
-        nothing and concerns no other append.
+        Of several records with one key, the last counts.  Appends to one shard take effect in the
+        order of their calls.  Raises `FencedError` if `epoch` is not the shard's; then nothing is
+        kept, and other appends are not affected.
 
-        After a `StoreError`, nobody who reads the store finds the records. It is still possible
-        that they turn up if the machine fails right behind it, as with any disk that reported an
-        error, so the caller must not count on either. No append leaps over one that failed: those
-        to the same shard that were called behind it fail as well, until the shard is loaded again.
+        After a `StoreError`, reading the store does not find the records.  They may still turn up
+        if the machine fails right afterwards, as with any disk that reported an error, so do not
+        count on either.  No append overtakes one that failed: later ones to the same shard fail as
+        well, until the shard is loaded again.
         """
 
     @abstractmethod
     async def agree(self, name: str, value: str) -> str:
-        """Return the value that the store remembers under a name.
+        """Return the value stored under a name, which is the first that was proposed.
 
-        The first value that anybody proposes is remembered for ever. It serves what all nodes and
-        all restarts must agree on, as the number of shards.
+        It is for what all nodes must agree on, across restarts, such as the number of shards.
         """
 
     async def __aenter__(self) -> Self:

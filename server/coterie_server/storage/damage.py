@@ -1,4 +1,4 @@
-"""What tells a record that is as it was written from one that is not."""
+"""Checksums of records, and what is said of a store in which one is wrong."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 __all__ = ["Damage", "check_record", "check_records", "checksum", "damaged"]
 
 
-class Damage(Exception):  # noqa: N818  # what was found, not what went wrong
-    """Something in a store is not what was written; the text says what."""
+class Damage(Exception):  # noqa: N818  # it is found, not committed
+    """A part of a store is not what was written; the text says which."""
 
 
 def checksum(shard: int, key: bytes, value: bytes) -> int:
-    """What a record is stored with: it would hardly fit another shard, key or value."""
+    """The checksum of a record, which covers its shard, key and value."""
     return zlib.crc32(value, zlib.crc32(key, shard & 0xFFFFFFFF))
 
 
@@ -31,7 +31,7 @@ def check_records(connection: sqlite3.Connection) -> None:
 
 
 def damaged(path: Path, found: str) -> str:
-    """What a person is told of a damaged store."""
+    """The message about a damaged store."""
     return (
         f"{path} is damaged ({found}): keep a copy of it and of its -wal and -mark files, then"
         f" restore a backup, or see how to recover a store in the documentation"

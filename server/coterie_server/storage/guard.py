@@ -1,7 +1,7 @@
-"""Notices when the file of an open store is taken away, replaced, or written to by others.
+"""Notices when the file of an open store is deleted, replaced, or written to by other programs.
 
-A process keeps a file that is deleted, and SQLite keeps in memory where everything is: both go on
-as if nothing had happened, and everything is gone with the process.
+A process keeps a deleted file open, and SQLite keeps its pages in memory: both go on as if nothing
+had happened, and everything they write is lost when the process ends.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import IO, Final, NamedTuple, NoReturn
 from coterie_server.log.logger import get_logger
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.damage import Damage, check_records, damaged
-from coterie_server.storage.mark import Reached
+from coterie_server.storage.mark import Progress
 
-__all__ = ["Guard", "read_reached"]
+__all__ = ["Guard", "read_progress"]
 
 _log = get_logger(__name__)
 
 _SUFFIXES: Final = ("", "-wal")
 
-#: How often the files are looked at before a write; behind each write they are looked at anyway.
+#: How often the files are looked at before a write; after each write they are looked at anyway.
 _LOOK_EVERY_S: Final = 0.25
 
 
 class _Seen(NamedTuple):
-    """What the file system says of a file: which one it is, and when it was last written to."""
+    """What the file system says of a file: which one it is, and when it was written to."""
 
     device: int
     inode: int
@@ -41,10 +41,10 @@ class _Seen(NamedTuple):
 
 
 class Guard:
-    """Watches the files of a store that is open; it belongs to the thread that writes to them."""
+    """Watches the files of an open store; it belongs to the thread that writes to them."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        # Behind a symbolic link, SQLite keeps its log beside what the link leads to.
+        # SQLite keeps its log beside the file itself, not beside a symbolic link to it.
         self._path = path.resolve()
         self._files = tuple(f"{self._path}{suffix}" for suffix in _SUFFIXES)
         self._kept_open: dict[str, IO[bytes]] = {}
@@ -52,13 +52,13 @@ class Guard:
         self._opened = self._look()
         self._seen = self._opened
         self._version = self._data_version()
-        self._verdict: StoreError | None = None
+        self._error: StoreError | None = None
         self._looked_at = time.monotonic()
 
-    def check(self, reached: Reached) -> None:
-        """Raise `StoreError` if the files are not as this process left them, now and ever after."""
-        if self._verdict is not None:
-            raise StoreError(str(self._verdict))
+    def check(self, progress: Progress) -> None:
+        """Raise `StoreError` if the files are not as this process left them, and ever after."""
+        if self._error is not None:
+            raise StoreError(str(self._error))
         now = time.monotonic()
         if now - self._looked_at < _LOOK_EVERY_S:
             return
@@ -68,17 +68,17 @@ class Guard:
             return
         self._check_identities(seen)
         version = self._data_version()
-        if version == self._version:  # No other user of the database has written it.
-            self._inspect(reached)
+        if version == self._version:  # not written through SQLite
+            self._inspect(progress)
         self._seen, self._version = seen, version
 
     def wrote(self) -> None:
-        """Note a write of this process; raise `StoreError` if it went to a file that is gone."""
+        """Note a write of this process; raise `StoreError` if it went to a deleted file."""
         self._seen = self._look()
         self._check_identities(self._seen)
 
     def close(self) -> None:
-        """Let go of the files; to be called when the database itself is closed."""
+        """Close the files; call it only after the database is closed."""
         for file in self._kept_open.values():
             file.close()
         self._kept_open.clear()
@@ -96,29 +96,29 @@ class Guard:
             if before is None or (found is not None and found[:2] == before[:2]):
                 continue
             what = "was replaced" if found is not None else "is gone"
-            self._condemn(
-                f"{path} {what}, though this node has it in use: what is acknowledged from now on"
-                " would be lost with this process. Stop it, and see how to recover a store in the"
+            self._distrust(
+                f"{path} {what} while this node uses it: what is acknowledged from now on would be"
+                " lost when the process ends. Stop the node, and see how to recover a store in the"
                 " documentation"
             )
 
-    def _inspect(self, reached: Reached) -> None:
-        """Have a fresh look at files that somebody wrote to past SQLite."""
+    def _inspect(self, progress: Progress) -> None:
+        """Read files again that a program wrote to without SQLite."""
         try:
             with self._alone():
                 found = self._read_anew()
         except (sqlite3.Error, Damage) as error:
-            self._condemn(damaged(self._path, str(error)))
+            self._distrust(damaged(self._path, str(error)))
         except OSError as error:
-            raise StoreError(f"{self._path} can't be looked at: {error.strerror}") from error
-        if found.store != reached.store or found.commits < reached.commits:
-            behind = f"its log breaks off at transaction {found.commits} of {reached.commits}"
-            self._condemn(damaged(self._path, behind))
-        _log.warning("another program touched the store, and left it whole", path=str(self._path))
+            raise StoreError(f"{self._path} can't be read: {error.strerror}") from error
+        if found.store != progress.store or found.commits < progress.commits:
+            behind = f"its log breaks off at transaction {found.commits} of {progress.commits}"
+            self._distrust(damaged(self._path, behind))
+        _log.warning("another program wrote to the store, and did no damage", path=str(self._path))
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let no other user of the database write meanwhile."""
+        """Keep other users of the database from writing meanwhile."""
         if self._connection.in_transaction:  # which took the right to write when it began
             yield
             return
@@ -128,18 +128,18 @@ class Guard:
         finally:
             self._connection.execute("ROLLBACK")
 
-    def _read_anew(self) -> Reached:
-        """How far the store has come by what is in its files, and not by what SQLite remembers."""
+    def _read_anew(self) -> Progress:
+        """How far the store has come by its files, whatever SQLite has in memory."""
         with tempfile.TemporaryDirectory(prefix="coterie-") as folder:
             for path in self._files:
                 self._copy(path, Path(folder) / Path(path).name)
             return _inspected(Path(folder) / self._path.name)
 
     def _copy(self, path: str, to: Path) -> None:
-        """Copy a file that stays open from then on.
+        """Copy a file, and keep it open from then on.
 
-        Who closes a file loses all POSIX locks on it, of the whole process: SQLite's own as well.
-        The next program to close the database would think itself the last, and delete the log.
+        Closing a file drops all POSIX locks that the process has on it, SQLite's included.  The
+        next program to close the database would think itself the last, and delete the log.
         """
         file = self._kept_open.get(path)
         if file is None:
@@ -149,35 +149,35 @@ class Guard:
         with to.open("wb") as copy:
             shutil.copyfileobj(file, copy)
 
-    def _condemn(self, why: str) -> NoReturn:
-        _log.error("the store can't be trusted any more", error=why)
-        self._verdict = StoreError(why)
-        raise self._verdict
+    def _distrust(self, why: str) -> NoReturn:
+        _log.error("the store is no longer trusted", error=why)
+        self._error = StoreError(why)
+        raise self._error
 
 
 def _stat(path: str) -> _Seen | None:
     try:
-        found = os.stat(path)  # noqa: PTH116  # twice for each transaction: it has to be quick
+        found = os.stat(path)  # noqa: PTH116  # quick, as it runs twice for each transaction
     except OSError:
         return None
     return _Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def _inspected(path: Path) -> Reached:
+def _inspected(path: Path) -> Progress:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise Damage(found.splitlines()[-1])
         check_records(connection)
-        return read_reached(connection)
+        return read_progress(connection)
     finally:
         connection.close()
 
 
-def read_reached(connection: sqlite3.Connection) -> Reached:
-    """Which store it is, and how far it has come."""
+def read_progress(connection: sqlite3.Connection) -> Progress:
+    """Read which store a database is, and how far it has come."""
     row = connection.execute("SELECT store, commits FROM progress").fetchone()
     if row is None:
         raise Damage("it does not say how far it has come")
-    return Reached(*row)
+    return Progress(*row)

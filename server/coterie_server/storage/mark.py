@@ -1,13 +1,13 @@
 """A small file beside the store that remembers how far the store has come.
 
-SQLite takes a write-ahead log that is damaged for one that ends there: what comes behind is passed
-over without a word, and so is a file that somebody replaced by an older one.  Each transaction
-counts up a number in the file, and the mark says which number was reached.  A store that is behind
-its mark has lost something that was acknowledged.
+SQLite takes a damaged write-ahead log for one that ends where the damage begins: it silently drops
+what follows, and it does not notice a file that was replaced by an older copy.  So each transaction
+increments a number in the store, and the mark says which number was reached.  A store that is
+behind its mark has lost something that was acknowledged.
 
-The mark is written once a transaction is durable and before anybody hears of it.  It is not synced:
-a process that dies loses nothing of it, and after a loss of power it may be older than the store,
-which is no fault, but never newer.
+The mark is written after a transaction is durable and before it is acknowledged.  It is not synced:
+a process that dies loses nothing of it, and after a power failure it may be older than the store,
+which does no harm, but never newer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 
 from coterie_server.log.logger import get_logger
 
-__all__ = ["Mark", "Reached", "mark_path"]
+__all__ = ["Mark", "Progress", "mark_path"]
 
 _log = get_logger(__name__)
 
@@ -36,15 +36,15 @@ _PLACES: Final = (0, 4096)
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """Which store it is, and how many transactions it has seen."""
+class Progress:
+    """Which store it is, and how many transactions it has committed."""
 
     store: str
     commits: int
 
 
 def mark_path(path: Path) -> Path:
-    """Where the mark of a store's file is."""
+    """The path of the mark of a store."""
     return path.with_name(f"{path.name}-mark")
 
 
@@ -56,8 +56,8 @@ class Mark:
         self._fd = -1
         self._is_failing = False
 
-    def read(self) -> Reached | None:
-        """What the mark says; None if there is none that can be read."""
+    def read(self) -> Progress | None:
+        """What the mark says; None if it is missing or unreadable."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -67,10 +67,10 @@ class Mark:
             _log.warning("the store's mark can't be read", path=str(self._path))
         return max(found, key=lambda entry: entry.commits, default=None)
 
-    def write(self, reached: Reached) -> None:
-        """Remember how far the store has come; that it can't be is logged and no more."""
-        entry = _ENTRY.pack(_MAGIC, reached.store.encode(), reached.commits)
-        place = _PLACES[reached.commits % len(_PLACES)]
+    def write(self, progress: Progress) -> None:
+        """Remember how far the store has come; a failure is logged, and nothing else."""
+        entry = _ENTRY.pack(_MAGIC, progress.store.encode(), progress.commits)
+        place = _PLACES[progress.commits % len(_PLACES)]
         try:
             if self._fd < 0:
                 self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o640)
@@ -82,23 +82,23 @@ class Mark:
         else:
             self._is_failing = False
 
-    def begin_anew(self, reached: Reached) -> None:
-        """Forget what the mark said before."""
+    def begin_anew(self, progress: Progress) -> None:
+        """Replace the mark, whatever it said before."""
         self.close()
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
-        self.write(reached)
+        self.write(progress)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
-def _read(data: bytes) -> Reached | None:
+def _read(data: bytes) -> Progress | None:
     entry, check = data[: _ENTRY.size], data[_ENTRY.size :]
     if len(data) < _SIZE or check != _CHECK.pack(zlib.crc32(entry)):
         return None
     magic, store, commits = _ENTRY.unpack(entry)
-    return Reached(store.decode("ascii"), commits) if magic == _MAGIC else None
+    return Progress(store.decode("ascii"), commits) if magic == _MAGIC else None

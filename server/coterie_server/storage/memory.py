@@ -1,4 +1,4 @@
-"""A store that keeps its records in the process and forgets them with it."""
+"""A store in memory, which is lost with the process."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["MemoryStore"]
 
 @dataclass(slots=True)
 class _Content:
-    """What survives closing a store, as a file does."""
+    """What outlives closing a store, as a file does."""
 
     records: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
-    epochs: dict[int, int] = field(default_factory=dict)  # of shards without a lease too
+    epochs: dict[int, int] = field(default_factory=dict)  # also of shards without a lease
     leases: dict[int, Lease] = field(default_factory=dict)
     agreed: dict[str, str] = field(default_factory=dict)
     names: dict[str, MemoryStore] = field(default_factory=dict)
 
 
 class MemoryStore(Store):
-    """Keeps everything in dicts; it never fails, and what it holds outlives closing it.
+    """Keeps everything in dicts; it never fails, and its content outlives closing it.
 
-    No method waits for anything, so whoever calls one is not interrupted.
+    No method waits, so callers are not interrupted by other tasks.
     """
 
     is_lasting = False
@@ -43,7 +43,7 @@ class MemoryStore(Store):
         self._is_open = False
 
     def twin(self) -> MemoryStore:
-        """Return another, closed store of the same content, as a second process has of a file."""
+        """Return another, closed store of the same content, as a second process would open."""
         return MemoryStore(self._content)
 
     @property
@@ -52,22 +52,22 @@ class MemoryStore(Store):
         return "memory:"
 
     async def open(self) -> None:
-        """Let the store be used."""
+        """Make the store usable."""
         self._is_open = True
 
     async def close(self) -> None:
-        """Keep the store from being used; its content stays."""
+        """Make the store unusable; its content stays."""
         self._is_open = False
         self.give_up_names()
 
     def give_up_names(self) -> None:
-        """Let others go by the names that this store has, as the end of its process does."""
+        """Give up the names that this store reserved, as the end of its process would."""
         names = self._content.names
         for owner in [owner for owner, holder in names.items() if holder is self]:
             del names[owner]
 
     async def reserve(self, owner: str) -> None:
-        """Make a name this store's own for as long as it is open."""
+        """Reserve a name for as long as the store is open."""
         holder = self._opened().names.setdefault(owner, self)
         if holder is not self:
             raise OwnerTakenError(self.url, owner, "another store of the same content")
@@ -75,7 +75,7 @@ class MemoryStore(Store):
     async def claim(
         self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int
     ) -> Lease | None:
-        """Take a shard for `ttl_ms`; None while somebody else's lease on it is valid."""
+        """Take a shard for `ttl_ms`; None while another owner's lease on it is valid."""
         content = self._opened()
         held = content.leases.get(shard)
         if held is not None and held.owner != owner and now_ms < held.expires_ms:
@@ -87,7 +87,7 @@ class MemoryStore(Store):
         return lease
 
     async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
-        """Let leases last until `ttl_ms` from now; return those still held, with their new end."""
+        """Extend leases to `ttl_ms` from now; return those still held, with their new end."""
         held = self._opened().leases
         renewed = [
             replace(lease, expires_ms=now_ms + ttl_ms)
@@ -98,7 +98,7 @@ class MemoryStore(Store):
         return renewed
 
     async def release(self, lease: Lease) -> None:
-        """Give a shard up, so that anybody can claim it at once."""
+        """Give a shard up, so that any node can claim it at once."""
         held = self._opened().leases
         if _is_under(held.get(lease.shard), lease.epoch):
             del held[lease.shard]
@@ -129,7 +129,7 @@ class MemoryStore(Store):
                 kept[key] = value
 
     async def agree(self, name: str, value: str) -> str:
-        """Return the value that the store remembers under a name."""
+        """Return the value stored under a name, which is the first that was proposed."""
         return self._opened().agreed.setdefault(name, value)
 
     def _opened(self) -> _Content:

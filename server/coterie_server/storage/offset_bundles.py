@@ -1,9 +1,9 @@
-"""How the rows of a shard lie in its store: offsets that are committed together in one record.
+"""Turns the rows of a shard into records of its store, with many offsets to a record.
 
-A worker commits the same partitions again and again.  So what was committed together is kept
-together, in a *bundle*, and the next commit writes one record instead of one for each partition.
-Every offset is in one bundle: a commit of other partitions takes them out of where they were, and
-a bundle that has lost some of its offsets is written again with the rest.
+A worker commits the same partitions again and again.  So offsets that were committed together are
+kept together, in a *bundle*, and the next commit writes one record instead of one for each
+partition.  Every offset is in one bundle.  A commit of a different set of partitions moves their
+offsets to a new bundle, and the bundles that they were in are written again without them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from coterie_server.storage import KeptRecord, Record
 
 __all__ = ["BUNDLE_OFFSETS_MAX", "OffsetBundles"]
 
-#: More offsets than this are not kept together, so that a commit of one of them stays cheap.
+#: The most offsets in a bundle, so that a commit of one of them stays cheap.
 BUNDLE_OFFSETS_MAX: Final = 64
 
 #: Group, topic and partition.
@@ -51,14 +51,14 @@ class _Bundle:
 
 
 class OffsetBundles:
-    """Makes records of rows and rows of records, for one shard from the moment it is read."""
+    """Converts between rows and records, for one shard, from the moment it is read."""
 
     def __init__(self) -> None:
         self._homes: dict[_Place, _Bundle] = {}
         self._last_number = 0
 
     def unpack(self, records: Iterable[KeptRecord]) -> Iterator[StoredRow]:
-        """The rows in what the store holds."""
+        """The rows in records that were read from the store."""
         for key, value in records:
             if key[0] == _KIND:
                 _, number = _KEY.unpack(key)
@@ -70,12 +70,12 @@ class OffsetBundles:
                 yield from_stored(key, value)
 
     def pack(self, records: Sequence[RowRecord]) -> list[Record]:
-        """What is to be stored for these rows, and for those that are gone."""
+        """The records that store these rows, and the deletions of others."""
         rows = [record for record in records if type(record) is OffsetRow]
         if rows and len(rows) == len(records):
             home = self._homes.get(rows[0][:3])
             if home is not None and home.places == [row[:3] for row in rows]:
-                # The same partitions as the last time, as nearly always.
+                # The same partitions as last time, as nearly always.
                 home.rows = rows
                 return [(home.key, _written(rows))]
         packed = [to_stored(record) for record in records if not _is_about_an_offset(record)]
@@ -93,7 +93,7 @@ class OffsetBundles:
         return packed
 
     def _place(self, fresh: dict[_Place, OffsetRow], gone: set[_Place]) -> Iterator[Record]:
-        """Put offsets where they were if they fill that, and all others together."""
+        """Put offsets into the bundles they were in if they fill these, else into new ones."""
         homes = self._homes
         moving = gone | fresh.keys()
         touched = {id(home): home for place in moving if (home := homes.get(place)) is not None}
@@ -111,7 +111,7 @@ class OffsetBundles:
         yield from self._bundle(fresh.values())
 
     def _bundle(self, rows: Iterable[OffsetRow]) -> Iterator[Record]:
-        """Put offsets into new bundles, each with those of one group."""
+        """Put offsets into new bundles, each of one group."""
         by_group: dict[str, list[OffsetRow]] = {}
         for row in rows:
             by_group.setdefault(row.group_id, []).append(row)
@@ -142,7 +142,7 @@ def _columns(offsets: int, texts: int) -> struct.Struct:
 
 
 def _written(rows: Collection[OffsetRow]) -> bytes:
-    """The texts are the names of group and topics, and the metadata if any offset has some."""
+    """Encode a bundle; its texts are the names of group and topics, and the metadata if any."""
     groups, topics, partitions, offsets, epochs, metadata, committed_ms, expires_ms = zip(
         *rows, strict=True
     )

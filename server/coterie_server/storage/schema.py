@@ -10,13 +10,13 @@ from typing import Final
 
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.damage import damaged
-from coterie_server.storage.guard import read_reached
-from coterie_server.storage.mark import Mark, Reached, mark_path
+from coterie_server.storage.guard import read_progress
+from coterie_server.storage.mark import Mark, Progress, mark_path
 
 __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Connect", "explain", "open_database"]
 
 Connect = Callable[..., sqlite3.Connection]
-"""`sqlite3.connect`, or something that can be called like it."""
+"""`sqlite3.connect`, or a function with the same parameters."""
 
 APPLICATION_ID: Final = 0x436F5465  # "CoTe": tells our files from other programs'
 
@@ -32,10 +32,10 @@ _WAY_ON: Final = (
     " missing may be lost, start once with --accept-data-loss. The documentation says more under"
     ' "Recover a store"'
 )
-# SQLite copies the log into the file at every 4 MB of it, and then begins it again from the front:
-# overwriting a file is cheaper to make durable than making it grow. More often or less often was
-# no better, measured at groups of 1 to 1000 records. Only what a stalled reader made of the log
-# beyond this limit is cut off.
+# SQLite copies the log into the file after every 4 MB, and then overwrites it from the front, which
+# is cheaper to make durable than letting it grow. Copying more or less often was no better, by
+# measurements with groups of 1 to 1000 records. Only a log that a stalled reader made grow beyond
+# this limit is cut off.
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024
 
 _TABLES: Final = (
@@ -95,10 +95,10 @@ def open_database(
 
 
 def _inspect(path: Path, mark: Mark, connect: Connect, *, accept_loss: bool) -> None:
-    """Look at a file without a chance of changing it.
+    """Check a file without changing it.
 
-    Who closes a file that could be written to as the last one empties its log into it: the log of a
-    store that is refused has to stay for whoever wants to rescue something.
+    The last connection to close a writable file empties the log into it, but the log of a refused
+    store must stay as it is, for a rescue.
     """
     if path.is_dir():
         raise StoreError(f"{path} is a folder: name a file for the store")
@@ -106,7 +106,7 @@ def _inspect(path: Path, mark: Mark, connect: Connect, *, accept_loss: bool) -> 
     if not path.exists() or not path.stat().st_size:
         if marked is not None:
             raise StoreError(
-                f"{path} is {'empty' if path.exists() else 'gone'}, though {marked.commits} "
+                f"{path} is {'empty' if path.exists() else 'gone'}, but {marked.commits} "
                 f"transactions were acknowledged{_WAY_ON}"
             )
         return
@@ -120,14 +120,14 @@ def _inspect(path: Path, mark: Mark, connect: Connect, *, accept_loss: bool) -> 
         reader.close()
 
 
-def _refuse_loss(path: Path, connection: sqlite3.Connection, marked: Reached) -> None:
-    # A file without tables was made by a process that was killed at once.
+def _refuse_loss(path: Path, connection: sqlite3.Connection, marked: Progress) -> None:
+    # A file without tables was created by a process that was killed at once.
     has_tables = _number(connection, "user_version") == SCHEMA_VERSION
-    found = read_reached(connection) if has_tables else Reached(marked.store, 0)
+    found = read_progress(connection) if has_tables else Progress(marked.store, 0)
     if found.store != marked.store:
         raise StoreError(
-            f"{path} is another store than the one that was in use here last, or one whose loss was"
-            f" not accepted to the end{_WAY_ON}"
+            f"{path} is not the store that was last used here, or accepting its loss was"
+            f" interrupted{_WAY_ON}"
         )
     if found.commits < marked.commits:
         raise StoreError(
@@ -180,7 +180,7 @@ def _configure(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    # Looked at once without a lock, because a file that has them need not wait for its writers.
+    # First without a lock, because a file that has them need not wait for its writers.
     if _number(connection, "user_version") == SCHEMA_VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -199,17 +199,17 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 
 def _part_from_the_past(connection: sqlite3.Connection) -> None:
-    """Make another store of it, before anything else is written.
+    """Give the store a new identity, before anything else is written.
 
-    The transactions to come count on from what is left.  Under the old name they would soon pass
-    the mark, and make a loss look accepted though that was broken off; and files from before the
-    loss would pass for this store's when somebody puts them back.
+    Its transactions are counted on from what is left.  Under the old identity they would soon pass
+    the mark, so that a loss would look accepted though accepting it was interrupted; and files from
+    before the loss, put back later, would pass for this store's.
     """
     connection.execute("UPDATE progress SET store = ?", (uuid.uuid4().hex,))
 
 
 def explain(path: Path, error: sqlite3.Error) -> StoreError:
-    """Return the error that tells a person what SQLite's error means for the file."""
+    """Return an error that says what SQLite's error means for the file, and what to do."""
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     match None if code is None else code & 0xFF:  # the rest of the code says where it happened

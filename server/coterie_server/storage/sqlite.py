@@ -1,4 +1,4 @@
-"""The store in one file: SQLite, written by one thread, many appends to each commit."""
+"""A store in one SQLite file, written by one thread, with many appends to each commit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 
-from coterie_server.storage._transaction import read_leases, read_records
-from coterie_server.storage._writer import Writer
 from coterie_server.storage.abc import (
     CHUNK_RECORDS,
     KeptRecord,
@@ -19,6 +17,8 @@ from coterie_server.storage.abc import (
 )
 from coterie_server.storage.lock import FileLock, HeldError
 from coterie_server.storage.schema import Connect
+from coterie_server.storage.transaction import read_leases, read_records
+from coterie_server.storage.writer_thread import WriterThread
 
 __all__ = ["SqliteStore"]
 
@@ -26,10 +26,10 @@ __all__ = ["SqliteStore"]
 class SqliteStore(Store):
     """Keeps everything in a file with a write-ahead log beside it.
 
-    Appends that wait at the same time share one transaction and one write to the disk. Several
-    processes of one machine may open the file; their leases say who writes what.
+    Appends that wait at the same time share one transaction and one write to the disk.  Several
+    processes of one machine may open the file; their leases say which shards each may write.
 
-    With `accept_loss`, a file is opened although it is behind what was acknowledged.
+    With `accept_loss`, a file is opened even if it is behind what was acknowledged.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SqliteStore(Store):
         self._path = Path(path).absolute()
         self._connect = connect
         self._accept_loss = accept_loss
-        self._writer: Writer | None = None
+        self._writer: WriterThread | None = None
         self._names: list[FileLock] = []
 
     @property
@@ -51,9 +51,9 @@ class SqliteStore(Store):
         return f"sqlite:{self._path}"
 
     async def open(self) -> None:
-        """Open the file, making or migrating it if need be."""
+        """Open the file, which is created if need be."""
         if self._writer is None:
-            writer = Writer(self._path, self._connect, accept_loss=self._accept_loss)
+            writer = WriterThread(self._path, self._connect, accept_loss=self._accept_loss)
             await writer.start()
             self._writer = writer
 
@@ -67,13 +67,13 @@ class SqliteStore(Store):
             name.release()
 
     async def accept_loss(self) -> None:
-        """Have what the store holds count from now on."""
+        """Begin the mark anew at what the store holds."""
         await self._opened().accept_loss()
 
     async def reserve(self, owner: str) -> None:
-        """Make a name this process's own for as long as the store is open."""
+        """Reserve a name for this process for as long as the store is open."""
         self._opened()
-        file = self._path.resolve()  # whoever comes by another link has to find it taken
+        file = self._path.resolve()  # the name must be taken for users of other links, too
         path = file.with_name(f"{file.name}-{owner}.lock")
         try:
             self._names.append(FileLock(path))
@@ -85,20 +85,20 @@ class SqliteStore(Store):
     async def claim(
         self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int
     ) -> Lease | None:
-        """Take a shard for `ttl_ms`; None while somebody else's lease on it is valid."""
+        """Take a shard for `ttl_ms`; None while another owner's lease on it is valid."""
         return await self._opened().write(
             lambda transaction: transaction.claim(shard, owner, address, now_ms, ttl_ms)
         )
 
     async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
-        """Let leases last until `ttl_ms` from now; return those still held, with their new end."""
+        """Extend leases to `ttl_ms` from now; return those still held, with their new end."""
         held = tuple(leases)
         return await self._opened().write(
             lambda transaction: transaction.renew(held, now_ms, ttl_ms)
         )
 
     async def release(self, lease: Lease) -> None:
-        """Give a shard up, so that anybody can claim it at once."""
+        """Give a shard up, so that any node can claim it at once."""
         await self._opened().write(lambda transaction: transaction.release(lease))
 
     async def leases(self) -> list[Lease]:
@@ -110,7 +110,7 @@ class SqliteStore(Store):
     ) -> AsyncIterator[list[KeptRecord]]:
         """Yield what a shard holds, in key order, in chunks of at most that many records.
 
-        Between two chunks, other shards are written to.
+        Other shards can be written to between two chunks.
         """
         after: bytes | None = None
         while True:
@@ -134,10 +134,10 @@ class SqliteStore(Store):
         )
 
     async def agree(self, name: str, value: str) -> str:
-        """Return the value that the store remembers under a name."""
+        """Return the value stored under a name, which is the first that was proposed."""
         return await self._opened().write(lambda transaction: transaction.agree(name, value))
 
-    def _opened(self) -> Writer:
+    def _opened(self) -> WriterThread:
         if self._writer is None:
             raise StoreError(f"{self.url} is not open")
         return self._writer

@@ -18,7 +18,7 @@ from coterie_protocol.journal import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from coterie_server.history import History, Rebalance
+from coterie_server.history import History, RebalanceRecord
 
 __all__ = ["Cost", "cost_of"]
 
@@ -97,7 +97,7 @@ class _Account:
             lines=lines,
         )
 
-    def _ended(self, rebalance: Rebalance) -> None:
+    def _ended(self, rebalance: RebalanceRecord) -> None:
         if rebalance.stopped_partition_ms is not None:
             self._is_known = True
             self._stopped_ms += rebalance.stopped_partition_ms

@@ -33,7 +33,7 @@ class FaultInjector:
     def __init__(self, system: System) -> None:
         self._system = system
         self._at_a_generation = GenerationFaults(system)
-        #: Those who have a successor, so that they don't get another one.
+        #: Workers that have a successor, so that they don't get another one.
         self._succeeded: set[Worker] = set()
 
     def inject(self, fault: Fault) -> str | None:

@@ -1,4 +1,4 @@
-"""A run as text, line by line: when, who, what."""
+"""A run as text, a line for each event."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ from tests.live.programs.lines import Options, say
 
 #: Between two commits of a task.
 _PAUSE_S: Final = 0.3
-#: What a task has to do after it was cancelled: whoever does not wait for it is found out. It is
-#: longer than a rebalance usually takes, and shorter than what is left of a session that ran out.
+#: How long a task cleans up after it was cancelled, so that a client that does not wait for it is
+#: found out: longer than a rebalance usually takes, and shorter than what is left of a session.
 _CLEAN_UP_S: Final = 0.4
 _LOOK_S: Final = 0.05
 

@@ -10,7 +10,6 @@ from coterie_server.server import Address, Server, ServerOptions
 
 
 def test_node_says_which_settings_it_runs_with(tmp_path: Path) -> None:
-    """Each by its name, with its value in force: who reads the journal later has nothing else."""
     settings = Settings.load(overrides=["group.max.size=7", "group.ownership.guard=enforce"])
     options = ServerOptions(
         settings=settings, listen=Address.parse("127.0.0.1:0"), http=None, data_dir=tmp_path

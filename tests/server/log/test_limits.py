@@ -1,12 +1,9 @@
-"""A limit that is hit is mentioned, and not once for everybody who hits it."""
+"""A limit that is hit is logged, but not once for each hit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any
-
-import pytest
-import structlog
 
 from coterie_server.log.limits import QUIET_MS, LimitLog
 from coterie_server.step import LimitHit
@@ -15,15 +12,7 @@ GROUPS = LimitHit("max.groups", 7, "group g")
 TOPICS = LimitHit("max.topics", 3, "topic t")
 
 
-@pytest.fixture
-def log() -> Iterator[list[MutableMapping[str, Any]]]:
-    """Collect what is logged, instead of printing it."""
-    with structlog.testing.capture_logs() as lines:
-        yield lines
-
-
 def test_line_says_which_limit(log: list[MutableMapping[str, Any]]) -> None:
-    """And how high it is, and what was not to be had."""
     LimitLog().note([GROUPS], 1_000)
     assert log == [
         {
@@ -38,7 +27,6 @@ def test_line_says_which_limit(log: list[MutableMapping[str, Any]]) -> None:
 
 
 def test_what_follows_is_counted(log: list[MutableMapping[str, Any]]) -> None:
-    """A client that tries again and again does not fill the log."""
     limits = LimitLog()
     for now_ms in (0, 1, 2, QUIET_MS - 1):
         limits.note([GROUPS], now_ms)
@@ -50,7 +38,6 @@ def test_what_follows_is_counted(log: list[MutableMapping[str, Any]]) -> None:
 
 
 def test_each_limit_has_its_own_line(log: list[MutableMapping[str, Any]]) -> None:
-    """One that is hit all the time does not hide another."""
     limits = LimitLog()
     limits.note([GROUPS, TOPICS], 0)
     limits.note([GROUPS], 1)

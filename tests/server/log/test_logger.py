@@ -23,7 +23,6 @@ def unconfigured() -> Iterator[None]:
 def test_lines_go_to_the_standard_library(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As an application that runs a coordinator inside of it expects; nothing is printed."""
     logger = get_logger(NAME)
     logger.debug("not heard")
     logger.warning("connection lost", peer="a\nb", port=1)
@@ -37,7 +36,6 @@ def test_lines_go_to_the_standard_library(
 
 
 def test_exceptions_go_along(caplog: pytest.LogCaptureFixture) -> None:
-    """As the standard library has them, without what variables hold."""
     try:
         raise ValueError("no")  # noqa: TRY301  # it is what is logged
     except ValueError as error:
@@ -49,7 +47,6 @@ def test_exceptions_go_along(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_structlog_gets_lines_if_it_is_configured(caplog: pytest.LogCaptureFixture) -> None:
-    """Also by a logger that was made before."""
     logger = get_logger(NAME)
     with structlog.testing.capture_logs() as lines:
         logger.warning("connection lost", port=1)
@@ -58,7 +55,6 @@ def test_structlog_gets_lines_if_it_is_configured(caplog: pytest.LogCaptureFixtu
 
 
 def test_structlogs_own_formatter_gets_no_variables(capsys: pytest.CaptureFixture[str]) -> None:
-    """It would show all of them, and is what structlog begins with."""
     structlog.configure(cache_logger_on_first_use=False)
     password = "hunter" + str(2)
     logger = get_logger(NAME)

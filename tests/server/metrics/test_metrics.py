@@ -1,7 +1,8 @@
-"""Figures: counted right, named as Prometheus wants them, and looked at only when asked for."""
+"""The metrics: counted right, and named as Prometheus wants them."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from coterie_protocol import ApiKey
-from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import CAUSES
 from coterie_protocol.messages import (
     DescribedGroup,
@@ -31,29 +31,19 @@ from coterie_protocol.messages import (
 )
 from coterie_server.history import History
 from coterie_server.journal import JournalStats
-from coterie_server.metrics import Census, GroupCount, Metrics, count_groups, error_of
+from coterie_server.metrics import GroupCounts, Metrics, NodeSnapshot, count_groups, error_of
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
 from tests.support.group_harness import assigned
-from tests.support.watched_world import Observe, WatchedWorld
+from tests.support.watched_world import SECOND_MS, WatchedWorld
 
-SECOND_MS = 1_000
-
-
-@pytest.fixture
-def metrics(history: History) -> Metrics:
-    """The figures of a node that has just started."""
-    return Metrics("1.2.3", history)
+NOTHING = NodeSnapshot()
 
 
-@pytest.fixture
-def observers(history: History, metrics: Metrics) -> list[Observe]:
-    """A history, and the figures."""
-    return [history.observe, metrics.observe]
-
-
-def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def samples(
+    metrics: Metrics, snapshot: NodeSnapshot = NOTHING
+) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """What a scraper reads."""
-    text = metrics.render()[0].decode()
+    text = metrics.render(snapshot)[0].decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -61,51 +51,49 @@ def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], fl
     }
 
 
-def value(metrics: Metrics, name: str, **labels: str) -> float | None:
-    """One figure; None if it is not there."""
-    return samples(metrics).get((name, frozenset(labels.items())))
+def value(
+    metrics: Metrics, name: str, snapshot: NodeSnapshot = NOTHING, **labels: str
+) -> float | None:
+    """One metric; None if it is not there."""
+    return samples(metrics, snapshot).get((name, frozenset(labels.items())))
 
 
 # -- requests ----------------------------------------------------------------------------------
 
 
 def test_requests_count_by_api_and_error(metrics: Metrics) -> None:
-    """Each answer counts under its kind of request and its error's name."""
-    metrics.request_done(ApiKey.HEARTBEAT, ErrorCode.NONE, 0.001)
-    metrics.request_done(ApiKey.HEARTBEAT, ErrorCode.NONE, 0.001)
-    metrics.request_done(ApiKey.HEARTBEAT, ErrorCode.REBALANCE_IN_PROGRESS, 0.001)
-    metrics.request_done(ApiKey.JOIN_GROUP, ErrorCode.NONE, 0.001)
+    metrics.requests.answered(ApiKey.HEARTBEAT, HeartbeatResponse(), 0.001)
+    metrics.requests.answered(ApiKey.HEARTBEAT, HeartbeatResponse(), 0.001)
+    metrics.requests.answered(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=27), 0.001)
+    metrics.requests.answered(ApiKey.LEAVE_GROUP, LeaveGroupResponse(), 0.001)
     name = "coterie_requests_total"
     assert value(metrics, name, api="Heartbeat", error="NONE") == 2
     assert value(metrics, name, api="Heartbeat", error="REBALANCE_IN_PROGRESS") == 1
-    assert value(metrics, name, api="JoinGroup", error="NONE") == 1
+    assert value(metrics, name, api="LeaveGroup", error="NONE") == 1
 
 
 def test_error_without_a_name_counts_by_its_number(metrics: Metrics) -> None:
-    """A number that is no known error does not break the page."""
-    metrics.request_done(ApiKey.HEARTBEAT, 999, 0.001)
+    metrics.requests.answered(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=999), 0.001)
     assert value(metrics, "coterie_requests_total", api="Heartbeat", error="999") == 1
 
 
 def test_kinds_of_requests_that_never_came_are_not_shown(metrics: Metrics) -> None:
-    """The page has no rows for what nobody asks."""
-    metrics.request_done(ApiKey.HEARTBEAT, 0, 0.001)
+    metrics.requests.answered(ApiKey.HEARTBEAT, HeartbeatResponse(), 0.001)
     apis = {dict(labels).get("api") for _, labels in samples(metrics)}
     assert apis == {None, "Heartbeat"}
 
 
 def test_latency_falls_into_buckets(metrics: Metrics) -> None:
-    """Each bucket counts the requests that took no longer than its bound."""
     for seconds in (0.001, 0.0011, 400.0):
-        metrics.request_done(ApiKey.JOIN_GROUP, 0, seconds)
+        metrics.requests.answered(ApiKey.HEARTBEAT, HeartbeatResponse(), seconds)
     bucket = "coterie_request_seconds_bucket"
-    assert value(metrics, bucket, api="JoinGroup", le="0.0005") == 0
-    assert value(metrics, bucket, api="JoinGroup", le="0.001") == 1
-    assert value(metrics, bucket, api="JoinGroup", le="0.0025") == 2
-    assert value(metrics, bucket, api="JoinGroup", le="300.0") == 2
-    assert value(metrics, bucket, api="JoinGroup", le="+Inf") == 3
-    assert value(metrics, "coterie_request_seconds_count", api="JoinGroup") == 3
-    total = value(metrics, "coterie_request_seconds_sum", api="JoinGroup")
+    assert value(metrics, bucket, api="Heartbeat", le="0.0005") == 0
+    assert value(metrics, bucket, api="Heartbeat", le="0.001") == 1
+    assert value(metrics, bucket, api="Heartbeat", le="0.0025") == 2
+    assert value(metrics, bucket, api="Heartbeat", le="300.0") == 2
+    assert value(metrics, bucket, api="Heartbeat", le="+Inf") == 3
+    assert value(metrics, "coterie_request_seconds_count", api="Heartbeat") == 3
+    total = value(metrics, "coterie_request_seconds_sum", api="Heartbeat")
     assert total == pytest.approx(400.0021)
 
 
@@ -164,7 +152,6 @@ def test_error_is_found_wherever_an_answer_has_it(answer: Any, error: int) -> No
 
 
 def test_error_of_a_join_is_its_own() -> None:
-    """Members in an answer to a JoinGroup have no codes; the answer has one."""
     answer = JoinGroupResponse(
         error_code=79,
         generation_id=-1,
@@ -181,7 +168,6 @@ def test_error_of_a_join_is_its_own() -> None:
 
 
 def test_rebalances_count_by_cause(world: WatchedWorld, metrics: Metrics) -> None:
-    """Each rebalance counts once, under its cause."""
     first, second = world.pair()
     second.leave()
     first.join()
@@ -200,7 +186,6 @@ def test_every_cause_is_there_from_the_start(metrics: Metrics) -> None:
 
 
 def test_phases_are_measured(world: WatchedWorld, metrics: Metrics) -> None:
-    """Both phases of a rebalance have their times."""
     first, second = world.pair()
     before = samples(metrics)
     first.join()
@@ -216,7 +201,6 @@ def test_phases_are_measured(world: WatchedWorld, metrics: Metrics) -> None:
 
 
 def test_cost_and_outcome_count_by_rebalance(world: WatchedWorld, metrics: Metrics) -> None:
-    """The time that partitions stood still is added up by cause, and ends are counted."""
     first, second = world.pair()
     stopped = "coterie_rebalance_stopped_partition_seconds_total"
     before = value(metrics, stopped, cause="leader_rejoined")
@@ -231,7 +215,6 @@ def test_cost_and_outcome_count_by_rebalance(world: WatchedWorld, metrics: Metri
 
 
 def test_members_gone_count_by_how(world: WatchedWorld, metrics: Metrics) -> None:
-    """Who left and who died are told apart."""
     first, second = world.pair(session_ms=10_000)
     second.leave()
     world.sleep(11 * SECOND_MS)
@@ -241,7 +224,6 @@ def test_members_gone_count_by_how(world: WatchedWorld, metrics: Metrics) -> Non
 
 
 def test_fenced_requests_count(world: WatchedWorld, metrics: Metrics) -> None:
-    """Each request that is refused for its instance id counts."""
     first = world.member("a", static="one")
     world.form(first)
     first.restarted().join()
@@ -251,7 +233,6 @@ def test_fenced_requests_count(world: WatchedWorld, metrics: Metrics) -> None:
 
 
 def test_ownership_conflicts_count(world: WatchedWorld, metrics: Metrics) -> None:
-    """Each partition that is given away under its owner counts."""
     first, second = world.pair(protocols=("cooperative-sticky",))
     second.owned, second.owned_generation = [("t", 1), ("t", 3)], 2
     second.join()
@@ -261,7 +242,7 @@ def test_ownership_conflicts_count(world: WatchedWorld, metrics: Metrics) -> Non
 
 
 def test_commits_count(world: WatchedWorld, metrics: Metrics) -> None:
-    """A commit counts once, however many partitions it has; a refused one does not."""
+    """Once, however many partitions a commit has; a refused one does not."""
     world.commit({("t", 0): 1, ("t", 1): 2})
     world.commit({("t", 0): 1}, generation_id_or_member_epoch=7, member_id="nobody")
     assert value(metrics, "coterie_commits_total") == 1
@@ -271,7 +252,6 @@ def test_commits_count(world: WatchedWorld, metrics: Metrics) -> None:
 
 
 def test_appends_are_measured(metrics: Metrics) -> None:
-    """Appends have their times, and records their number."""
     metrics.store_appended(3, 0.002)
     metrics.store_appended(4, 0.004)
     assert value(metrics, "coterie_store_append_seconds_count") == 2
@@ -280,60 +260,73 @@ def test_appends_are_measured(metrics: Metrics) -> None:
 
 
 def test_failures_of_the_store_count(metrics: Metrics) -> None:
-    """A store that fails shows from the first time on, and before that as zero."""
     assert value(metrics, "coterie_store_failures_total") == 0
     metrics.store_failed()
     assert value(metrics, "coterie_store_failures_total") == 1
 
 
-# -- a look at the node ------------------------------------------------------------------------
+# -- the state of the node ---------------------------------------------------------------------
 
 
-def test_node_is_looked_at_only_when_asked(metrics: Metrics) -> None:
-    """Nobody counts groups while nobody wants to know."""
-    looks: list[Census] = []
-
-    def look() -> Census:
-        looks.append(Census(topics=len(looks)))
-        return looks[-1]
-
-    metrics.watch(look)
-    metrics.request_done(ApiKey.HEARTBEAT, 0, 0.001)
-    assert looks == []
-    assert value(metrics, "coterie_topics") == 0
-    assert value(metrics, "coterie_topics") == 1
+async def count(world: WatchedWorld) -> GroupCounts:
+    """Count the groups of a world."""
+    return await count_groups(list(world.coordinator.groups.values()))
 
 
-def test_groups_and_members_are_counted(world: WatchedWorld, metrics: Metrics) -> None:
-    """Groups count by state, with the states that no group is in."""
+@pytest.mark.asyncio
+async def test_groups_and_members_are_counted(world: WatchedWorld, metrics: Metrics) -> None:
     world.pair()
     world.member("x", group="other").join()
-    metrics.watch(lambda: Census(groups=count_groups(world.coordinator.groups.values())))
-    assert value(metrics, "coterie_groups", state="Stable") == 1
-    assert value(metrics, "coterie_groups", state="PreparingRebalance") == 1
-    assert value(metrics, "coterie_groups", state="CompletingRebalance") == 0
-    assert value(metrics, "coterie_groups", state="Empty") == 0
-    assert value(metrics, "coterie_members") == 3
+    found = samples(metrics, NodeSnapshot(groups=await count(world)))
+    by_state = {
+        dict(labels)["state"]: number
+        for (name, labels), number in found.items()
+        if name == "coterie_groups"
+    }
+    assert by_state == {
+        "Stable": 1,
+        "PreparingRebalance": 1,
+        "CompletingRebalance": 0,
+        "Empty": 0,
+    }
+    assert found["coterie_members", frozenset()] == 3
 
 
-def test_parked_requests_are_counted(world: WatchedWorld, metrics: Metrics) -> None:
-    """Joins of a first phase, syncs of a second and fetches are parked."""
+@pytest.mark.asyncio
+async def test_parked_requests_are_counted(world: WatchedWorld, metrics: Metrics) -> None:
     first, second = world.pair()
     first.join()
-    joining = count_groups(world.coordinator.groups.values())
+    joining = await count(world)
     assert (joining.parked_joins, joining.parked_syncs) == (1, 0)
     second.join()
     second.sync()
-    syncing = count_groups(world.coordinator.groups.values())
+    syncing = await count(world)
     assert (syncing.parked_joins, syncing.parked_syncs) == (0, 1)
-    metrics.watch(lambda: Census(groups=syncing, parked_fetches=5))
-    assert value(metrics, "coterie_parked_requests", api="JoinGroup") == 0
-    assert value(metrics, "coterie_parked_requests", api="SyncGroup") == 1
-    assert value(metrics, "coterie_parked_requests", api="Fetch") == 5
+    snapshot = NodeSnapshot(groups=syncing, parked_fetches=5)
+    for api, number in (("JoinGroup", 0), ("SyncGroup", 1), ("Fetch", 5)):
+        assert value(metrics, "coterie_parked_requests", snapshot, api=api) == number
+
+
+@pytest.mark.asyncio
+async def test_others_are_served_during_the_count(world: WatchedWorld) -> None:
+    world.pair()
+    groups = list(world.coordinator.groups.values()) * 5_000
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(take_turns())
+    counted = await count_groups(groups)
+    other.cancel()
+    assert counted.groups["Stable"] == 5_000
+    assert turns >= 2
 
 
 def test_connections_are_shown(metrics: Metrics) -> None:
-    """What the listener counts is shown, with the reasons."""
     net = NetStats(
         open=3,
         in_flight=2,
@@ -344,46 +337,37 @@ def test_connections_are_shown(metrics: Metrics) -> None:
         refused=dict.fromkeys(RefuseReason, 0) | {RefuseReason.MAX_CONNECTIONS: 4},
         closed=dict.fromkeys(CloseReason, 0) | {CloseReason.IDLE: 5},
     )
-    metrics.watch(lambda: Census(net=net))
-    assert value(metrics, "coterie_connections") == 3
-    assert value(metrics, "coterie_requests_in_flight") == 2
-    assert value(metrics, "coterie_connections_accepted_total") == 10
-    assert value(metrics, "coterie_received_bytes_total") == 1000
-    assert value(metrics, "coterie_sent_bytes_total") == 2000
+    snapshot = NodeSnapshot(net=net)
+    assert value(metrics, "coterie_connections", snapshot) == 3
+    assert value(metrics, "coterie_requests_in_flight", snapshot) == 2
+    assert value(metrics, "coterie_connections_accepted_total", snapshot) == 10
+    assert value(metrics, "coterie_received_bytes_total", snapshot) == 1000
+    assert value(metrics, "coterie_sent_bytes_total", snapshot) == 2000
     refused, closed = "coterie_connections_refused_total", "coterie_connections_closed_total"
-    assert value(metrics, refused, reason="max_connections") == 4
-    assert value(metrics, refused, reason="stopping") == 0
-    assert value(metrics, closed, reason="connections_max_idle_ms") == 5
+    assert value(metrics, refused, snapshot, reason="max_connections") == 4
+    assert value(metrics, refused, snapshot, reason="stopping") == 0
+    assert value(metrics, closed, snapshot, reason="connections_max_idle_ms") == 5
 
 
 def test_journal_is_shown(metrics: Metrics) -> None:
-    """Whether the journal is written, and what was lost, can be alerted on."""
     stats = JournalStats(lines=7, bytes=700, dropped=2, queued=1, failing=True)
-    metrics.watch(lambda: Census(journal=stats))
-    assert value(metrics, "coterie_journal_lines_total") == 7
-    assert value(metrics, "coterie_journal_bytes_total") == 700
-    assert value(metrics, "coterie_journal_dropped_lines_total") == 2
-    assert value(metrics, "coterie_journal_queued_lines") == 1
-    assert value(metrics, "coterie_journal_failing") == 1
+    snapshot = NodeSnapshot(journal=stats)
+    assert value(metrics, "coterie_journal_lines_total", snapshot) == 7
+    assert value(metrics, "coterie_journal_bytes_total", snapshot) == 700
+    assert value(metrics, "coterie_journal_dropped_lines_total", snapshot) == 2
+    assert value(metrics, "coterie_journal_queued_lines", snapshot) == 1
+    assert value(metrics, "coterie_journal_failing", snapshot) == 1
 
 
 def test_what_a_node_does_not_have_is_not_shown(metrics: Metrics) -> None:
-    """A node that is starting shows no numbers that it does not know yet."""
     names = {name for name, _ in samples(metrics)}
     assert not names & {"coterie_groups", "coterie_members", "coterie_connections"}
-
-
-def test_group_count_of_nothing_has_every_state() -> None:
-    """Without groups all states are there, each with none."""
-    empty = {"Empty": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Stable": 0}
-    assert count_groups([]) == GroupCount(groups=empty, members=0, parked_joins=0, parked_syncs=0)
 
 
 # -- the page ----------------------------------------------------------------------------------
 
 
 def test_build_is_shown(metrics: Metrics) -> None:
-    """Which version runs can be asked of the figures."""
     versions = [
         dict(labels)["version"] for name, labels in samples(metrics) if name == "coterie_build_info"
     ]
@@ -391,42 +375,45 @@ def test_build_is_shown(metrics: Metrics) -> None:
 
 
 def test_scraper_gets_the_format_that_it_asks_for(metrics: Metrics) -> None:
-    """Prometheus asks for OpenMetrics and gets it; everybody else gets plain text."""
-    body, content_type = metrics.render("application/openmetrics-text; version=1.0.0")
+    body, content_type = metrics.render(NOTHING, "application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
-    assert metrics.render("")[1].startswith("text/plain")
+    assert metrics.render(NOTHING)[1].startswith("text/plain")
 
 
-def every_figure(metrics: Metrics) -> list[Metric]:
-    """All figures of a node that has everything."""
-    net = NetStats(0, 0, 0, 0, 0, 0, {}, {})
-    journal = JournalStats(0, 0, 0, 0, failing=False)
-    census = Census(groups=count_groups([]), topics=0, parked_fetches=0, net=net, journal=journal)
-    metrics.watch(lambda: census)
+def every_metric(metrics: Metrics) -> list[Metric]:
+    """All metrics of a node that has everything."""
+    states = {"Empty": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Stable": 0}
+    metrics.render(
+        NodeSnapshot(
+            groups=GroupCounts(groups=states, members=0, parked_joins=0, parked_syncs=0),
+            topics=0,
+            parked_fetches=0,
+            net=NetStats(0, 0, 0, 0, 0, 0, {}, {}),
+            journal=JournalStats(0, 0, 0, 0, failing=False),
+        )
+    )
     return list(metrics.collect())
 
 
-def test_every_figure_says_what_it_is(metrics: Metrics) -> None:
-    """Each of our figures has a sentence of help and the product's name."""
-    families = every_figure(metrics)
+def test_every_metric_says_what_it_is(metrics: Metrics) -> None:
+    families = every_metric(metrics)
     assert len(families) > 25
     for family in families:
         assert family.name.startswith("coterie_")
         assert family.documentation.endswith(".")
 
 
-def test_every_figure_is_documented(metrics: Metrics) -> None:
-    """The page on HTTP lists each figure under the name that a scraper sees, and no others."""
+def test_every_metric_is_documented(metrics: Metrics) -> None:
     page = (Path(__file__).parents[3] / "docs" / "http.md").read_text(encoding="utf-8")
     suffixes = {"counter": "_total", "info": "_info"}
-    names = {family.name + suffixes.get(family.type, "") for family in every_figure(metrics)}
+    names = {family.name + suffixes.get(family.type, "") for family in every_metric(metrics)}
     rows = re.findall(r"^\| (`coterie_.*?) \|", page, flags=re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == names
 
 
 def test_registry_is_not_the_global_one(metrics: Metrics) -> None:
-    """Two nodes in one process do not share figures, and the library's own registry is left out."""
+    """Two nodes in one process share no metrics."""
     other = Metrics("9", History(1))
     other.store_failed()
     assert value(metrics, "coterie_store_failures_total") == 0

@@ -13,7 +13,7 @@ import pytest_asyncio
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import TopicChanged
-from coterie_server.config.ids import RandomIds
+from coterie_server.config.assembly import RandomIds
 from coterie_server.net import Exchange
 from coterie_server.serving import CATALOGUE_SHARD, CatalogueShard, NodeContext, TopicCounts
 from coterie_server.serving import catalogue_shard as topics_module

@@ -12,7 +12,7 @@ import pytest_asyncio
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, MemberFenced, MemberGone
-from coterie_server.config.ids import RandomIds
+from coterie_server.config.assembly import RandomIds
 from coterie_server.group import Config, GroupCoordinator
 from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving.clock import Clock

@@ -22,7 +22,7 @@ from coterie_server.net import Exchange
 from coterie_server.net.addresses import Peer
 from coterie_server.net.exchange import OnReply
 from coterie_server.server import Address, Server, ServerOptions
-from coterie_server.server import _Door as Door
+from coterie_server.server import _NodeHandler as NodeHandler
 from coterie_server.serving.node import Node
 from coterie_server.serving.parked_fetches import ParkedFetches
 from tests.server.net.doubles import Parking, Room, heartbeat, until
@@ -209,15 +209,15 @@ async def test_vanished_clients_leave_no_fetch_behind() -> None:
         await until(lambda: server.node.parked_fetches == 0)
 
 
-def test_vanished_clients_leave_nothing_at_the_door() -> None:
+def test_vanished_clients_leave_no_early_requests() -> None:
     """While the groups are read, requests wait for as long as their clients do, in order."""
-    room = Room(door := Door(None))
+    room = Room(handler := NodeHandler(None))
     gone, stays = room.visit(), room.visit()
     for number in range(2):
         gone.send(heartbeat(number))
         stays.send(heartbeat(10 + number))
     gone.lose()
-    door.open(cast(Node, node := Parking()))
+    handler.open(cast(Node, node := Parking()))
     numbers = [exchange.request.correlation_id for exchange in node.exchanges]
     assert numbers == [10, 11]
     stays.lose()

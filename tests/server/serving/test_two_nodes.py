@@ -19,8 +19,7 @@ import structlog.testing
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.config.assembly import catalogue_config, group_config
-from coterie_server.config.ids import RandomIds
+from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
 from coterie_server.config.settings import Settings
 from coterie_server.net import Exchange
 from coterie_server.serving import ShardsTakenError

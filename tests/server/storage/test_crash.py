@@ -60,7 +60,7 @@ def parts_by_batch(records: list[KeptRecord]) -> dict[int, list[int]]:
 
 @pytest.mark.parametrize("lines", [1, 30, 150, 600])
 def test_kill_loses_nothing_acknowledged(tmp_path: Path, lines: int) -> None:
-    """After kill -9, all acknowledged batches are there, whole, and none has a gap before it."""
+    """All acknowledged batches are there, complete, and none has a gap before it."""
     path = tmp_path / "coterie.db"
     acknowledged = run_until_killed(path, lines)
     kept = parts_by_batch(asyncio.run(loaded(path)))
@@ -72,7 +72,6 @@ def test_kill_loses_nothing_acknowledged(tmp_path: Path, lines: int) -> None:
 
 
 def test_kill_after_kill(tmp_path: Path) -> None:
-    """A store that was killed is claimed again with higher epochs, and killed again."""
     path = tmp_path / "coterie.db"
 
     async def epochs() -> list[int]:
@@ -101,7 +100,7 @@ async def write_and_copy(path: Path, copy: Path, batches: int) -> None:
 
 @pytest.mark.parametrize("damage", ["cut off", "flipped"])
 def test_torn_log_leaves_whole_batches(tmp_path: Path, damage: str) -> None:
-    """Wherever the log is torn, batches before that are there whole, and later ones not at all."""
+    """Batches before the tear are there, complete, and later ones not at all."""
     whole, torn = tmp_path / "whole.db", tmp_path / "torn.db"
     asyncio.run(write_and_copy(tmp_path / "coterie.db", whole, batches=25))
     log = Path(f"{whole}-wal").read_bytes()

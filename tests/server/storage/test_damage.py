@@ -74,7 +74,6 @@ async def refusal(path: Path) -> str:
 
 
 async def test_what_a_kill_leaves_behind_is_whole(tmp_path: Path) -> None:
-    """The mark is never ahead of what is durable."""
     async with SqliteStore(await killed(tmp_path)) as store:
         assert len(await store.load(0)) == RECORDS
 
@@ -93,7 +92,7 @@ async def test_a_log_that_lost_something_is_refused(
 
 
 async def test_a_refused_log_stays_as_it_is(tmp_path: Path) -> None:
-    """Somebody may want to rescue what is in it."""
+    """It may be needed for a rescue."""
     path = await killed(tmp_path)
     overwrite_half(log_of(path))
     before = log_of(path).read_bytes()
@@ -103,7 +102,6 @@ async def test_a_refused_log_stays_as_it_is(tmp_path: Path) -> None:
 
 
 async def test_an_older_copy_is_refused(tmp_path: Path) -> None:
-    """A backup that is put back says nothing of what came after it."""
     older = await killed(tmp_path, "older")
     path = tmp_path / "living" / "coterie.db"
     async with SqliteStore(path) as store:
@@ -114,14 +112,13 @@ async def test_an_older_copy_is_refused(tmp_path: Path) -> None:
 
 
 async def test_another_store_is_refused(tmp_path: Path) -> None:
-    """However far it has come."""
     path = await killed(tmp_path)
     async with SqliteStore(tmp_path / "other" / "coterie.db") as other:
         await filled(other)
         await filled(other)
     log_of(path).unlink()
     shutil.copy(tmp_path / "other" / "coterie.db", path)
-    assert "is another store" in await refusal(path)
+    assert "is not the store that was last used here" in await refusal(path)
 
 
 @pytest.mark.parametrize("how", ["deleted", "emptied"])
@@ -136,7 +133,7 @@ async def test_a_store_that_is_gone_is_not_begun_anew(tmp_path: Path, how: str) 
 
 
 async def test_a_value_that_changed_is_not_read(tmp_path: Path) -> None:
-    """SQLite has no checksums for what is in its pages."""
+    """SQLite has no checksums of its own."""
     async with SqliteStore(tmp_path / "coterie.db") as store:
         await filled(store)
     path = tmp_path / "coterie.db"
@@ -149,7 +146,6 @@ async def test_a_value_that_changed_is_not_read(tmp_path: Path) -> None:
 
 
 async def test_a_loss_can_be_accepted(tmp_path: Path) -> None:
-    """What is left is the truth from then on, once that was said twice."""
     path = await killed(tmp_path)
     overwrite_half(log_of(path))
     async with SqliteStore(path, accept_loss=True) as store:
@@ -157,7 +153,7 @@ async def test_a_loss_can_be_accepted(tmp_path: Path) -> None:
         await store.claim(0, "node-1", "h:1", 0, 10_000)
     assert 0 < left < RECORDS
     # Nobody has said so to the store.
-    assert "loss was not accepted to the end" in await refusal(path)
+    assert "accepting its loss was interrupted" in await refusal(path)
     async with SqliteStore(path, accept_loss=True) as store:
         await store.accept_loss()
     async with SqliteStore(path) as store:
@@ -165,18 +161,18 @@ async def test_a_loss_can_be_accepted(tmp_path: Path) -> None:
 
 
 async def test_a_loss_is_not_accepted_by_counting_past_the_mark(tmp_path: Path) -> None:
-    """A start that accepts a loss may be broken off when it has written more than is missing."""
+    """A start that accepts a loss may be interrupted after it wrote more than is missing."""
     path = await killed(tmp_path)
     log = log_of(path)
     os.truncate(log, log.stat().st_size - 1)  # Its last transaction is gone.
     async with SqliteStore(path, accept_loss=True) as store:
         for _ in range(10):
             await store.claim(0, "node-1", "h:1", 0, 10_000)
-    assert "loss was not accepted to the end" in await refusal(path)
+    assert "accepting its loss was interrupted" in await refusal(path)
 
 
 async def test_what_was_before_an_accepted_loss_is_another_store(tmp_path: Path) -> None:
-    """It has more transactions, and not those that were acknowledged since."""
+    """It has more transactions, but not those that were acknowledged since."""
     older = await killed(tmp_path, "older")
     path = tmp_path / "living" / "coterie.db"
     async with SqliteStore(path) as store:
@@ -188,11 +184,11 @@ async def test_what_was_before_an_accepted_loss_is_another_store(tmp_path: Path)
         await store.accept_loss()
         await store.claim(0, "node-1", "h:1", 0, 10_000)
     shutil.copy(tmp_path / "newer", path)
-    assert "is another store" in await refusal(path)
+    assert "is not the store that was last used here" in await refusal(path)
 
 
 async def test_a_store_without_a_mark_is_taken_at_its_word(tmp_path: Path) -> None:
-    """As one that was restored from a backup is."""
+    """It may have been restored from a backup."""
     path = await killed(tmp_path)
     mark_path(path).unlink()
     async with SqliteStore(path) as store:
@@ -200,7 +196,7 @@ async def test_a_store_without_a_mark_is_taken_at_its_word(tmp_path: Path) -> No
 
 
 async def test_half_a_mark_is_enough(tmp_path: Path) -> None:
-    """A loss of power may tear what is being written, and there are two."""
+    """A power failure may tear the half that is being written."""
     path = await killed(tmp_path)
     data = bytearray(mark_path(path).read_bytes())
     data[20] ^= 0xFF
@@ -216,13 +212,12 @@ async def test_half_a_mark_is_enough(tmp_path: Path) -> None:
 async def test_a_file_that_is_deleted_is_noticed_at_the_next_write(
     tmp_path: Path, suffix: str
 ) -> None:
-    """The process still has it, but nobody else ever will."""
     path = tmp_path / "coterie.db"
     async with SqliteStore(path) as store:
         lease = await filled(store)
         path.with_name(f"{path.name}{suffix}").unlink()
         for _ in range(2):
-            with pytest.raises(StoreError, match="is gone, though this node has it in use"):
+            with pytest.raises(StoreError, match="is gone while this node uses it"):
                 await store.append(0, lease.epoch, [(b"a", b"1")])
         with pytest.raises(StoreError, match="is gone"):
             await store.load(0)
@@ -233,18 +228,17 @@ async def test_a_file_that_is_deleted_is_noticed_at_the_next_write(
 async def test_a_file_that_is_deleted_during_a_write_is_noticed_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What went to a file that is gone is not acknowledged."""
     monkeypatch.setattr(guard, "_LOOK_EVERY_S", 3600.0)
     path = tmp_path / "coterie.db"
     async with SqliteStore(path) as store:
         lease = await filled(store)
         path.unlink()
-        with pytest.raises(StoreError, match="is gone, though this node has it in use"):
+        with pytest.raises(StoreError, match="is gone while this node uses it"):
             await store.append(0, lease.epoch, [(b"a", b"1")])
 
 
 async def test_a_file_that_is_replaced_is_noticed(tmp_path: Path) -> None:
-    """Even by one that is the same."""
+    """Even by an identical one."""
     path = tmp_path / "coterie.db"
     async with SqliteStore(path) as store:
         lease = await filled(store)
@@ -269,7 +263,6 @@ async def test_a_log_that_is_damaged_is_noticed(
 
 
 async def test_a_database_that_is_damaged_is_noticed(tmp_path: Path) -> None:
-    """Where its log has no newer page of it."""
     path = tmp_path / "coterie.db"
     async with SqliteStore(path) as store:
         await filled(store)
@@ -283,7 +276,7 @@ async def test_a_database_that_is_damaged_is_noticed(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_was_only_touched_is_no_harm(tmp_path: Path) -> None:
-    """Backups and people do such things."""
+    """Backup programs do that."""
     path = tmp_path / "coterie.db"
     async with SqliteStore(path) as store:
         lease = await filled(store)
@@ -293,7 +286,7 @@ async def test_a_file_that_was_only_touched_is_no_harm(tmp_path: Path) -> None:
 
 
 async def test_another_program_may_come_and_go_behind_a_look(tmp_path: Path) -> None:
-    """Whoever closes a database as the last one deletes its log; only locks say who is the last."""
+    """The last one to close a database deletes its log; only locks say which one is the last."""
     path = tmp_path / "coterie.db"
     async with SqliteStore(path) as store:
         lease = await filled(store)
@@ -309,7 +302,7 @@ async def test_another_program_may_come_and_go_behind_a_look(tmp_path: Path) -> 
 async def test_what_was_not_acknowledged_is_not_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A write that went to a log that is gone was refused: the next start does not ask for it."""
+    """A write that went to a deleted log was refused, so the next start does not miss it."""
     monkeypatch.setattr(guard, "_LOOK_EVERY_S", 3600.0)
     path = tmp_path / "coterie.db"
     async with SqliteStore(path) as store:
@@ -327,7 +320,6 @@ async def test_what_was_not_acknowledged_is_not_missed(
 
 
 async def test_a_store_behind_a_link_is_watched(tmp_path: Path) -> None:
-    """Its log lies where the link leads to."""
     path, file = tmp_path / "coterie.db", tmp_path / "disk" / "store.db"
     file.parent.mkdir()
     path.symlink_to(file)

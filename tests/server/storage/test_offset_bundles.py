@@ -22,7 +22,7 @@ class Kept:
         self.records: dict[bytes, bytes] = {}
 
     def put(self, *records: RowRecord) -> int:
-        """Store rows; answer how many records that took."""
+        """Store rows; return how many records that took."""
         packed = self.packing.pack(records)
         for key, value in packed:
             if value is None:
@@ -33,11 +33,11 @@ class Kept:
         return len(packed)
 
     def read(self) -> list[StoredRow]:
-        """What a packing finds that knows nothing yet."""
+        """What is read from the records alone."""
         return list(OffsetBundles().unpack(sorted(self.records.items())))
 
     def restart(self) -> None:
-        """Go on with what is stored alone."""
+        """Go on with what is stored."""
         self.packing = OffsetBundles()
         assert sum(1 for _ in self.packing.unpack(sorted(self.records.items()))) > 0
 
@@ -48,7 +48,7 @@ def row(partition: int, offset: int = 1, *, topic: str = "t", group: str = "g") 
 
 
 def gone(partition: int, *, topic: str = "t", group: str = "g") -> Gone:
-    """That an offset is no more."""
+    """The deletion of an offset."""
     return Gone(OffsetRow, group, topic, partition)
 
 
@@ -56,7 +56,6 @@ def gone(partition: int, *, topic: str = "t", group: str = "g") -> Gone:
 
 
 def test_everything_comes_back() -> None:
-    """Every field of every offset is read as it was stored, in the extremes too."""
     rows = [
         OffsetRow("gé", "t", 2**31 - 1, 2**63 - 1, 2**31 - 1, "é" * 9_000, 2**63 - 1, 2**63 - 1),
         OffsetRow("gé", "t" * 30_000, 0, -(2**63), -(2**31), "", 0, -1),
@@ -68,7 +67,6 @@ def test_everything_comes_back() -> None:
 
 
 def test_the_same_partitions_again() -> None:
-    """They take the place of what was there, in whatever order they come."""
     kept = Kept()
     kept.put(row(0), row(1), row(2))
     assert kept.put(row(2, 5), row(0, 6), row(1, 7)) == 1
@@ -81,7 +79,7 @@ def test_the_same_partitions_again() -> None:
 
 
 def test_some_of_the_partitions() -> None:
-    """What is committed by itself moves out; the rest is written again without it."""
+    """What is committed by itself moves to a new bundle; the rest is written again without it."""
     kept = Kept()
     kept.put(row(0), row(1), row(2))
     assert kept.put(row(1, 9)) == 2
@@ -90,7 +88,6 @@ def test_some_of_the_partitions() -> None:
 
 
 def test_partitions_from_everywhere() -> None:
-    """A commit that finds its offsets in many records puts them together."""
     kept = Kept()
     for partition in range(10):
         kept.put(row(partition))
@@ -101,7 +98,6 @@ def test_partitions_from_everywhere() -> None:
 
 
 def test_large_commits_are_divided() -> None:
-    """And each part stays where it is."""
     kept = Kept()
     rows = [row(partition) for partition in range(2 * BUNDLE_OFFSETS_MAX + 1)]
     assert kept.put(*rows) == 3
@@ -111,7 +107,6 @@ def test_large_commits_are_divided() -> None:
 
 
 def test_groups_are_kept_apart() -> None:
-    """A bundle has one group, even if offsets of two are stored at once."""
     kept = Kept()
     assert kept.put(row(0, group="a"), row(0, group="b")) == 2
     assert kept.read() == [row(0, group="a"), row(0, group="b")]
@@ -121,7 +116,7 @@ def test_groups_are_kept_apart() -> None:
 
 
 def test_offsets_that_go() -> None:
-    """A record without them takes the old one's place; the last takes the record with it."""
+    """A bundle is written again without them; the last takes its record with it."""
     kept = Kept()
     kept.put(row(0), row(1))
     kept.put(gone(0))
@@ -131,7 +126,6 @@ def test_offsets_that_go() -> None:
 
 
 def test_the_last_word_counts() -> None:
-    """Of what is said about an offset at once, as everywhere."""
     kept = Kept()
     kept.put(row(0), gone(0), row(1), row(1, 2))
     assert kept.read() == [row(1, 2)]
@@ -140,7 +134,6 @@ def test_the_last_word_counts() -> None:
 
 
 def test_what_was_not_there_may_go() -> None:
-    """Nothing is written."""
     assert Kept().put(gone(0)) == 0
 
 
@@ -166,7 +159,7 @@ def test_groups_are_read_before_their_offsets() -> None:
 
 
 def test_numbers_are_not_given_twice() -> None:
-    """A new bundle never takes the place of one that was there before."""
+    """A new bundle never takes the place of another."""
     kept = Kept()
     kept.put(row(0))
     kept.restart()
@@ -175,7 +168,6 @@ def test_numbers_are_not_given_twice() -> None:
 
 
 def test_bundles_of_another_version_are_refused() -> None:
-    """Rather than read as something else."""
     kept = Kept()
     kept.put(row(0))
     ((key, value),) = kept.records.items()
@@ -184,7 +176,6 @@ def test_bundles_of_another_version_are_refused() -> None:
 
 
 def test_stored_form_is_pinned() -> None:
-    """A change of it needs another version."""
     kept = Kept()
     rows = [OffsetRow("g", "t", 3, 5, -1, "m", 7, -1), OffsetRow("g", "u", 4, 6, 2, "", 8, 9)]
     kept.put(*rows)
@@ -216,7 +207,6 @@ def _found(kept: Kept) -> Sequence[StoredRow]:
 
 @given(steps=STEPS)
 def test_what_is_read_is_what_was_put(steps: list[tuple[set[tuple[str, str, int]], str]]) -> None:
-    """Whatever is committed and deleted together, in any order, and whenever it is read back."""
     kept, model = Kept(), dict[tuple[str, str, int], OffsetRow]()
     for offset, (places, what) in enumerate(steps):
         if what == "commit":

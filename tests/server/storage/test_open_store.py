@@ -9,38 +9,32 @@ from coterie_server.storage import MemoryStore, StoreError, open_store
 
 @pytest.mark.parametrize("url", ["memory:", "memory://"])
 def test_memory(url: str) -> None:
-    """Each memory store is a new one."""
     assert isinstance(open_store(url), MemoryStore)
     assert open_store(url) is not open_store(url)
 
 
 def test_sqlite_file(tmp_path: Path) -> None:
-    """The path behind the scheme is the file, whatever it is called."""
     assert open_store(f"sqlite:{tmp_path}/groups").url == f"sqlite:{tmp_path}/groups"
 
 
 def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relative path starts where the process was when it named the store."""
     monkeypatch.chdir(tmp_path)
     assert open_store("sqlite:groups.db").url == f"sqlite:{tmp_path}/groups.db"
     assert open_store("data").url == f"sqlite:{tmp_path}/data/coterie.db"
 
 
 def test_data_directory(tmp_path: Path) -> None:
-    """A path that is no file is a data directory, whether it is there yet or not."""
     assert open_store(str(tmp_path)).url == f"sqlite:{tmp_path}/coterie.db"
     assert open_store(f"{tmp_path}/new").url == f"sqlite:{tmp_path}/new/coterie.db"
 
 
 def test_path_of_a_file(tmp_path: Path) -> None:
-    """A path that is a file, or is called like one, is the file."""
     (tmp_path / "groups").touch()
     assert open_store(f"{tmp_path}/groups").url == f"sqlite:{tmp_path}/groups"
     assert open_store(f"{tmp_path}/new.db").url == f"sqlite:{tmp_path}/new.db"
 
 
 def test_url_names_the_same_store(tmp_path: Path) -> None:
-    """The URL that a store has in logs can be used to open it."""
     for named in ("memory:", str(tmp_path)):
         url = open_store(named).url
         assert open_store(url).url == url
@@ -50,9 +44,8 @@ def test_url_names_the_same_store(tmp_path: Path) -> None:
     "url", ["postgres://localhost/coterie", "sqlite:", "sqlite::memory:", "memory:groups"]
 )
 def test_unknown_store_is_refused(url: str) -> None:
-    """What names no store is shown, with what would."""
     with pytest.raises(StoreError) as caught:
         open_store(url)
     assert str(caught.value) == (
-        f"{url} names no store: expected memory:, sqlite:PATH or the path of a data directory"
+        f"{url} is not a store: expected memory:, sqlite:PATH or the path of a data directory"
     )

@@ -41,21 +41,19 @@ def refused(path: Path, sentence: str) -> Iterator[None]:
 
 
 def test_new_file_is_marked(path: Path) -> None:
-    """A new file says whose it is and which schema it has."""
     with closing(open_database(path)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
         assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
 
 
 def test_made_file_is_opened_again(path: Path) -> None:
-    """A file that was made before keeps what is in it."""
     make(path)
     with closing(open_database(path)) as connection:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (200,)
 
 
 def test_empty_file_is_a_new_one(path: Path) -> None:
-    """A process that was killed before it wrote anything leaves a file that can be used."""
+    """A process that was killed before it wrote anything leaves one."""
     path.touch()
     with closing(open_database(path)) as connection:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (0,)
@@ -88,7 +86,6 @@ def test_file_that_could_not_be_finished_is_made_the_next_time(path: Path) -> No
 
 
 def test_database_of_another_program_is_refused(path: Path) -> None:
-    """Tables that are not ours are left alone."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (what TEXT)")
     with refused(path, "is a database of another program, .*: name another file for the store$"):
@@ -96,14 +93,13 @@ def test_database_of_another_program_is_refused(path: Path) -> None:
 
 
 def test_file_that_is_no_database_is_refused(path: Path) -> None:
-    """Something else under the store's name is taken for damage."""
     path.write_bytes(b"not a database at all" * 1000)
     with refused(path, r"is damaged \(file is not a database\): keep a copy .* restore a backup"):
         open_database(path)
 
 
 def test_damaged_file_is_refused(path: Path) -> None:
-    """Damage in the middle of the file is found on opening, not when it is too late."""
+    """Damage in the middle is found when the file is opened, and not when it is too late."""
     make(path)
     content = bytearray(path.read_bytes())
     content[len(content) // 2 : len(content) // 2 + 4096] = b"\x5a" * 4096
@@ -113,7 +109,7 @@ def test_damaged_file_is_refused(path: Path) -> None:
 
 
 def test_file_that_was_cut_off_is_refused(path: Path) -> None:
-    """A file that lost its end, as in a copy that was interrupted, is found on opening."""
+    """As a copy that was interrupted is."""
     make(path)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
@@ -122,29 +118,24 @@ def test_file_that_was_cut_off_is_refused(path: Path) -> None:
 
 
 def test_folders_are_made(path: Path) -> None:
-    """A data directory need not be there beforehand."""
     nested = path.parent / "new" / "data" / path.name
     open_database(nested).close()
     assert nested.exists()
 
 
 def test_folder_that_cannot_be_made(path: Path) -> None:
-    """A file where the folder should be is named."""
     path.touch()
     with pytest.raises(StoreError, match=r"^cannot make the folder .*coterie\.db: File exists$"):
         open_database(path / "coterie.db")
 
 
 def test_folder_in_place_of_the_file(path: Path) -> None:
-    """A folder under the store's name is refused."""
     path.mkdir()
     with pytest.raises(StoreError, match=r"coterie\.db is a folder"):
         open_database(path)
 
 
 def test_file_system_without_write_ahead_log(path: Path) -> None:
-    """Where SQLite cannot have its log, a sentence says where to put the file."""
-
     class Remote(sqlite3.Connection):
         def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
             asked_for_log = sql.startswith("PRAGMA journal_mode")

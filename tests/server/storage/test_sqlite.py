@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from coterie_server.storage import FencedError, Lease, SqliteStore, StoreError, _writer
+from coterie_server.storage import FencedError, Lease, SqliteStore, StoreError, writer_thread
 from tests.server.storage.doubles import PATIENCE_S, Disk, disk_error
 
 pytestmark = pytest.mark.asyncio
@@ -58,7 +58,6 @@ async def outcomes(tasks: Sequence[asyncio.Task[Any]]) -> list[Any]:
 
 
 async def test_appends_that_wait_share_a_commit(store: SqliteStore, disk: Disk) -> None:
-    """While one commit is held up, a hundred more appends become the next one."""
     lease = await claimed(store)
     before = disk.commits
     with disk.held():
@@ -75,8 +74,7 @@ async def test_appends_that_wait_share_a_commit(store: SqliteStore, disk: Disk) 
 async def test_groups_are_bounded(
     store: SqliteStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many calls wait, no more than the limit share a transaction."""
-    monkeypatch.setattr(_writer, "GROUP_JOBS_MAX", 10)
+    monkeypatch.setattr(writer_thread, "GROUP_JOBS_MAX", 10)
     lease = await claimed(store)
     before = disk.commits
     with disk.held():
@@ -92,7 +90,6 @@ async def test_groups_are_bounded(
 async def test_results_come_back_once_for_a_group(
     store: SqliteStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loop is woken for each commit, not for each append."""
     lease = await claimed(store)
     loop = asyncio.get_running_loop()
     wake, woken = loop.call_soon_threadsafe, []
@@ -128,7 +125,6 @@ async def test_of_a_key_in_a_group_only_the_last_value_is_written(
 
 
 async def test_fenced_append_does_not_spoil_its_group(store: SqliteStore, disk: Disk) -> None:
-    """Appends that share a transaction with a refused one are committed with it."""
     old, new, elsewhere = await claimed(store), await claimed(store), await claimed(store, 1)
     before = disk.commits
     with disk.held():
@@ -147,7 +143,6 @@ async def test_fenced_append_does_not_spoil_its_group(store: SqliteStore, disk: 
 
 
 async def test_each_commit_reaches_the_disk(store: SqliteStore, disk: Disk) -> None:
-    """The connection writes a log ahead and waits for the disk at each commit."""
     await store.leases()  # the writer has nothing to do, so its connection can be asked
     (connection,) = disk.connections
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -160,7 +155,6 @@ async def test_each_commit_reaches_the_disk(store: SqliteStore, disk: Disk) -> N
 
 @pytest.mark.parametrize("statement", ["BEGIN", "UPDATE", "COMMIT"])
 async def test_failed_append_says_why(store: SqliteStore, disk: Disk, statement: str) -> None:
-    """An append that the disk refuses raises an error with its cause, and keeps nothing."""
     lease = await claimed(store)
     disk.fail(statement, error := disk_error())
     with pytest.raises(StoreError, match=r"coterie\.db: the disk reports an error") as caught:
@@ -171,7 +165,7 @@ async def test_failed_append_says_why(store: SqliteStore, disk: Disk, statement:
 
 
 async def test_no_append_leaps_over_a_failed_one(store: SqliteStore, disk: Disk) -> None:
-    """What was queued behind a failed append, or comes later, fails until the shard is loaded."""
+    """Queued and later appends fail until the shard is loaded again."""
     lease = await claimed(store)
     disk.fail("COMMIT", disk_error())
     with disk.held():
@@ -191,7 +185,6 @@ async def test_no_append_leaps_over_a_failed_one(store: SqliteStore, disk: Disk)
 
 
 async def test_append_behind_the_load_is_welcome(store: SqliteStore, disk: Disk) -> None:
-    """In the order of the calls: failed, refused, loaded, accepted."""
     lease = await claimed(store)
     disk.fail("COMMIT", disk_error())
     assert len(await outcomes(await begun(store.append(0, lease.epoch, [(b"a", b"1")])))) == 1
@@ -219,7 +212,7 @@ async def test_failure_concerns_only_its_group(store: SqliteStore, disk: Disk) -
 
 
 async def test_failed_lease_breaks_no_shard(store: SqliteStore, disk: Disk) -> None:
-    """A claim or renewal that the disk refuses fails, and leaves no gap to be loaded away."""
+    """It leaves no gap that a load would have to close."""
     lease = await claimed(store)
     disk.fail("COMMIT", disk_error())
     for call in (store.claim(1, "ann", "ann:9092", 0, 1), store.renew([lease], 0, 1)):
@@ -230,8 +223,7 @@ async def test_failed_lease_breaks_no_shard(store: SqliteStore, disk: Disk) -> N
     await store.append(0, lease.epoch, [(b"a", b"1")])
 
 
-async def test_claim_that_was_rolled_back_fences_nobody(store: SqliteStore, disk: Disk) -> None:
-    """Epochs that a failed transaction handed out are forgotten with it."""
+async def test_claim_that_was_rolled_back_does_not_fence(store: SqliteStore, disk: Disk) -> None:
     lease = await claimed(store)
     disk.fail("COMMIT", disk_error())
     with pytest.raises(StoreError):
@@ -242,7 +234,6 @@ async def test_claim_that_was_rolled_back_fences_nobody(store: SqliteStore, disk
 
 
 async def test_rollback_that_fails_is_tried_again(store: SqliteStore, disk: Disk) -> None:
-    """A transaction that could not even be rolled back does not block the next one."""
     lease = await claimed(store)
     disk.fail("COMMIT", disk_error())
     disk.fail("ROLLBACK", disk_error())
@@ -254,7 +245,7 @@ async def test_rollback_that_fails_is_tried_again(store: SqliteStore, disk: Disk
 
 
 async def test_failed_load_says_why_and_mends_nothing(store: SqliteStore, disk: Disk) -> None:
-    """Only a load that succeeded lets a shard take appends again."""
+    """Only a successful load lets a shard take appends again."""
     lease = await claimed(store)
     disk.fail("COMMIT", disk_error())
     with pytest.raises(StoreError):
@@ -268,7 +259,6 @@ async def test_failed_load_says_why_and_mends_nothing(store: SqliteStore, disk: 
 
 
 async def test_full_disk(store: SqliteStore, disk: Disk) -> None:
-    """A full disk fails appends with a sentence that says so; with more room they work again."""
     lease = await claimed(store)
     (connection,) = disk.connections
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -284,7 +274,6 @@ async def test_full_disk(store: SqliteStore, disk: Disk) -> None:
 
 
 async def test_file_that_cannot_be_written(path: Path) -> None:
-    """A file that became read-only can still be loaded; appends say what to check."""
     async with SqliteStore(path) as store:
         lease = await claimed(store)
         await store.append(0, lease.epoch, [(b"a", b"1")])
@@ -301,7 +290,6 @@ async def test_file_that_cannot_be_written(path: Path) -> None:
 
 
 async def test_file_that_is_kept_locked(store: SqliteStore, path: Path, disk: Disk) -> None:
-    """Another program that does not let go of the file is waited for, then complained about."""
     lease = await claimed(store)
     (connection,) = disk.connections
     connection.execute("PRAGMA busy_timeout = 1")
@@ -315,7 +303,6 @@ async def test_file_that_is_kept_locked(store: SqliteStore, path: Path, disk: Di
 
 
 async def test_bug_fails_its_callers(store: SqliteStore) -> None:
-    """What was never meant to be appended raises an error instead of hanging for ever."""
     lease = await claimed(store)
     wrong: Any = [(b"a", object())]
     with pytest.raises(StoreError):
@@ -330,7 +317,6 @@ async def test_bug_fails_its_callers(store: SqliteStore) -> None:
 
 
 async def test_refused_store_can_be_opened_later(path: Path, disk: Disk) -> None:
-    """An opening that failed leaves the store closed, not broken."""
     store = SqliteStore(path, connect=disk.connect)
     disk.fail("PRAGMA journal_mode", disk_error())
     with pytest.raises(StoreError, match="the disk reports an error"):
@@ -343,14 +329,12 @@ async def test_refused_store_can_be_opened_later(path: Path, disk: Disk) -> None
 
 
 async def test_bug_while_opening_is_told(path: Path, disk: Disk) -> None:
-    """Whoever opens a store learns of any error there is."""
     disk.fail("PRAGMA", ZeroDivisionError("a bug"))
     with pytest.raises(StoreError, match=r"the store failed: ZeroDivisionError\('a bug'\)"):
         await SqliteStore(path, connect=disk.connect).open()
 
 
 async def test_opening_that_is_cancelled_leaves_nothing(path: Path, disk: Disk) -> None:
-    """Giving up on opening ends the thread and closes the file."""
     with disk.held():
         (opening,) = await begun(SqliteStore(path, connect=disk.connect).open())
         await disk.stands_still()
@@ -365,15 +349,12 @@ async def test_opening_that_is_cancelled_leaves_nothing(path: Path, disk: Disk) 
 
 
 async def test_opening_a_new_file_at_the_same_time(path: Path) -> None:
-    """Two processes that find no file make one together."""
     async with SqliteStore(path) as one, SqliteStore(path) as another:
         lease = await claimed(one)
         assert await another.leases() == [lease]
 
 
 async def test_threads_do_not_meet(path: Path) -> None:
-    """Eight stores that are opened, used and closed at once share a file without an error."""
-
     async def used(shard: int) -> int:
         async with SqliteStore(path) as store:
             lease = await claimed(store, shard)

@@ -20,7 +20,7 @@ TOPICS = {"orders": 4}
 
 
 class Shop:
-    """Workers of a group, and who of them works on what."""
+    """Workers of a group, and which of them works on what."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -59,7 +59,7 @@ def cluster(coterie_cluster: Callable[..., Cluster]) -> Cluster:
 
 @pytest.fixture
 def shop(cluster: Cluster) -> Iterator[Shop]:
-    """Nobody works yet."""
+    """Workers that do not work yet."""
     shop = Shop(cluster.bootstrap)
     yield shop
     shop.owners.clear()

@@ -64,7 +64,7 @@ class Team:
         return [event for event in self.cluster.events[self._lines :] if isinstance(event, kind)]
 
     def went_on_undisturbed(self) -> bool:
-        """Whether everything is worked on, and nobody went or had to join again."""
+        """Whether all partitions are worked on, and no member left or had to join again."""
         return (
             len(self.working) == 4
             and not self.journal(MemberGone)

@@ -1,4 +1,4 @@
-"""Short traces of runs, for people: who did what, and when."""
+"""Short traces of runs, for people to read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _plus(event: client.AssignmentReceived) -> str:
     if event.added:
         parts.append(f"new: {partitions(event.added)}")
     if event.revoked:
-        parts.append(f"to give back: {partitions(event.revoked)}")
+        parts.append(f"to revoke: {partitions(event.revoked)}")
     if event.needs_rejoin:
         parts.append("NEEDS_REJOIN")
     return ", ".join(parts)
@@ -61,20 +61,20 @@ def _phase(event: journal.PhaseJoined) -> str:
 
 def _completed(event: journal.RebalanceCompleted) -> str:
     shares = "; ".join(f"{name}: {_flat(owned)}" for name, owned in (event.assigned or {}).items())
-    return f"generation {event.generation} is shared out: {shares}"
+    return f"generation {event.generation} is assigned: {shares}"
 
 
 #: How events are told; those that are not here are not.
 _TOLD: Final[dict[type[Any], Callable[[Any], str]]] = {
     client.JoinStarted: lambda e: f"joins, keeping {e.keeping}: {e.reason}",
     client.LeaderDecided: lambda e: (
-        f"leads: gives out {e.partitions} partitions"
+        f"leads: assigns {e.partitions} partitions"
         + (f", withholds {e.withheld}" if e.withheld else "")
     ),
     client.AssignmentReceived: _plus,
     client.RevocationStarted: lambda e: f"finishes {partitions(e.partitions)}: {e.reason}",
-    client.PartitionsReleased: lambda e: f"lets go of {partitions(e.partitions)}",
-    client.RevocationOverran: lambda e: f"is late, and does not own {partitions(e.partitions)}",
+    client.PartitionsReleased: lambda e: f"releases {partitions(e.partitions)}",
+    client.RevocationOverran: lambda e: f"is late, and no longer owns {partitions(e.partitions)}",
     client.PartitionsLost: lambda e: f"stops at once {partitions(e.partitions)}: {e.reason}",
     client.CoordinatorLost: lambda _: "lost the coordinator",
     client.Fenced: lambda e: f"is fenced: {e.instance_id} is {e.successor} now",
@@ -91,7 +91,7 @@ _TOLD: Final[dict[type[Any], Callable[[Any], str]]] = {
     ),
     journal.PhaseJoined: _phase,
     journal.RebalanceCompleted: _completed,
-    journal.GroupEmptied: lambda e: f"nobody is left in generation {e.generation}",
+    journal.GroupEmptied: lambda e: f"generation {e.generation} has no members",
     journal.TopicChanged: lambda e: f"{e.topic} {e.change}, {e.partitions} partitions",
     journal.OwnershipConflict: lambda e: f"{e.topic} {e.partition} is withheld from {e.given_to}",
 }

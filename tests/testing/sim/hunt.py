@@ -12,57 +12,57 @@ from coterie_testing.sim.runs import Result, Run, execute, run_from_seed
 from coterie_testing.sim.worker import WorkerOptions
 from tests.testing.sim.mutants import Mutant
 
-__all__ = ["PROFILES", "Catch", "Ground", "hunt", "run_for"]
+__all__ = ["PROFILES", "Catch", "Profile", "hunt", "run_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """Where a bug is hunted: what goes wrong, and for whom."""
+class Profile:
+    """The runs in which a bug is hunted."""
 
     faults: FaultOptions = field(default_factory=FaultOptions)
-    #: What happens besides, in each run.
+    #: Faults that are injected in every run.
     always: tuple[Fault, ...] = ()
-    #: The workers there are, at least.
+    #: How many workers there are at least.
     workers: int = 2
     is_static: bool = False
     faults_s: float = 10.0
-    #: What is not as in other brief runs.
+    #: Other options that differ from brief runs.
     others: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: What has to go wrong for a bug to show, where chance would take long to come by it.
+#: Profiles for bugs that random faults would take long to show.
 PROFILES: Final = {
-    "namesakes": Ground(
+    "namesakes": Profile(
         faults=FaultOptions(
             duplicate_instance=3, restart_worker=2, add_worker=1, kill_coordinator=1, slow_network=1
         ),
         is_static=True,
     ),
-    "restarts": Ground(faults=FaultOptions(kill_coordinator=3, add_worker=1, restart_worker=1)),
-    "slow disks": Ground(
+    "restarts": Profile(faults=FaultOptions(kill_coordinator=3, add_worker=1, restart_worker=1)),
+    "slow disks": Profile(
         faults=FaultOptions(kill_coordinator=3, slow_disk=3, add_worker=2, failing_disk=1)
     ),
-    "clocks": Ground(
+    "clocks": Profile(
         faults=FaultOptions(worker_clock_jump=4, add_worker=2, stop_worker=2, long=True)
     ),
-    "crowd": Ground(faults=FaultOptions(add_worker=4, stop_worker=1), workers=6),
-    "newcomers": Ground(faults=FaultOptions(add_worker=4, stop_worker=3, slow_network=2)),
-    "rifts": Ground(faults=FaultOptions(isolate_worker=3, add_worker=2, long=True), faults_s=40.0),
-    "namesakes and restarts": Ground(
+    "crowd": Profile(faults=FaultOptions(add_worker=4, stop_worker=1), workers=6),
+    "newcomers": Profile(faults=FaultOptions(add_worker=4, stop_worker=3, slow_network=2)),
+    "rifts": Profile(faults=FaultOptions(isolate_worker=3, add_worker=2, long=True), faults_s=40.0),
+    "namesakes and restarts": Profile(
         faults=FaultOptions(duplicate_instance=4, restart_worker=2, kill_coordinator=4),
         is_static=True,
     ),
-    "standstills": Ground(
+    "standstills": Profile(
         faults=FaultOptions(isolate_coordinator=3, slow_network=2, add_worker=1, long=True)
     ),
-    "stragglers": Ground(
+    "stragglers": Profile(
         faults=FaultOptions(add_worker=3, stop_worker=2, slow_network=3, slow_disk=2)
     ),
-    "strangers": Ground(
+    "strangers": Profile(
         faults=FaultOptions(add_worker=4, stray_commit=3, stray_sync=3, stray_heartbeat=3)
     ),
-    # The answer to a sync is read when the session of who asked has ended.
-    "late answers": Ground(
+    # The answer to a sync is read when the session of its member has ended.
+    "late answers": Profile(
         faults=FaultOptions(stop_worker=1, slow_network=1),
         always=(
             Fault(4.0, "pause_leader", seconds=2.0),
@@ -74,7 +74,7 @@ PROFILES: Final = {
         others={"sessions_s": (60.0, 6.0)},
     ),
     # A leader takes longer to decide than others may be silent, and one of them has died.
-    "slow leaders": Ground(
+    "slow leaders": Profile(
         faults=FaultOptions(slow_network=1),
         always=(
             Fault(4.0, "pause_leader", seconds=9.0),
@@ -85,20 +85,20 @@ PROFILES: Final = {
         faults_s=20.0,
         others={"sessions_s": (60.0, 6.0)},
     ),
-    # Nobody but the leader sees that topics change.
-    "leaders look": Ground(
+    # Only the leader sees that topics change.
+    "leaders look": Profile(
         faults=FaultOptions(grow_topic=3, add_worker=1),
         others={"settings": {"group_topic_change_rebalance": False}, "assignor": "range"},
     ),
     # Tasks that have ended go on for a while, and commit.
-    "stubborn": Ground(
+    "stubborn": Profile(
         faults=FaultOptions(remove_member=4, add_worker=2),
         faults_s=20.0,
         others={"worker": WorkerOptions(commits_late_s=4.0)},
     ),
-    # The coordinator stands still for longer than sessions last, and has leases yet: it
+    # The coordinator is paused for longer than sessions last, and still has its leases: it
     # goes on at once, whatever waits in its sockets.
-    "pauses": Ground(
+    "pauses": Profile(
         faults=FaultOptions(add_worker=2, slow_network=1),
         always=(
             Fault(7.0, "pause_coordinator", seconds=7.5),
@@ -108,7 +108,7 @@ PROFILES: Final = {
         others={"sessions_s": (6.0,)},
     ),
     # A commit waits on a connection that its client has given up, while others overtake it.
-    "held up": Ground(
+    "held up": Profile(
         faults=FaultOptions(add_worker=1),
         always=(
             Fault(1.681, "cut_worker", target=4, seconds=0.422, amount=3),
@@ -120,7 +120,7 @@ PROFILES: Final = {
         faults_s=15.0,
         others={"topics": {"jobs": 1, "more": 3}},
     ),
-    "coordinator's clock": Ground(
+    "coordinator's clock": Profile(
         faults=FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True), faults_s=40.0
     ),
 }
@@ -128,20 +128,20 @@ PROFILES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Catch:
-    """What came of a hunt."""
+    """The result of a hunt."""
 
     mutant: Mutant
-    #: The runs that it took, and the time.
+    #: How many runs it took, and how long.
     seeds: int
     seconds: float
-    #: The first run in which something was wrong; None if the bug got away.
+    #: The first run that failed; None if the bug was not found.
     result: Result | None
     #: Seeds that fail without the bug, too.
     red: tuple[int, ...] = ()
 
     @property
     def check(self) -> str:
-        """What was found wrong, up to where it gets particular."""
+        """The violation, in one line."""
         if self.result is None or self.result.failure is None:
             return "NOT CAUGHT"
         text = str(self.result.failure) or repr(self.result.failure)
@@ -149,27 +149,27 @@ class Catch:
 
 
 def run_for(seed: int, profile: str) -> Run:
-    """The run that a seed stands for; there are more profiles here than the command has."""
-    ground = PROFILES.get(profile)
-    if ground is None:
+    """Draw a run from a seed; there are more profiles here than the command has."""
+    hunting = PROFILES.get(profile)
+    if hunting is None:
         return run_from_seed(seed, profile)
     run = run_from_seed(seed, "brief")
-    workers = max(run.options.workers, ground.workers)
+    workers = max(run.options.workers, hunting.workers)
     options = replace(
         run.options,
         workers=workers,
-        static=workers if ground.is_static else 0,
-        faults_s=ground.faults_s,
-        **ground.others,
+        static=workers if hunting.is_static else 0,
+        faults_s=hunting.faults_s,
+        **hunting.others,
     )
-    faults = (*plan(seed, ground.faults, options.faults_s), *ground.always)
+    faults = (*plan(seed, hunting.faults, options.faults_s), *hunting.always)
     return Run(seed, profile, options, tuple(sorted(faults, key=lambda fault: fault.at_s)))
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
-    """Run one seed after the other with a bug planted, until something is wrong.
+    """Run one seed after the other with a bug planted, until a run fails.
 
-    A seed that fails without the bug as well has caught nothing.
+    A run that fails without the bug as well has caught nothing.
     """
     began_s = time.perf_counter()
     count = 0

@@ -104,7 +104,7 @@ def answer_before_durable(
 
 @_mutant(DurableQueue, "put", "slow disks")
 def busy_disk_loses(put: Any, queue: DurableQueue, records: Iterable[Any]) -> None:
-    """What comes while the disk is busy is answered and never stored."""
+    """Commits during a write are answered and never stored."""
     put(queue, records if queue._writer is None else ())
 
 
@@ -150,7 +150,7 @@ def parked_join_forgotten(answer: Any, step_: Step, group: Group, member: Any) -
 
 @_mutant(rebalance, "_cancel_syncs", "crowd")
 def parked_syncs_forgotten(_: Any, step_: Step, group: Group) -> None:
-    """Who awaits an assignment when another rebalance begins is not told so."""
+    """A member that awaits its assignment when another rebalance begins is not told so."""
     del step_
     for member in group.members.values():
         member.sync = None
@@ -191,7 +191,7 @@ def first_phase_never_times_out(arm: Any, step_: Step, group: Group, kind: str, 
 
 @_mutant(leave, "_rebalance_without", "calm")
 def leaving_goes_unnoticed(_: Any, step_: Step, group: Group, causes: list[str]) -> None:
-    """When a member leaves, nobody takes over what it had."""
+    """When a member leaves, its partitions get no new owner."""
     del step_, group, causes
 
 
@@ -236,7 +236,7 @@ def commits_taken_in_any_order(_: Any, order: CommitOrder, *rest: Any) -> bool:
 
 @_mutant(commit, "check_generation", "hostile")
 def late_commits_pass(check: Any, *arguments: Any) -> Any:
-    """A commit of somebody who is no member any more, or of a generation long gone, is stored."""
+    """A commit of a client that is no member any more, or of a former generation, is stored."""
     error = check(*arguments)
     known = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
     return None if error in known else error
@@ -276,13 +276,13 @@ def heartbeat_of_any_generation(try_heartbeat: Any, table: Any, message: Any, no
 
 @_mutant(Group, "all_joined", "crowd")
 def pending_ids_not_awaited(_: Any, group: Group) -> bool:
-    """The first phase ends although somebody was just told an id to join with."""
+    """A rebalance ends its first phase although a client was just given an id to join with."""
     return len(group.members) == group.parked_joins
 
 
 @_mutant(commit, "_check_commit", "strangers")
 def commits_pass_before_the_assignment(check: Any, *arguments: Any) -> Any:
-    """A commit is stored while nobody knows yet what the generation is given."""
+    """A commit is stored before its generation has an assignment."""
     error = check(*arguments)
     return None if error is ErrorCode.REBALANCE_IN_PROGRESS else error
 
@@ -303,7 +303,7 @@ def leader_taken_for_settled(is_settled: Any, group: Group, member: Any, protoco
 
 @_mutant(sync, "_check", "strangers")
 def superseded_sync_unanswered(check: Any, step_: Step, group: Group | None, request: Any) -> Any:
-    """A member that asks for its assignment once more gets no answer to its former question."""
+    """A member that syncs again gets no answer to its sync before."""
     error = check(step_, group, request)
     if error is None and group is not None:
         group.members[request.message.member_id].sync = None
@@ -363,7 +363,7 @@ def keeps_what_it_was_not_given(
 
 @_mutant(PartitionOwner, "revoke")
 def lets_go_before_work_ends(revoke: Any, owner: PartitionOwner, partitions: Any) -> None:
-    """A partition is let go of while its task is still finishing."""
+    """A partition is released while its task is still finishing."""
     revoke(owner, partitions)
     owner._driver.released(list(partitions))
 
@@ -384,7 +384,7 @@ def lease_ignored(has_run_out: Any, heartbeats: Heartbeats, now_ms: int) -> bool
 
 @_mutant(Heartbeats, "has_lease", "late answers")
 def works_before_it_is_proven(*_: Any) -> bool:
-    """Work begins before the coordinator is known to count on the member."""
+    """Work begins before the member knows that it is still in the group."""
     return True
 
 
@@ -392,7 +392,7 @@ def works_before_it_is_proven(*_: Any) -> bool:
 def commits_under_a_stale_token(
     add: Any, commits: Commits, key: Any, partition: Any, token: int, position: Any
 ) -> None:
-    """Who has lost a partition and got it back commits for its former self."""
+    """A task whose partition was lost commits with the token of the next ownership."""
     token = commits._state.owned.get(partition, token)
     add(commits, key, partition, token, position)
 

@@ -42,7 +42,7 @@ class Injected:
             self.events.append(event)
 
     def gone(self) -> list[str]:
-        """How members went before everybody left."""
+        """How members left, in order."""
         return [each.how for each in self.events if isinstance(each, MemberGone)]
 
 
@@ -54,7 +54,7 @@ def inject(
 
 
 def names(system: System) -> list[str]:
-    """Who takes part."""
+    """The running workers."""
     return [worker.name for worker in system.running]
 
 

@@ -1,7 +1,6 @@
-"""The system under random faults, with everything checked that must hold.
+"""The system under random faults, with its invariants checked.
 
-Part of it is the same every time; another part is new every time, and a failure says how to see
-it again.
+Some seeds are fixed, others are new every time; a failure says how to repeat its run.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from coterie_testing.sim.runs import Result, Run, Tamper, execute, run_from_seed
 from coterie_testing.sim.system import System, SystemOptions
 
 _FIXED: Final = {"brief": 25, "calm": 4, "rough": 4, "hostile": 4, "strangers": 4, "swarm": 4}
-#: Seeds by which something was found; by now they may stand for other runs.
+#: Seeds that once found a bug; by now they may stand for other runs.
 _FOUND: Final = {
     "brief": (
         *(751770, 801231, 820446, 860018, 1000523, 1008772, 530000133, 530001739),
@@ -31,7 +30,7 @@ _RANDOM_S: Final = 4.0
 
 
 def _check(run: Run) -> Result:
-    """Let a run happen, and fail with what helps to see it again."""
+    """Execute a run; a failure says how to repeat it."""
     result = execute(run)
     if result.failure is not None:
         faults = "\n".join(f"  {fault}" for fault in run.faults)
@@ -80,7 +79,7 @@ def test_other_seed_gives_another_run() -> None:
 
 
 def _fails_after(*kinds: str) -> Tamper:
-    """Plant a bug that shows as soon as each of these has befallen the system."""
+    """Plant a bug that shows as soon as each of these faults was injected."""
 
     def tamper(system: System) -> None:
         missing = set(kinds)
@@ -96,7 +95,7 @@ def _fails_after(*kinds: str) -> Tamper:
     return tamper
 
 
-#: Two that matter to the tests below, among others that do not.
+#: Two kinds that matter to the tests below, among others that do not.
 _KINDS: Final = ("kill_worker", "cut_worker", "add_worker", "slow_disk", "grow_topic", "cut_worker")
 _LONG: Final = Run(
     0,

@@ -15,7 +15,7 @@ ADDRESS = NodeAddress("server", 9092)
 
 
 class Peer(asyncio.Protocol):
-    """Notes all that a transport tells it, in order, with the time."""
+    """Records the calls of a transport, in order, with their times."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -72,7 +72,7 @@ class Peer(asyncio.Protocol):
 
 @dataclass
 class Place:
-    """A world with a server that listens and a client that can dial it."""
+    """A server that listens and a client that can connect to it."""
 
     options: NetworkOptions = field(default_factory=NetworkOptions)
     seed: int = 0

@@ -51,7 +51,7 @@ class Machine:
         ]
 
     def kept(self, shard: int = 0) -> str:
-        """What is on the disk, whoever looks."""
+        """What is durable on the disk."""
         held: list[KeptRecord] = self.run(self.store.load(shard))
         return "".join(key.decode() for key, _ in held)
 

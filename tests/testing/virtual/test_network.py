@@ -1,4 +1,4 @@
-"""The virtual network: who gets through to whom, and who notices what."""
+"""The virtual network: which hosts reach each other, and what they notice of failures."""
 
 from __future__ import annotations
 

@@ -1,110 +1,17 @@
-"""The invariant checker finds each violation, and exempts workers that can't know better."""
+"""The invariant checker finds each violation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from coterie_client import Partition
-from coterie_client.membership.events import CoordinatorLost, GroupJoined
+from coterie_client.membership.events import CoordinatorLost
 from coterie_protocol.journal import (
-    Event,
-    GroupRecovered,
-    MemberGone,
-    MemberReplaced,
     OwnershipConflict,
 )
-from coterie_testing.sim.invariants.checker import InvariantChecker
 from coterie_testing.sim.worker import Worker
-from coterie_testing.virtual import Scheduler
-
-
-@dataclass(frozen=True)
-class Owned:
-    """A partition, as a worker owns it."""
-
-    token: int = 1
-    topic: str = "t"
-    number: int = 0
-    is_owned: bool = True
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return self.topic, self.number
-
-
-@dataclass(eq=False)
-class FakeWorker:
-    """A worker, as far as the checker looks at it."""
-
-    name: str
-    instance: str | None = None
-    owned: list[Owned] = field(default_factory=list)
-    group_id: str = "g"
-    is_running: bool = True
-
-    @property
-    def options(self) -> SimpleNamespace:
-        return SimpleNamespace(instance=self.instance, session_timeout=10.0)
-
-    @property
-    def group(self) -> SimpleNamespace:
-        return SimpleNamespace(owned=self.owned, member_id=self.name)
-
-
-class Checked:
-    """A checker, and two workers that it is told of."""
-
-    def __init__(self) -> None:
-        self.scheduler = Scheduler()
-        self.checker = InvariantChecker(self.scheduler)
-        self.ann, self.bob = FakeWorker("ann"), FakeWorker("bob")
-        #: The members, by the journal.
-        self.members = {"ann", "bob"}
-        self.checker.__dict__["_journal"].members = lambda _: self.members
-
-    def do(self, what: str, who: FakeWorker, partition: Owned, *offset: int) -> None:
-        """Tell the checker what a worker does."""
-        getattr(self.checker, what)(cast(Worker, who), cast(Partition, partition), *offset)
-
-    def joined(self, who: FakeWorker, generation: int = 0) -> None:
-        """Have a worker's client tell that it is in a generation."""
-        event = GroupJoined(
-            member_id=who.name, generation=generation, is_leader=False, assignor="range"
-        )
-        self.checker.client_event(cast(Worker, who), event)
-
-    def journal(self, event: Event) -> None:
-        """Journal an event."""
-        self.checker.journalled(self.scheduler.now_ms, event)
-
-    @property
-    def violation(self) -> str:
-        """The first violation; empty if there is none."""
-        return str(self.checker.violation or "")
-
-
-@pytest.fixture
-def checked() -> Checked:
-    """A checker and two workers."""
-    return Checked()
-
-
-def gone(member: str, how: str) -> MemberGone:
-    """A member is gone."""
-    return MemberGone(
-        group="g",
-        member=member,
-        instance=None,
-        host="",
-        how=how,
-        silent_ms=10_000,
-        session_timeout_ms=10_000,
-    )
-
+from tests.testing.sim.invariants.checked import Checked, FakeWorker, Owned, gone, replaced
 
 # -- two owners ------------------------------------------------------------------------------------
 
@@ -124,150 +31,6 @@ def test_worker_may_begin_when_the_owner_ended_or_died(checked: Checked, how: st
         checked.checker.died(cast(Worker, checked.ann))
     checked.do("started", checked.bob, Owned(2))
     assert checked.violation == ""
-
-
-def test_paused_owner_is_exempt_until_the_moment_it_resumes(checked: Checked) -> None:
-    checked.do("started", checked.ann, Owned(1))
-    checked.checker.exemptions.paused(cast(Worker, checked.ann))
-    checked.do("started", checked.bob, Owned(2))
-    checked.scheduler.run(20.0)
-    checked.checker.exemptions.resumed(cast(Worker, checked.ann))
-    checked.do("acted", checked.ann, Owned(1), 1)
-    assert checked.violation == ""
-    assert checked.checker.counts["fenced side effects"] == 1
-
-
-def test_old_token_after_that_moment_is_a_violation(checked: Checked) -> None:
-    checked.do("started", checked.ann, Owned(1))
-    checked.checker.exemptions.paused(cast(Worker, checked.ann))
-    checked.do("started", checked.bob, Owned(2))
-    checked.checker.exemptions.resumed(cast(Worker, checked.ann))
-    checked.scheduler.run(0.001)
-    checked.do("acted", checked.ann, Owned(1), 1)
-    assert "ann works on it with an old token" in checked.violation
-
-
-def replaced(former: str) -> MemberReplaced:
-    """Another process took over a name."""
-    return MemberReplaced(
-        group="g",
-        instance="i",
-        member="x",
-        host="",
-        former_member=former,
-        former_host="",
-        silent_ms=0,
-    )
-
-
-def recovered(*members: str) -> GroupRecovered:
-    """A coordinator read the group back."""
-    return GroupRecovered(group="g", state="Stable", generation=0, members=members)
-
-
-def overlap(checked: Checked, *events: Event, after_s: float = 0.0) -> str:
-    """Have bob begin what ann is at, after the journal told something; what is wrong with that."""
-    checked.joined(checked.ann)
-    checked.do("started", checked.ann, Owned(1))
-    checked.checker.__dict__["_journal"].journalled = lambda *_: ()
-    for event in events:
-        checked.journal(event)
-    checked.scheduler.run(after_s)
-    checked.do("started", checked.bob, Owned(2))
-    return checked.violation
-
-
-def test_replaced_owner_is_exempt(checked: Checked) -> None:
-    assert overlap(checked, replaced("ann")) == ""
-
-
-def test_removed_owner_is_exempt(checked: Checked) -> None:
-    checked.checker.exemptions.removal_asked("ann")
-    assert overlap(checked, gone("ann", "left")) == ""
-
-
-def test_member_that_left_by_itself_is_not_exempt(checked: Checked) -> None:
-    assert "two workers" in overlap(checked, gone("ann", "left"))
-
-
-def test_member_is_not_exempt_before_its_removal_is_journalled(checked: Checked) -> None:
-    checked.checker.exemptions.removal_asked("ann")
-    assert "two workers" in overlap(checked)
-
-
-def test_exemption_ends_with_the_lease(checked: Checked) -> None:
-    checked.checker.exemptions.removal_asked("ann")
-    assert "two workers" in overlap(checked, gone("ann", "left"), after_s=9.001)
-
-
-def test_restart_does_not_prolong_an_exemption(checked: Checked) -> None:
-    checked.checker.exemptions.removal_asked("ann")
-    checked.joined(checked.ann)
-    checked.checker.exemptions.journalled(gone("ann", "left"))
-    checked.scheduler.run(5.0)
-    checked.checker.exemptions.journalled(recovered())
-    checked.scheduler.run(4.001)
-    assert not checked.checker.exemptions.covers(cast(Worker, checked.ann))
-
-
-@pytest.mark.parametrize(("paused_s", "is_exempt"), [(8.0, True), (9.001, False)])
-def test_member_dropped_in_a_pause_is_exempt_until_its_lease_ends(
-    checked: Checked, paused_s: float, *, is_exempt: bool
-) -> None:
-    """It hears nothing in the pause, and its lease from before may not be over when it resumes."""
-    ann = cast(Worker, checked.ann)
-    checked.joined(checked.ann)
-    checked.checker.exemptions.paused(ann)
-    checked.scheduler.run(paused_s)
-    checked.checker.exemptions.journalled(gone("ann", "rebalance_expired"))
-    checked.checker.exemptions.resumed(ann)
-    assert checked.checker.exemptions.is_unaware(ann) == is_exempt
-
-
-def test_pause_does_not_end_another_exemption(checked: Checked) -> None:
-    ann = cast(Worker, checked.ann)
-    checked.checker.exemptions.removal_asked("ann")
-    checked.joined(checked.ann)
-    checked.checker.exemptions.journalled(gone("ann", "left"))
-    checked.checker.exemptions.paused(ann)
-    checked.checker.exemptions.resumed(ann)
-    checked.scheduler.run(1.0)
-    assert checked.checker.exemptions.covers(ann)
-
-
-@pytest.mark.parametrize("names", [(), ("ann",)])
-def test_removal_may_be_journalled_by_the_next_life_of_the_node(
-    checked: Checked, names: tuple[str, ...]
-) -> None:
-    """The removal was stored and not journalled, as the node was killed (seed 820446 of brief)."""
-    checked.checker.exemptions.removal_asked("ann")
-    assert bool(overlap(checked, recovered(*names))) == bool(names)
-
-
-@pytest.mark.parametrize("is_contested", [True, False])
-def test_replacement_may_be_journalled_by_the_next_life_of_the_node(
-    checked: Checked, *, is_contested: bool
-) -> None:
-    checked.ann.instance = "i"
-    checked.checker.exemptions.started(cast(Worker, checked.ann))
-    if is_contested:
-        checked.checker.exemptions.started(cast(Worker, FakeWorker("cho", "i")))
-    assert bool(overlap(checked, recovered("x"))) != is_contested
-
-
-def test_restart_alone_exempts_no_member(checked: Checked) -> None:
-    assert "two workers" in overlap(checked, recovered())
-
-
-def test_unaware_worker_may_begin_with_an_older_token(checked: Checked) -> None:
-    """Its assignment was on its way when its membership ended (seed 8062 of brief)."""
-    checked.joined(checked.ann)
-    checked.journal(replaced("ann"))
-    checked.do("started", checked.bob, Owned(2))
-    checked.do("started", checked.ann, Owned(1))
-    assert checked.violation == ""
-    checked.do("started", checked.bob, Owned(1))
-    assert "two workers" in checked.violation
 
 
 @pytest.mark.parametrize("what", ["started", "acted"])
@@ -375,7 +138,7 @@ def test_commit_may_be_acknowledged_late_to_a_paused_worker(checked: Checked) ->
 
 
 def test_contradiction_in_the_journal_is_a_violation(checked: Checked) -> None:
-    checked.journal(gone("nobody", "left"))
+    checked.journal(gone("unknown", "left"))
     assert "was not in the group" in checked.violation
 
 
@@ -448,7 +211,7 @@ def settled(checked: Checked, *partitions: tuple[str, int]) -> str:
 
 
 def at_work(checked: Checked, who: FakeWorker, partition: Owned) -> None:
-    """Have somebody own a partition and work on it."""
+    """Have a worker own a partition and work on it."""
     who.owned.append(partition)
     checked.do("started", who, partition)
 

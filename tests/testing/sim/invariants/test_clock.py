@@ -14,7 +14,7 @@ EMPTIED = GroupEmptied(group="g", generation=1)
 
 
 class Node:
-    """A coordinator's time, and the world's."""
+    """A coordinator's clock in virtual time."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler()

@@ -171,7 +171,7 @@ def test_possible_histories_have_no_violation(events: list[Event]) -> None:
     assert violations(*events) == []
 
 
-#: A generation that somebody was left out of a millisecond too early.
+#: A generation that a member was left out of a millisecond too early.
 LATE = joined(2, "a", dropped=("b",), took_ms=29_999)
 
 

@@ -178,7 +178,7 @@ def test_late_answer_to_a_deletion_does_not_explain_later_losses(committed: Comm
 
 
 def in_doubt(committed: Committed) -> None:
-    """Somebody was told the offset 0, and nobody that the topic was deleted."""
+    """A worker read the offset 0, and the deletion of the topic has no answer."""
     number = committed.offsets.deletion_asked("t")
     committed.offsets.deletion_unanswered("t", number)
     assert committed.read(0) == ""

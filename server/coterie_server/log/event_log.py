@@ -1,4 +1,4 @@
-"""Log lines about groups, for people: one for each rebalance, and who went why."""
+"""Log lines for operators: one for each rebalance, for each member that is gone, and so on."""
 
 from __future__ import annotations
 
@@ -27,50 +27,50 @@ from coterie_protocol.journal import (
     RebalanceCompleted,
     TopicChanged,
 )
-from coterie_server.history import History, Outcome, Rebalance
+from coterie_server.history import History, RebalanceOutcome, RebalanceRecord
 from coterie_server.log.logger import get_logger
 
-__all__ = ["LINES_PER_WINDOW", "WINDOW_MS", "RebalanceLog"]
+__all__ = ["LINES_PER_WINDOW", "WINDOW_MS", "EventLog"]
 
 _log = get_logger(__name__)
 
-#: How many lines groups may cause in so many milliseconds; further ones are counted and summed up
-#: in one line.  Without it, a client that joins and leaves in a loop fills the disk.
+#: How many lines may be written in so many milliseconds; further ones are counted, and one line
+#: gives their number.  Otherwise a client that joins and leaves in a loop would fill the disk.
 LINES_PER_WINDOW: Final = 200
 WINDOW_MS: Final = 10_000
-#: Errors are never left out, and who asks for debug lines wants all of them.
+#: Errors are never left out, and neither are debug lines, which are there for completeness.
 _COUNTED: Final = ("info", "warning")
 
 #: How many partitions a line about conflicts names.
 _CONFLICTS_NAMED: Final = 5
 _CONFLICTS: Final = {
     False: "partitions have two owners",
-    True: "partitions withheld until their owners let go of them",
+    True: "partitions withheld until their owners give them up",
 }
 
-_OUTCOMES: Final[Mapping[Outcome, str]] = {
-    Outcome.COMPLETED: "group rebalanced",
-    Outcome.SUPERSEDED: "rebalance overtaken by another",
-    Outcome.EMPTIED: "group is empty",
-    Outcome.INTERRUPTED: "rebalance was interrupted",
+_OUTCOMES: Final[Mapping[RebalanceOutcome, str]] = {
+    RebalanceOutcome.COMPLETED: "group rebalanced",
+    RebalanceOutcome.SUPERSEDED: "rebalance superseded by another",
+    RebalanceOutcome.EMPTIED: "group is empty",
+    RebalanceOutcome.INTERRUPTED: "rebalance interrupted",
 }
 
-#: What became of a member, and whether that is as it should be.
+#: The level and the reason, for each way in which a member leaves its group.
 _GONE: Final[Mapping[str, tuple[str, str]]] = {
-    "left": ("info", "it said that it leaves"),
+    "left": ("info", "it asked to leave"),
     "removed": ("info", "an administrator removed it"),
     "session_expired": ("warning", "it was silent for longer than its session timeout"),
-    "join_expired": ("warning", "it came, was parked for too long and gave no sign of life"),
+    "join_expired": ("warning", "its first join was parked for too long, without a sign of life"),
     "rebalance_expired": ("warning", "it did not join the rebalance in time"),
     "sync_expired": ("warning", "it joined but never asked for its assignment"),
     "turned_away": ("warning", "the group has as many members as group.max.size allows"),
 }
 
 
-class RebalanceLog:
-    """Writes log lines about groups.
+class EventLog:
+    """Writes a log line for each event that matters to an operator.
 
-    Rebalances come from a history, so an event has to reach that first.
+    Finished rebalances come from the history, so events must reach that first.
     """
 
     def __init__(self, history: History) -> None:
@@ -79,20 +79,20 @@ class RebalanceLog:
         self._window_ends_ms = 0
         self._lines_left = LINES_PER_WINDOW
         self._is_started = False
-        #: The groups that were read back since that was last told: state, and how many members.
-        self._read_back: dict[str, tuple[str, int]] = {}
+        #: Recovered groups that no line has told of yet: the state and number of members of each.
+        self._recovered_groups: dict[str, tuple[str, int]] = {}
         self._conflicts: dict[str, list[OwnershipConflict]] = {}
 
     def observe(self, ts_ms: int, event: Event) -> None:
-        """Note an event; most kinds make no line."""
+        """Take in an event; most kinds make no line."""
         handle = self._HANDLERS.get(type(event))
-        if self._read_back and self._is_started and type(event) is not GroupRecovered:
-            self._sum_up_recovered(ts_ms)
+        if self._recovered_groups and self._is_started and type(event) is not GroupRecovered:
+            self._summarize_recovered(ts_ms)
         if handle is not None:
             handle(self, ts_ms, event)
 
     def _say(self, ts_ms: int, level: str, event: str, **fields: object) -> None:
-        """Write a line, without the fields that are empty, unless there were too many of late."""
+        """Write a line without its empty fields, unless there were too many lines lately."""
         if level in _COUNTED and not self._has_room(ts_ms):
             return
         known = {name: value for name, value in fields.items() if value not in (None, "")}
@@ -101,7 +101,7 @@ class RebalanceLog:
     def _has_room(self, ts_ms: int) -> bool:
         if ts_ms >= self._window_ends_ms:
             if self._lines_left < 0:
-                _log.warning("more lines about groups", lines=-self._lines_left)
+                _log.warning("log lines left out", lines=-self._lines_left)
             self._window_ends_ms = ts_ms + WINDOW_MS
             self._lines_left = LINES_PER_WINDOW
         self._lines_left -= 1
@@ -109,7 +109,7 @@ class RebalanceLog:
 
     # -- rebalances ----------------------------------------------------------------------------
 
-    def _rebalance_over(self, rebalance: Rebalance) -> None:
+    def _rebalance_over(self, rebalance: RebalanceRecord) -> None:
         stopped_ms = rebalance.stopped_partition_ms
         self._say(
             rebalance.ended_ms or 0,
@@ -134,7 +134,7 @@ class RebalanceLog:
         self._conflicts.setdefault(event.group, []).append(event)
 
     def _completed(self, ts_ms: int, event: RebalanceCompleted) -> None:
-        """The conflicts of an assignment come right before it."""
+        """Tell of the conflicts in an assignment, which come right before it."""
         conflicts = self._conflicts.pop(event.group, [])
         for withheld in (False, True):
             some = [conflict for conflict in conflicts if conflict.withheld is withheld]
@@ -146,7 +146,7 @@ class RebalanceLog:
                     group=event.group,
                     generation=event.generation,
                     partitions=len(some),
-                    such_as="; ".join(_in_words(conflict) for conflict in some[:_CONFLICTS_NAMED]),
+                    examples="; ".join(_describe(conflict) for conflict in some[:_CONFLICTS_NAMED]),
                 )
 
     # -- members -------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class RebalanceLog:
         )
 
     def _waited_ms(self, ts_ms: int, event: MemberGone) -> int | None:
-        """How long a phase waited for a member that was dropped for it."""
+        """How long the phase waited for which a member was dropped."""
         running = self._history.running(event.group)
         if running is None:
             return None
@@ -196,9 +196,9 @@ class RebalanceLog:
     def _unclaimed(self, ts_ms: int, event: IdUnclaimed) -> None:
         is_waiting = self._history.running(event.group) is not None
         level = "warning" if is_waiting else "debug"
-        why = "its client was told its id and never came back with it"
+        why = "its client was given this id and did not join with it"
         self._say(
-            ts_ms, level, "member never came", group=event.group, member=event.member, why=why
+            ts_ms, level, "member id unclaimed", group=event.group, member=event.member, why=why
         )
 
     def _replaced(self, ts_ms: int, event: MemberReplaced) -> None:
@@ -222,7 +222,7 @@ class RebalanceLog:
             "member fenced",
             group=event.group,
             instance=event.instance,
-            why="two processes use one group.instance.id; the later one goes on",
+            why="two processes use one group.instance.id; the later one keeps it",
             request=event.request,
             member=event.member,
             host=event.host,
@@ -272,26 +272,26 @@ class RebalanceLog:
     def _recovered(self, _ts_ms: int, event: GroupRecovered) -> None:
         if not event.members:
             return
-        # While the store fails, a group is read back over and over: it is one group all the same.
-        self._read_back[event.group] = (event.state, len(event.members))
+        # While the store fails, a group is recovered over and over: count it once.
+        self._recovered_groups[event.group] = (event.state, len(event.members))
 
-    def _sum_up_recovered(self, ts_ms: int) -> None:
-        read_back, self._read_back = self._read_back, {}
-        counts = Counter(state for state, _ in read_back.values())
+    def _summarize_recovered(self, ts_ms: int) -> None:
+        recovered, self._recovered_groups = self._recovered_groups, {}
+        counts = Counter(state for state, _ in recovered.values())
         states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
         self._say(
             ts_ms,
             "info",
-            "groups with members read back",
-            groups=len(read_back),
-            members=sum(members for _, members in read_back.values()),
+            "groups with members recovered",
+            groups=len(recovered),
+            members=sum(members for _, members in recovered.values()),
             in_state=states,
         )
 
     def _started(self, ts_ms: int, event: NodeStarted) -> None:
         self._is_started = True
-        if self._read_back:
-            self._sum_up_recovered(ts_ms)
+        if self._recovered_groups:
+            self._summarize_recovered(ts_ms)
         self._say(
             ts_ms,
             "info",
@@ -304,7 +304,7 @@ class RebalanceLog:
 
     def _paused(self, ts_ms: int, event: NodePaused) -> None:
         seconds = _seconds(event.paused_ms)
-        self._say(ts_ms, "warning", "node did not run; no member is blamed for it", seconds=seconds)
+        self._say(ts_ms, "warning", "node did not run; its members are not blamed", seconds=seconds)
 
     def _stepped(self, ts_ms: int, event: ClockStepped) -> None:
         seconds = _seconds(event.stepped_ms)
@@ -313,7 +313,7 @@ class RebalanceLog:
     def _stopped(self, ts_ms: int, event: NodeStopped) -> None:
         self._say(ts_ms, "info", "node stopped", reason=event.reason)
 
-    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[RebalanceLog, int, Any], None]]] = {
+    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[EventLog, int, Any], None]]] = {
         ClockStepped: _stepped,
         GroupDeleted: _deleted,
         GroupRecovered: _recovered,
@@ -333,7 +333,7 @@ class RebalanceLog:
     }
 
 
-def _in_words(conflict: OwnershipConflict) -> str:
+def _describe(conflict: OwnershipConflict) -> str:
     partition = f"{conflict.topic}-{conflict.partition}"
     return f"{partition} is held by {conflict.holder}, given to {conflict.given_to}"
 

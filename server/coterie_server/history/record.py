@@ -6,35 +6,47 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["NAMES_MAX", "Late", "Outcome", "Rebalance", "Some", "seconds"]
+__all__ = [
+    "NAMES_MAX",
+    "CountedNames",
+    "LateMember",
+    "RebalanceOutcome",
+    "RebalanceRecord",
+    "seconds",
+]
 
-#: How many members a rebalance names in each of its lists; it counts all of them.
+#: How many members a record names in each of its lists; it counts all of them.
 NAMES_MAX: Final = 10
 
 
-class Outcome(StrEnum):
-    """How a rebalance ended."""
+class RebalanceOutcome(StrEnum):
+    """How a rebalance ended, if it has."""
 
     RUNNING = "running"
     COMPLETED = "completed"
     SUPERSEDED = "superseded"
-    """Another one began before the leader's assignment was in place."""
+    """Another rebalance began before the leader's assignment was in place."""
     EMPTIED = "emptied"
-    """The last member went."""
+    """The last member left the group."""
     INTERRUPTED = "interrupted"
-    """The node went down before it wrote down how it ended."""
+    """The node went down before it journalled an end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
-    """How many there are, and the names of the first of them."""
+class CountedNames:
+    """The number of some members, and the names of the first `NAMES_MAX` of them."""
 
     count: int = 0
     names: tuple[str, ...] = ()
 
-    def __add__(self, name: str) -> Some:
+    @classmethod
+    def of(cls, names: tuple[str, ...]) -> CountedNames:
+        """Count all names and keep the first ones."""
+        return cls(len(names), names[:NAMES_MAX])
+
+    def __add__(self, name: str) -> CountedNames:
         names = (*self.names, name) if self.count < NAMES_MAX else self.names
-        return Some(self.count + 1, names)
+        return CountedNames(self.count + 1, names)
 
     def __str__(self) -> str:
         left = self.count - len(self.names)
@@ -45,16 +57,17 @@ class Some:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateMember:
     """A member that the others waited for."""
 
     member: str
     instance: str | None
     host: str
-    #: How long, from the start of the rebalance.
+    #: How long they waited, from the start of the rebalance.
     after_ms: int
-    #: How that ended: `joined`; `away` for a static one that keeps its place without having come;
-    #: or how it left the group, as in the journal's `member_gone`.
+    #: How the wait ended: `joined`; `away` for a static member that keeps its place without having
+    #: come; `unclaimed` for a member id that no client came back with; or the way the member left
+    #: the group, as in the journal's `member_gone`.
     how: str
 
     def __str__(self) -> str:
@@ -65,43 +78,43 @@ class Late:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebalance:
+class RebalanceRecord:
     """One rebalance, as far as it has come."""
 
     group: str
-    outcome: Outcome
+    outcome: RebalanceOutcome
     cause: str
     detail: str
     from_state: str
-    #: The generation that it led to, or leads away from as long as it is in its first phase.
+    #: The generation that the rebalance led to; during the first phase, the one before it.
     generation: int
-    #: The generation that called for it, if one did.
+    #: The generation that called for this rebalance, if one did.
     follows: int | None
     started_ms: int
-    #: When the first phase was over, and when all was.
+    #: When the first phase ended, and when the rebalance did.
     joined_ms: int | None = None
     ended_ms: int | None = None
     protocol: str = ""
     leader: str = ""
     members: int = 0
-    #: Who came and who went since the generation before, and who was dropped for not joining.
-    came: Some = field(default_factory=Some)
-    went: Some = field(default_factory=Some)
-    dropped: Some = field(default_factory=Some)
-    #: Who was in the group and had not joined when it started.
-    awaited: Some = field(default_factory=Some)
-    #: The few of them who took longest, longest first.
-    late: tuple[Late, ...] = ()
+    #: Members that came and went since the generation before, and those dropped for not joining.
+    came: CountedNames = field(default_factory=CountedNames)
+    went: CountedNames = field(default_factory=CountedNames)
+    dropped: CountedNames = field(default_factory=CountedNames)
+    #: Members of the group that had not joined when the rebalance started.
+    awaited: CountedNames = field(default_factory=CountedNames)
+    #: The few that took longest, longest first.
+    late: tuple[LateMember, ...] = ()
     moved: int = 0
     revoked: int = 0
     needs_rejoin: bool = False
-    #: For how many milliseconds partitions were without anybody who works on them, added up over
-    #: the partitions; None if that can't be told.
+    #: For how many milliseconds partitions were without an owner at work, added up over the
+    #: partitions; None if that is unknown.
     stopped_partition_ms: int | None = None
 
     @property
     def total_ms(self) -> int | None:
-        """How long all of it took."""
+        """How long the whole rebalance took."""
         return None if self.ended_ms is None else self.ended_ms - self.started_ms
 
     @property
@@ -118,7 +131,7 @@ class Rebalance:
 
 
 def seconds(milliseconds: int) -> str:
-    """A time as people read it: `0.025 s`, `3.1 s`, `180 s`."""
+    """A duration for people to read: `0.025 s`, `3.1 s`, `180 s`."""
     value = milliseconds / 1000
     if value < 1:
         return f"{value:.3f} s"

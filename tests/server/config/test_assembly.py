@@ -1,12 +1,11 @@
-"""Names that nobody has had before."""
+"""Ids that are never given twice."""
 
 from __future__ import annotations
 
-from coterie_server.config.ids import RandomIds, SequenceIds
+from coterie_server.config.assembly import RandomIds, SequenceIds
 
 
-def test_kafkas_ids_say_who_it_is() -> None:
-    """The instance id if there is one, else the client id, and a random number."""
+def test_kafkas_ids_name_the_client() -> None:
     ids = RandomIds()
     assert ids.member_id("g", "client", "/h", None).startswith("client-")
     assert ids.member_id("g", "client", "/h", "i1").startswith("i1-")
@@ -14,19 +13,17 @@ def test_kafkas_ids_say_who_it_is() -> None:
 
 
 def test_sequence_ids_say_group_and_host_and_count() -> None:
-    """The form of Kafka's first design."""
     ids = SequenceIds(1)
     assert ids.member_id("orders", "c", "/10.0.0.5", None) == "orders-10.0.0.5-1000001"
     assert ids.member_id("orders", "c", "/10.0.0.5", "i1") == "orders-10.0.0.5-1000002"
 
 
 def test_sequences_of_two_starts_do_not_meet() -> None:
-    """A member of the life before is never mistaken for a new one."""
+    """Or a member from before a crash would be mistaken for a new one."""
     before = {SequenceIds(1).member_id("g", "", "h", None) for _ in range(10)}
     after = {SequenceIds(2).member_id("g", "", "h", None) for _ in range(10)}
     assert not before & after
 
 
 def test_topic_ids_differ() -> None:
-    """A topic that is made again is another topic."""
     assert RandomIds().topic_id() != RandomIds().topic_id()

@@ -1,4 +1,4 @@
-"""The thread that alone touches the SQLite connection, and commits many calls at a time."""
+"""The thread that owns the SQLite connection, and commits many calls at a time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-from coterie_server.storage._transaction import Transaction
 from coterie_server.storage.abc import FencedError, StoreError
 from coterie_server.storage.damage import Damage, damaged
-from coterie_server.storage.guard import Guard, read_reached
-from coterie_server.storage.mark import Mark, Reached, mark_path
+from coterie_server.storage.guard import Guard, read_progress
+from coterie_server.storage.mark import Mark, Progress, mark_path
 from coterie_server.storage.schema import Connect, explain, open_database
+from coterie_server.storage.transaction import Transaction
 
-__all__ = ["Writer"]
+__all__ = ["WriterThread"]
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ GROUP_JOBS_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A call that looks at what is committed; `mends` is the shard that may take appends again."""
+    """A call that reads what is committed; shard `mends` takes appends again afterwards."""
 
     future: asyncio.Future[Any]
     work: Callable[[sqlite3.Connection], object]
@@ -39,43 +39,43 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A call that changes something; `appends_to` is the shard that must not get a gap."""
+    """A call that writes; if it fails, shard `appends_to` takes no appends until it is loaded."""
 
     future: asyncio.Future[Any]
     work: Callable[[Transaction], object]
     appends_to: int | None
 
 
-class _Watched:
-    """An open database, with what notices that it is not what this process left."""
+class _Database:
+    """An open database, with the guard and the mark that notice when it has lost something."""
 
     def __init__(
         self, path: Path, connection: sqlite3.Connection, mark: Mark, *, is_behind: bool
     ) -> None:
         self.connection = connection
         self._mark = mark
-        # The store may be behind its mark; until somebody accepts that for good, the mark stays.
+        # Whether the store may be behind its mark; the mark stays until that loss is accepted.
         self._is_behind = is_behind
-        self._reached = read_reached(connection)
+        self._progress = read_progress(connection)
         self._guard = Guard(path, connection)
 
     def check(self) -> None:
-        """Raise `StoreError` if somebody has done something to the files."""
-        self._guard.check(self._reached)
+        """Raise `StoreError` if another program has changed the files."""
+        self._guard.check(self._progress)
 
-    def wrote(self, reached: Reached) -> None:
+    def wrote(self, progress: Progress) -> None:
         """Note that a transaction is durable; raise `StoreError` if its file is gone."""
-        self._reached = reached
-        # First, as what went to a file that is gone is acknowledged to nobody.
+        self._progress = progress
+        # First, so that what went to a deleted file is not acknowledged.
         self._guard.wrote()
         if not self._is_behind:
-            self._mark.write(reached)
+            self._mark.write(progress)
 
     def accept_loss(self) -> None:
-        """From now on the store is what counts, whatever the mark says."""
+        """Begin the mark anew at what the store holds."""
         if self._is_behind:
             self._is_behind = False
-            self._mark.begin_anew(self._reached)
+            self._mark.begin_anew(self._progress)
 
     def close(self) -> None:
         """Close the files."""
@@ -85,15 +85,15 @@ class _Watched:
 
 
 _Job = _Read | _Write
-_Outcomes = list[tuple[asyncio.Future[Any], object]]
+_Results = list[tuple[asyncio.Future[Any], object]]
 
 
-class Writer:
-    """Does the calls of an event loop in a thread, in their order.
+class WriterThread:
+    """Runs the calls of an event loop in a thread, in their order.
 
-    Everything that waits when the thread looks becomes one transaction, so while one commit is on
-    its way to the disk, the next one gathers. Results go back to the loop once for each
-    transaction, not once for each call.
+    All writes that wait when the thread looks become one transaction: while one commit is on its
+    way to the disk, the next one gathers.  Results go back to the loop once for each transaction,
+    not once for each call.
     """
 
     def __init__(self, path: Path, connect: Connect, *, accept_loss: bool = False) -> None:
@@ -101,7 +101,7 @@ class Writer:
         self._connect = connect
         self._accept_loss = accept_loss
         self._loop = asyncio.get_running_loop()
-        self._watched: _Watched
+        self._database: _Database
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None is the end
         self._broken: dict[int, str] = {}
         self._started: asyncio.Future[None] = self._loop.create_future()
@@ -110,7 +110,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="coterie-store", daemon=True)
 
     async def start(self) -> None:
-        """Open the file; a writer that could not has ended already."""
+        """Open the file; raises `StoreError` and ends the thread if that fails."""
         self._thread.start()
         try:
             await self._started
@@ -118,23 +118,23 @@ class Writer:
             self._thread.join()
             raise
         except asyncio.CancelledError:
-            self._jobs.put(None)  # nobody is going to stop it
+            self._jobs.put(None)  # as `stop` will not be called
             raise
 
     async def stop(self) -> None:
-        """Finish what was asked for before, close the file and end the thread."""
+        """Finish earlier calls, close the file and end the thread."""
         self._jobs.put(None)
         await self._ended
         self._thread.join()  # it has nothing left to do, so this does not hold the loop up
 
     def accept_loss(self) -> asyncio.Future[None]:
-        """Have what the store holds count from now on, though it may be behind its mark."""
-        return self.write(lambda _transaction: self._watched.accept_loss())
+        """Accept that the store may be behind its mark: begin the mark anew."""
+        return self.write(lambda _transaction: self._database.accept_loss())
 
     def read(
         self, work: Callable[[sqlite3.Connection], T], *, mends: int | None = None
     ) -> asyncio.Future[T]:
-        """Have something read, behind all that was asked for before."""
+        """Run a reading call after all earlier calls."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put(_Read(future, work, mends))
         return future
@@ -142,42 +142,42 @@ class Writer:
     def write(
         self, work: Callable[[Transaction], T], *, appends_to: int | None = None
     ) -> asyncio.Future[T]:
-        """Have something written; the result is durable."""
+        """Run a writing call; it is durable when the future is done."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put(_Write(future, work, appends_to))
         return future
 
     def _run(self) -> None:
         try:
-            watched = self._open()
+            database = self._open()
         except StoreError as error:
             self._post([(self._started, error)])
             return
-        except Exception as error:  # noqa: BLE001  # a bug; whoever opens must not wait for ever
+        except Exception as error:  # noqa: BLE001  # a bug must fail `start`, not hang it
             self._post([(self._started, self._store_error(error))])
             return
-        self._watched = watched
+        self._database = database
         self._post([(self._started, None)])
         try:
-            while self._do(watched, self._wait()):
+            while self._do(database, self._wait()):
                 pass
         finally:
-            watched.close()
+            database.close()
             self._post([(self._ended, None)])
 
-    def _open(self) -> _Watched:
+    def _open(self) -> _Database:
         mark = Mark(mark_path(self._path))
         connection = open_database(
             self._path, self._connect, mark=mark, accept_loss=self._accept_loss
         )
         try:
-            return _Watched(self._path, connection, mark, is_behind=self._accept_loss)
+            return _Database(self._path, connection, mark, is_behind=self._accept_loss)
         except BaseException:
             connection.close()
             raise
 
     def _wait(self) -> list[_Job | None]:
-        """Return all that waits to be done, once there is something."""
+        """Wait for a job; return all that wait."""
         jobs = [self._jobs.get()]
         try:
             while len(jobs) < GROUP_JOBS_MAX:
@@ -186,66 +186,66 @@ class Writer:
             pass
         return jobs
 
-    def _do(self, watched: _Watched, jobs: Sequence[_Job | None]) -> bool:
-        """Do a group of jobs; return False at the end.
+    def _do(self, database: _Database, jobs: Sequence[_Job | None]) -> bool:
+        """Do a group of jobs; return False when it is time to end.
 
         Reads divide a group, because they see only what is committed.
         """
         for kind, run in groupby(jobs, type):
             if kind is _Write:
-                self._post(self._commit(watched, [job for job in run if type(job) is _Write]))
+                self._post(self._commit(database, [job for job in run if type(job) is _Write]))
             elif kind is _Read:
-                self._post(self._answer(watched, [job for job in run if type(job) is _Read]))
+                self._post(self._answer(database, [job for job in run if type(job) is _Read]))
             else:
                 return False
         return True
 
-    def _commit(self, watched: _Watched, jobs: Sequence[_Write]) -> _Outcomes:
-        """Do a group of writes in one transaction: all of them, or none but for those refused."""
-        connection = watched.connection
+    def _commit(self, database: _Database, jobs: Sequence[_Write]) -> _Results:
+        """Do a group of writes in one transaction: all but the refused ones, or none."""
+        connection = database.connection
         try:
             if connection.in_transaction:  # the last rollback failed as well
                 connection.execute("ROLLBACK")
             transaction = Transaction(connection, self._broken)
-            watched.check()
-            outcomes: _Outcomes = []
+            database.check()
+            results: _Results = []
             for job in jobs:
                 try:
-                    outcomes.append((job.future, job.work(transaction)))
+                    results.append((job.future, job.work(transaction)))
                 except (FencedError, StoreError) as refusal:
-                    outcomes.append((job.future, refusal))
-            watched.wrote(transaction.end())
+                    results.append((job.future, refusal))
+            database.wrote(transaction.end())
         except Exception as error:  # noqa: BLE001  # a bug must fail its callers, not hang them
             self._roll_back(connection)
             return self._fail(jobs, error)
-        return outcomes
+        return results
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        # SQLite itself rolls back after some errors, and after others it is up to us. Where that
-        # fails as well, the next group tries again before it begins.
+        # SQLite rolls back by itself after some errors only.  If this fails as well, the next group
+        # tries again before it begins.
         with contextlib.suppress(sqlite3.Error):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 
-    def _fail(self, jobs: Sequence[_Write], error: Exception) -> _Outcomes:
+    def _fail(self, jobs: Sequence[_Write], error: Exception) -> _Results:
         for job in jobs:
             if job.appends_to is not None:
                 self._broken.setdefault(job.appends_to, str(self._store_error(error)))
-        # Each caller gets an error of its own, as raising one changes it.
+        # Raising an error changes it, so each caller gets its own.
         return [(job.future, self._store_error(error)) for job in jobs]
 
-    def _answer(self, watched: _Watched, jobs: Iterable[_Read]) -> _Outcomes:
-        outcomes: _Outcomes = []
+    def _answer(self, database: _Database, jobs: Iterable[_Read]) -> _Results:
+        results: _Results = []
         for job in jobs:
             try:
-                watched.check()
-                outcomes.append((job.future, job.work(watched.connection)))
+                database.check()
+                results.append((job.future, job.work(database.connection)))
             except Exception as error:  # noqa: BLE001  # a bug must fail its caller, not hang it
-                outcomes.append((job.future, self._store_error(error)))
+                results.append((job.future, self._store_error(error)))
             else:
                 if job.mends is not None:
                     self._broken.pop(job.mends, None)
-        return outcomes
+        return results
 
     def _store_error(self, error: Exception) -> StoreError:
         if isinstance(error, sqlite3.Error):
@@ -259,17 +259,17 @@ class Writer:
         explained.__cause__ = error
         return explained
 
-    def _post(self, outcomes: _Outcomes) -> None:
-        # Once the loop is closed, nobody waits for results any more.
+    def _post(self, results: _Results) -> None:
+        # Once the loop is closed, no caller waits for results.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(_deliver, outcomes)
+            self._loop.call_soon_threadsafe(_deliver, results)
 
 
-def _deliver(outcomes: _Outcomes) -> None:
-    for future, outcome in outcomes:
+def _deliver(results: _Results) -> None:
+    for future, result in results:
         if future.done():
             continue  # its caller was cancelled
-        if isinstance(outcome, Exception):
-            future.set_exception(outcome)
+        if isinstance(result, Exception):
+            future.set_exception(result)
         else:
-            future.set_result(outcome)
+            future.set_result(result)

@@ -1,40 +1,17 @@
-"""One process per data directory, word to systemd, and room for connections."""
+"""What the daemon asks of the system it runs on."""
 
 from __future__ import annotations
 
-import os
 import resource
 import socket
 from pathlib import Path
 
 import pytest
 
-from coterie_server.process import (
-    DirectoryInUseError,
-    hold_directory,
-    notify_systemd,
-    room_for_connections,
-)
-
-
-def test_a_directory_is_made_and_held(tmp_path: Path) -> None:
-    """A second process is refused with the number of the first."""
-    directory = tmp_path / "deep" / "data"
-    with hold_directory(directory):
-        with pytest.raises(DirectoryInUseError, match=str(os.getpid())), hold_directory(directory):
-            raise AssertionError("held twice")
-        assert directory.is_dir()
-
-
-def test_a_directory_is_free_again(tmp_path: Path) -> None:
-    """Once the first is done, and whatever it left behind."""
-    for _ in range(2):
-        with hold_directory(tmp_path):
-            pass
+from coterie_server.daemon import notify_systemd, raise_open_file_limit
 
 
 def test_systemd_is_told_if_it_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a datagram to the socket that the environment names."""
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(path)
@@ -44,7 +21,6 @@ def test_systemd_is_told_if_it_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_without_systemd_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor if its socket is gone."""
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     notify_systemd("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere/at/all")
@@ -75,7 +51,7 @@ def limit(number: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "attainable", "soft_after", "room"),
+    ("soft", "hard", "attainable", "soft_after", "connections"),
     [
         pytest.param(1024, 524_288, None, 5100, 5000, id="raised to what is needed"),
         pytest.param(1024, -1, None, 5100, 5000, id="raised below an unlimited one"),
@@ -86,17 +62,16 @@ def limit(number: int) -> int:
         pytest.param(50, 50, None, 50, 1, id="never less than one"),
     ],
 )
-def test_room_for_connections(
+def test_limit_of_open_files(
     monkeypatch: pytest.MonkeyPatch,
     soft: int,
     hard: int,
     attainable: int | None,
     soft_after: int,
-    room: int,
+    connections: int,
 ) -> None:
-    """The limit of open files is raised as far as need be; what is left bounds the connections."""
     limits = Limits(limit(soft), limit(hard), attainable)
     monkeypatch.setattr(resource, "getrlimit", limits.get)
     monkeypatch.setattr(resource, "setrlimit", limits.set)
-    assert room_for_connections(5000) == room
+    assert raise_open_file_limit(5000) == connections
     assert limits.now[0] == limit(soft_after)

@@ -1,4 +1,4 @@
-"""What one transaction of the SQLite store may hold: the work of many calls, one after another."""
+"""One transaction of the SQLite store, which holds the work of many calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from coterie_server.storage.abc import FencedError, KeptRecord, Lease, Record, StoreError
 from coterie_server.storage.damage import check_record, checksum
-from coterie_server.storage.mark import Reached
+from coterie_server.storage.mark import Progress
 
 __all__ = ["Transaction", "read_leases", "read_records"]
 
@@ -25,26 +25,26 @@ _KEEP: Final = (
     "INSERT INTO records (shard, key, value, checksum) VALUES {}"
     " ON CONFLICT (shard, key) DO UPDATE SET value = excluded.value, checksum = excluded.checksum"
 )
-#: Counts, and reads the epochs of all held shards, in one statement.
+#: Counts the transaction, and reads the epochs of all held shards, in one statement.
 _COUNT: Final = (
     "UPDATE progress SET commits = commits + 1 RETURNING store, commits,"
     " (SELECT group_concat(shard || ':' || epoch) FROM leases WHERE owner <> '')"
 )
 _DROP: Final = "DELETE FROM records WHERE shard = ?1 AND key IN ({})"
-#: How many records a statement writes.  Every statement lets go of Python's lock and has to get it
-#: back, for which a busy event loop makes it wait up to 5 ms: a statement for each record would be
-#: the end of all speed.  SQLite took 999 parameters at all times; a record needs three.
+#: How many records a statement writes.  Each statement releases Python's lock and may wait 5 ms to
+#: get it back from a busy event loop, so one for each record would be far too slow.  Every SQLite
+#: takes 999 parameters; a record needs three.
 _ROWS: Final = (256, 64, 16, 4, 1)
 
 T = TypeVar("T")
 
 
 class Transaction:
-    """One transaction in the making.
+    """A transaction that is being put together.
 
-    Appended records are gathered, and written when it ends: of a key that many calls wrote, only
-    the last value is. Leases are written as they come. `broken` has the shards that take no
-    appends until they are loaded again, each with the reason.
+    Appended records are gathered and written when it ends; of several values for a key, only the
+    last is.  Leases are written at once.  `broken` has the shards that take no appends until they
+    are loaded again, each with the reason.
     """
 
     def __init__(self, connection: sqlite3.Connection, broken: Mapping[int, str]) -> None:
@@ -54,11 +54,11 @@ class Transaction:
         # Takes the right to write at once, so that the epochs read here hold until the end.
         connection.execute("BEGIN IMMEDIATE")
         store, commits, epochs = connection.execute(_COUNT).fetchone()
-        self._reached = Reached(store, commits)
+        self._progress = Progress(store, commits)
         self._held_epochs = _epochs(epochs or "")
 
-    def end(self) -> Reached:
-        """Write what was gathered, make all of it durable, and return how far the store is then."""
+    def end(self) -> Progress:
+        """Write what was gathered, make it durable, and return how far the store has come."""
         for shard, changes in self._changes.items():
             # In key order, neighbours are written while their page is at hand.
             kept = sorted(
@@ -72,7 +72,7 @@ class Transaction:
             for keys in _parts(dropped):
                 self._connection.execute(_drop(len(keys)), (shard, *keys))
         self._connection.execute("COMMIT")
-        return self._reached
+        return self._progress
 
     def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
         """Gather the records of one append, or refuse all of them."""
@@ -87,7 +87,7 @@ class Transaction:
         self._changes.setdefault(shard, {}).update(records)
 
     def claim(self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int) -> Lease | None:
-        """Write a lease with the next epoch, unless somebody else's is valid."""
+        """Write a lease with the next epoch, unless another owner's is valid."""
         latest = self._latest(shard)
         if latest and latest.owner not in ("", owner) and now_ms < latest.expires_ms:
             return None
@@ -95,7 +95,7 @@ class Transaction:
         return self._set(Lease(shard, epoch, owner, address, now_ms + ttl_ms))
 
     def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
-        """Write a new end for those of the leases that are still held."""
+        """Extend those of the leases that are still held, and return them."""
         return [
             self._set(replace(lease, expires_ms=now_ms + ttl_ms))
             for lease in leases
@@ -108,7 +108,7 @@ class Transaction:
             self._set(replace(lease, owner=""))
 
     def agree(self, name: str, value: str) -> str:
-        """Return what is remembered under a name, which is the value if nothing was."""
+        """Return the value stored under a name, after storing this one if there was none."""
         self._connection.execute("INSERT OR IGNORE INTO agreed VALUES (?, ?)", (name, value))
         query = self._connection.execute("SELECT value FROM agreed WHERE name = ?", (name,))
         (agreed,) = query.fetchone()
@@ -130,13 +130,13 @@ class Transaction:
 
 
 def _epochs(text: str) -> dict[int, int]:
-    """The epoch of each shard that is held."""
+    """The epoch of each held shard."""
     pairs = (entry.split(":") for entry in text.split(",") if entry)
     return {int(shard): int(epoch) for shard, epoch in pairs}
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Cut into parts of a few sizes, so that there are few different statements to prepare."""
+    """Cut items into parts of a few sizes, so that few different statements are prepared."""
     start = 0
     for rows in _ROWS:
         while len(items) - start >= rows:

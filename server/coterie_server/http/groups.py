@@ -1,0 +1,286 @@
+"""Groups as the HTTP pages show them: what they show, and that as JSON.
+
+JSON of many groups or members is made a piece at a time, while the event loop serves others.
+A page of the list has the groups that come next by name, whatever came and went since the page
+before: a group that exists all the time is on exactly one page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from coterie_protocol.consumer import decode_assignment, flatten
+from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.journal import Partitions
+from coterie_server.group import GroupState
+from coterie_server.group.group import CONSUMER
+from coterie_server.group.ledger import by_topic
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from coterie_server.group import Group
+    from coterie_server.group.ledger import Partition
+    from coterie_server.group.member import Member
+
+__all__ = [
+    "LIMIT_DEFAULT",
+    "LIMIT_MAX",
+    "AwaitedMembers",
+    "GroupSummary",
+    "GroupView",
+    "MemberView",
+    "PageQuery",
+    "QueryError",
+    "group_in_full",
+    "page_of_groups",
+]
+
+LIMIT_DEFAULT: Final = 1000
+LIMIT_MAX: Final = 10_000
+
+#: A page ends with the group that makes it this long: names may have 32,767 characters.
+_PAGE_BYTES: Final = 4_194_304
+
+#: How many names are compared, and how many groups or members are written, before other tasks get
+#: a turn; either takes about two milliseconds.
+_NAMES_AT_ONCE: Final = 2000
+_ROWS_AT_ONCE: Final = 200
+
+_dumps: Final = partial(json.dumps, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary:
+    """A group in a list of groups."""
+
+    group: str
+    state: str
+    generation: int
+    protocol_type: str | None
+    protocol: str | None
+    members: int
+
+    @classmethod
+    def of(cls, group: Group) -> Self:
+        """Summarize a group of the core."""
+        return cls(
+            group=group.id,
+            state=group.state.value,
+            generation=group.generation,
+            protocol_type=group.row.protocol_type,
+            protocol=group.row.protocol_name,
+            members=len(group.members),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberView:
+    """A member of a group."""
+
+    member: str
+    instance: str | None
+    client_id: str
+    host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    #: When it was last heard of.
+    last_seen_ms: int
+    #: Whether its JoinGroup or SyncGroup is parked, so that its silence means nothing.
+    parked: bool
+    #: What it was assigned last; None if the coordinator can't read that.
+    owned: Partitions | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedMembers:
+    """The members that a rebalancing group waits for."""
+
+    #: `join` in the first phase, `sync` in the second.
+    phase: str
+    members: tuple[str, ...]
+    #: Member ids that clients were given and have not come back with.
+    unclaimed: tuple[str, ...]
+    #: Whether no member is missing, and the new group gives further ones time to come.
+    initial_delay: bool
+    #: When the phase ends at the latest, or the delay if no further member comes.
+    until_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """A group in full."""
+
+    group: str
+    state: str
+    generation: int
+    protocol_type: str | None
+    protocol: str | None
+    leader: str | None
+    #: For how many partitions it has committed offsets.
+    offsets: int
+    members: tuple[MemberView, ...]
+    awaiting: AwaitedMembers | None
+
+    @classmethod
+    def of(cls, group: Group, until_ms: int | None, date_of: Callable[[int], int]) -> Self:
+        """View a group of the core.
+
+        `until_ms` is the deadline of its phase, if it is in one.  That and the group's own times
+        are running time, which `date_of` converts to dates.
+        """
+        owned = _owned(group)
+        return cls(
+            group=group.id,
+            state=group.state.value,
+            generation=group.generation,
+            protocol_type=group.row.protocol_type,
+            protocol=group.row.protocol_name,
+            leader=group.row.leader,
+            offsets=len(group.offsets),
+            members=tuple(_member(member, owned, date_of) for member in group.members.values()),
+            awaiting=_awaiting(group, None if until_ms is None else date_of(until_ms)),
+        )
+
+
+def _member(
+    member: Member, owned: dict[str, Partitions | None], date_of: Callable[[int], int]
+) -> MemberView:
+    return MemberView(
+        member=member.id,
+        instance=member.instance_id,
+        client_id=member.row.client_id,
+        host=member.row.client_host,
+        session_timeout_ms=member.row.session_timeout_ms,
+        rebalance_timeout_ms=member.row.rebalance_timeout_ms,
+        last_seen_ms=date_of(member.last_seen_ms),
+        parked=member.is_waiting,
+        owned=owned[member.id],
+    )
+
+
+def _owned(group: Group) -> dict[str, Partitions | None]:
+    """What each member was assigned last, by the ledger or, if none is kept, by the assignments."""
+    if group.row.protocol_type != CONSUMER:
+        return dict.fromkeys(group.members)
+    if not group.ledger.holdings:
+        return {member.id: _read(member.assignment) for member in group.members.values()}
+    held: dict[str, list[Partition]] = {member_id: [] for member_id in group.members}
+    for partition, holding in group.ledger.holdings.items():
+        if holding.member_id in held:
+            held[holding.member_id].append(partition)
+    return {member_id: by_topic(partitions) for member_id, partitions in held.items()}
+
+
+def _read(assignment: bytes) -> Partitions | None:
+    if not assignment:
+        return {}
+    try:
+        return by_topic(flatten(decode_assignment(assignment).assigned_partitions))
+    except ProtocolError:
+        return None
+
+
+def _awaiting(group: Group, until_ms: int | None) -> AwaitedMembers | None:
+    if group.state is GroupState.PREPARING:
+        delay = group.initial_delay is not None
+        # During the delay, all members there are have joined.
+        missing = [member.id for member in group.not_joined()]
+    elif group.state is GroupState.COMPLETING:
+        delay = False
+        missing = [member_id for member_id in group.members if member_id in group.pending_syncs]
+    else:
+        return None
+    return AwaitedMembers(
+        phase="join" if group.state is GroupState.PREPARING else "sync",
+        members=tuple(missing),
+        unclaimed=tuple(sorted(group.pending_joins)),
+        initial_delay=delay,
+        until_ms=until_ms,
+    )
+
+
+# -- as JSON ---------------------------------------------------------------------------------------
+
+
+class QueryError(Exception):
+    """A query parameter is invalid; the text is a sentence that says what is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """Which page of the list of groups is asked for."""
+
+    limit: int = LIMIT_DEFAULT
+    #: The page begins after this name; the first page after none.
+    after: str | None = None
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> PageQuery:
+        """Read the query of a URL, or raise `QueryError`."""
+        limit = query.get("limit", str(LIMIT_DEFAULT))
+        if not (limit.isascii() and limit.isdecimal() and len(limit) <= len(str(LIMIT_MAX))):
+            limit = "0"
+        if not 1 <= int(limit) <= LIMIT_MAX:
+            raise QueryError(f"limit must be a whole number from 1 to {LIMIT_MAX}.")
+        return cls(int(limit), query.get("after"))
+
+
+async def page_of_groups(
+    names: list[str], summary: Callable[[str], GroupSummary | None], query: PageQuery
+) -> bytes:
+    """A page of the groups with these names, as JSON, with the name to ask for the next page."""
+    names = await _next_names(names, query)
+    rows: list[str] = []
+    size_bytes, upto = 0, 0
+    for upto, name in enumerate(names[: query.limit], start=1):
+        if upto % _ROWS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        row = summary(name)
+        if row is not None:  # or the group was deleted meanwhile
+            rows.append(_dumps(_shallow(row)))
+            size_bytes += len(rows[-1])
+            if size_bytes >= _PAGE_BYTES:
+                break
+    following = names[upto - 1] if upto < len(names) else None
+    return f'{{"groups":[{",".join(rows)}],"next":{_dumps(following)}}}'.encode()
+
+
+async def group_in_full(group: GroupView, more: Mapping[str, Any]) -> bytes:
+    """A group as JSON, with `more` fields."""
+    members: list[str] = []
+    for count, member in enumerate(group.members, start=1):
+        members.append(_dumps(_shallow(member)))
+        if count % _ROWS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    values = _shallow(group)
+    del values["members"]
+    values["awaiting"] = None if group.awaiting is None else _shallow(group.awaiting)
+    return f'{_dumps({**values, **more})[:-1]},"members":[{",".join(members)}]}}'.encode()
+
+
+def _shallow(value: DataclassInstance) -> dict[str, Any]:
+    """The fields by name; asdict would copy their values, deeply."""
+    return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
+async def _next_names(names: list[str], query: PageQuery) -> list[str]:
+    """The names on the page in order, and one more if another page follows."""
+    after, best = query.after, list[str]()
+    for begin in range(0, len(names), _NAMES_AT_ONCE):
+        some = names[begin : begin + _NAMES_AT_ONCE]
+        if after is not None:
+            some = [name for name in some if name > after]
+        if len(best) > query.limit:
+            last = best[-1]
+            some = [name for name in some if name < last]
+        best += some
+        best.sort()
+        del best[query.limit + 1 :]
+        await asyncio.sleep(0)
+    return best

@@ -1,0 +1,180 @@
+"""Listening for HTTP, with bounds on connections and time.
+
+HTTP shares the process's open files and memory with the groups' clients, so its own clients must
+not be able to use them up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, cast, final
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from coterie_server.log.logger import get_logger
+
+__all__ = ["MAX_LINE_BYTES", "BoundedConnection", "ConnectionLimit", "HttpServer"]
+
+_log = get_logger(__name__)
+
+#: The longest request line: a group's name may have 32,767 bytes, percent-encoded three times that.
+MAX_LINE_BYTES: Final = 131_072
+
+#: Each connection may hold the largest answer, some megabytes; and where a process may have few
+#: open files, a hundred are set aside for everything that is not a member's connection.
+_CONNECTIONS_MAX: Final = 64
+#: How long a client may leave an answer unread.
+_UNREAD_S: Final = 60.0
+#: How long a connection may be idle, before its first request or after another: longer than a
+#: scraper waits between two.
+_IDLE_S: Final = 120.0
+#: How long a stopping server waits for answers that are being sent.
+_SHUTDOWN_S: Final = 1.0
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Whether a log line is about more than a malformed request, whose client was told already.
+
+    Otherwise a client that sends garbage in a loop would fill the disk with tracebacks.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+#: What aiohttp logs to.
+_aiohttp_log: Final = logging.getLogger(__name__)
+_aiohttp_log.addFilter(_is_our_fault)
+
+
+class HttpServer:
+    """Serves an application on one address, within the running event loop."""
+
+    def __init__(self, app: web.Application, limit: ConnectionLimit | None = None) -> None:
+        self._limit = limit or ConnectionLimit()
+        # No access log: a scraper would fill it.
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=_aiohttp_log,
+            # Stop working on an answer when its client has disconnected.
+            handler_cancellation=True,
+            keepalive_timeout=_IDLE_S,
+            shutdown_timeout=_SHUTDOWN_S,
+            max_line_size=MAX_LINE_BYTES,
+        )
+        self._listening: asyncio.Server | None = None
+        self._port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Begin to listen; raises `OSError` if the address is not available."""
+        await self._runner.setup()
+        make = self._runner.server
+        if make is None:
+            raise AssertionError("a runner without a server was set up")
+        try:
+            self._listening = await asyncio.get_running_loop().create_server(
+                lambda: BoundedConnection(self._limit, make()), host, port
+            )
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        self._port = self._listening.sockets[0].getsockname()[1]
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; the one the system chose if it was asked for port 0."""
+        return self._port
+
+    async def close(self) -> None:
+        """Stop listening and close all connections."""
+        if self._listening is not None:
+            self._listening.close()
+        await self._runner.cleanup()
+
+
+class ConnectionLimit:
+    """Counts the open HTTP connections, and says how many there may be."""
+
+    def __init__(self, most: int = _CONNECTIONS_MAX, unread_s: float = _UNREAD_S) -> None:
+        self._most = most
+        #: How long a client may leave an answer unread.
+        self.unread_s: Final = unread_s
+        self._open: set[BoundedConnection] = set()
+        self._was_logged = False
+
+    def admit(self, connection: BoundedConnection) -> bool:
+        """Count a new connection, or return False if it is one too many."""
+        if len(self._open) >= self._most:
+            if not self._was_logged:
+                self._was_logged = True
+                _log.warning("HTTP connections refused", limit=self._most)
+            return False
+        self._open.add(connection)
+        return True
+
+    def forget(self, connection: BoundedConnection) -> None:
+        """Make room: a connection has ended."""
+        self._open.discard(connection)
+        # Logged again only after half of them have gone: once for each crowd.
+        self._was_logged = self._was_logged and len(self._open) > self._most // 2
+
+
+@final
+class BoundedConnection(asyncio.Protocol):
+    """Stands in front of the protocol that serves a connection.
+
+    It closes a connection for which there is no room, and one whose client does not read.
+    """
+
+    def __init__(self, limit: ConnectionLimit, served: asyncio.Protocol) -> None:
+        self._limit = limit
+        self._served = served
+        #: None before the connection was admitted, and after it has ended.
+        self._transport: asyncio.Transport | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit the connection, or close it."""
+        opened = cast(asyncio.Transport, transport)
+        if not self._limit.admit(self):
+            opened.abort()
+            return
+        self._transport = opened
+        self._served.connection_made(opened)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on bytes of a request."""
+        if self._transport is not None:
+            self._served.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """Pass on that the client sends nothing more."""
+        return None if self._transport is None else self._served.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make room for another connection."""
+        self._stop_timer()
+        if self._transport is not None:
+            self._transport = None
+            self._limit.forget(self)
+            self._served.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Close the connection unless its client reads the answer in time."""
+        if self._transport is not None:
+            loop = asyncio.get_running_loop()
+            self._unread = loop.call_later(self._limit.unread_s, self._transport.abort)
+            self._served.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        self._stop_timer()
+        if self._transport is not None:
+            self._served.resume_writing()
+
+    def _stop_timer(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None

@@ -1,0 +1,220 @@
+"""What rebalances cost, from the events that the coordinator itself makes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from coterie_protocol.journal import (
+    GroupRecovered,
+    TopicChanged,
+    read_line,
+)
+from coterie_server.history import (
+    RebalanceOutcome,
+)
+from tests.support.group_harness import Client, assigned
+from tests.support.journal_events import completed, phase, phase_joined, started
+from tests.support.watched_world import SECOND_MS, WatchedWorld
+
+
+def test_first_assignment_costs_nothing(world: WatchedWorld) -> None:
+    first = world.member("a")
+    first.join()
+    world.sleep(SECOND_MS)
+    world.sleep(SECOND_MS)
+    world.share(first)
+    assert world.last.stopped_partition_ms == 0
+
+
+def test_eager_rebalance_stops_each_member_from_its_join(world: WatchedWorld) -> None:
+    """Each stops all it has when it joins: the first after 1 s, the second after 3 s."""
+    first, second = world.pair()
+    third = world.member("c")
+    third.join()
+    world.sleep(SECOND_MS)
+    first.join()
+    world.sleep(2 * SECOND_MS)
+    second.join()
+    world.sleep(SECOND_MS)
+    world.share(first, second, third)
+    assert world.last.stopped_partition_ms == (2 * 3 + 2 * 1) * SECOND_MS
+
+
+def test_cooperative_rebalance_does_not_stop_what_members_keep(world: WatchedWorld) -> None:
+    world.cooperative_hand_over()
+    assert world.history.last("g")[0].stopped_partition_ms == 0
+    assert world.history.last("g")[0].revoked == 1
+
+
+def test_follow_up_pays_for_what_was_given_up(world: WatchedWorld) -> None:
+    first, second, third = world.cooperative_hand_over()
+    world.sleep(2 * SECOND_MS)
+    first.sync({first: assigned("t", 0, 2), second: assigned("t", 1), third: assigned("t", 3)})
+    assert world.last.cause == "revocation_follow_up"
+    assert world.last.stopped_partition_ms == (4 + 2) * SECOND_MS
+
+
+def test_partitions_of_a_dead_member_stand_still_from_its_removal(world: WatchedWorld) -> None:
+    first, second = world.pair(protocols=("cooperative-sticky",), session_ms=10_000)
+    first.owned, first.owned_generation = [("t", 0), ("t", 2)], 2
+    world.live(11 * SECOND_MS, first)
+    assert second.id not in world.group().members
+    world.live(2 * SECOND_MS, first)
+    first.join()
+    world.share(first)
+    rebalance = world.last
+    assert rebalance.cause == "session_expired"
+    since_ms = rebalance.started_ms
+    assert rebalance.stopped_partition_ms == 2 * (world.now_ms - since_ms)
+
+
+def away(world: WatchedWorld) -> tuple[Client, Client]:
+    """Two static members in the second phase of a rebalance to which the second did not come."""
+    attributes = {"rebalance_ms": 5_000, "session_ms": 60_000, "protocols": ("cooperative-sticky",)}
+    first = world.member("a", static="one", **attributes)
+    second = world.member("b", static="two", **attributes)
+    world.form(first)
+    second.join()
+    first.join()
+    world.share(first, second)
+    first.owned, first.owned_generation = [("t", 0), ("t", 2)], 2
+    first.join()
+    world.sleep(5 * SECOND_MS)
+    return first, second
+
+
+def test_static_member_that_is_away_lets_go_of_nothing(world: WatchedWorld) -> None:
+    """As far as the coordinator knows, it works on."""
+    first, second = away(world)
+    first.sync({first: assigned("t", 0, 2), second: assigned("t", 1, 3)})
+    assert world.last.stopped_partition_ms == 0
+
+
+def test_what_a_static_member_keeps_is_not_counted_the_next_time_either(
+    world: WatchedWorld,
+) -> None:
+    first, second = away(world)
+    first.sync({first: assigned("t", 0, 2), second: assigned("t", 1, 3)})
+    first.join()
+    world.sleep(5 * SECOND_MS)
+    first.sync({first: assigned("t", 0, 2), second: assigned("t", 1, 3)})
+    assert world.last.stopped_partition_ms == 0
+
+
+def test_static_member_under_a_new_id_is_still_the_owner(world: WatchedWorld) -> None:
+    first = world.member("a", static="one")
+    world.form(first)
+    again = first.restarted()
+    again.join()
+    again.sync()
+    again.join()
+    world.sleep(SECOND_MS)
+    world.share(again)
+    assert world.last.stopped_partition_ms == 4 * SECOND_MS
+
+
+def test_superseded_rebalance_pays_until_it_is_overtaken(world: WatchedWorld) -> None:
+    """Each of the two is charged for its own time, and no time is charged twice."""
+    first, second = world.pair()
+    first.join()
+    second.join()
+    world.sleep(SECOND_MS)
+    third = world.member("c")
+    third.join()
+    world.sleep(2 * SECOND_MS)
+    first.join()
+    second.join()
+    world.share(first, second, third)
+    completed, superseded = world.history.last("g")[:2]
+    assert superseded.outcome is RebalanceOutcome.SUPERSEDED
+    assert superseded.stopped_partition_ms == 4 * SECOND_MS
+    assert completed.stopped_partition_ms == 4 * 2 * SECOND_MS
+
+
+def test_partitions_that_are_to_be_given_later_stand_still_until_then(world: WatchedWorld) -> None:
+    owned = {"m": {"t": (0, 1)}}
+    world.observe(
+        0,
+        GroupRecovered(group="g", state="Stable", generation=1, members=("m",), assigned=owned),
+    )
+    world.observe(0, started())
+    world.observe(0, phase_joined(phase("m", after_ms=0)))
+    world.observe(1_000, completed(assigned={"m": {"t": (0,)}}, needs_rejoin=True))
+    world.observe(5_000, started(cause="revocation_follow_up", follows=2))
+    world.observe(5_000, phase_joined(phase("m", after_ms=0)))
+    world.observe(6_000, completed(assigned=owned))
+    follow_up, first = world.history.last("g")
+    assert first.stopped_partition_ms == 2 * 1_000
+    assert follow_up.stopped_partition_ms == 5_000 + 1_000
+
+
+def test_partitions_left_out_of_an_assignment_cost_nothing_later(world: WatchedWorld) -> None:
+    first, second = world.pair()
+    first.join()
+    second.join()
+    first.sync({first: assigned("t", 0), second: assigned("t", 1)})
+    second.sync()
+    world.live(60 * SECOND_MS, first, second)
+    first.join()
+    second.join()
+    world.share(first, second)
+    assert world.last.stopped_partition_ms == 0
+
+
+@pytest.mark.parametrize("deleted_ms", [500, 3_000])
+def test_partitions_of_a_deleted_topic_do_not_stand_still(
+    world: WatchedWorld, deleted_ms: int
+) -> None:
+    """An hour passes until the next rebalance."""
+    both = {"m": {"t": (0,), "u": (0,)}}
+    world.observe(
+        0,
+        GroupRecovered(group="g", state="Stable", generation=1, members=("m",), assigned=both),
+    )
+    gone = TopicChanged(topic="u", change="deleted", partitions_before=1, partitions=0)
+    moments = sorted(
+        [
+            (deleted_ms, gone),
+            (1_000, started()),
+            (1_000, phase_joined(phase("m", after_ms=0, owned=both["m"]))),
+            (1_500, completed(assigned={"m": {"t": (0,)}})),
+        ],
+        key=lambda moment: moment[0],
+    )
+    for moment in moments:
+        world.observe(*moment)
+    world.observe(3_600_000, started())
+    world.observe(3_600_000, phase_joined(phase("m", after_ms=0, owned={"t": (0,)})))
+    world.observe(3_600_000, completed(assigned={"m": {"t": (0,)}}))
+    assert world.last.stopped_partition_ms == 0
+
+
+def test_cost_of_groups_that_cannot_be_read_is_unknown(world: WatchedWorld) -> None:
+    """Unknown is not the same as nothing."""
+    worker = world.member("a", protocol_type="connect", metadata=b"?")
+    worker.join()
+    world.sleep(SECOND_MS)
+    worker.sync({worker: b"?"})
+    worker.join()
+    world.sleep(SECOND_MS)
+    worker.sync({worker: b"?"})
+    assert world.last.cause == "leader_rejoined"
+    assert world.last.stopped_partition_ms is None
+
+
+def test_example_in_the_documentation_costs_what_it_says(world: WatchedWorld) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "journal.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json\n(.*?)```", page, flags=re.DOTALL)
+    owned = {"billing-a-1": {"invoices": (0, 2)}, "billing-b-2": {"invoices": (1, 3)}}
+    members = tuple(owned)
+    back = GroupRecovered(
+        group="billing", state="Stable", generation=2, members=members, assigned=owned
+    )
+    world.observe(0, back)
+    for line in map(read_line, example.splitlines()):
+        world.observe(line.ts, line.event)
+    assert world.history.last("billing")[0].stopped_partition_ms == 2 * 14 + 2 * 1_919
+    assert "3.9 partition-seconds" in page

@@ -1,0 +1,97 @@
+"""A node for the tests of the HTTP pages, and how their answers are read."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient
+
+from coterie_server.group import Group
+from coterie_server.http import (
+    NodeView,
+)
+from coterie_server.net import Listener
+from coterie_server.net.stats import NetStats
+from coterie_server.serving.node import Node as ServingNode
+from tests.support.watched_world import WatchedWorld
+
+__all__ = ["Browser", "Node", "read", "refusal", "view_of"]
+
+Browser = TestClient[Any, Any]
+
+
+class Node:
+    """Stands for the node: a single coordinator, in virtual time."""
+
+    parked_fetches = 0
+
+    def __init__(self, world: WatchedWorld) -> None:
+        self.world = world
+        self.topics = world.topics
+        self.trouble = ""
+        #: What fails when the node is asked for a group or a rebalance.
+        self.fault: Exception | None = None
+
+    def groups(self) -> list[Group]:
+        """All groups."""
+        return list(self.world.coordinator.groups.values())
+
+    def group_names(self) -> list[str]:
+        """Their names."""
+        return list(self.world.coordinator.groups)
+
+    def group(self, group_id: str) -> Group | None:
+        """One of them."""
+        if self.fault is not None:
+            raise self.fault
+        return self.world.coordinator.groups.get(group_id)
+
+    def phase_deadline(self, group: Group) -> int | None:
+        """When the group's phase ends."""
+        deadlines = self.world.table.deadlines
+        phases = (deadlines.at((kind, group.id, "")) for kind in ("join", "sync"))
+        return next((at for at in phases if at is not None), None)
+
+    def date_of(self, now_ms: int) -> int:
+        """The date is the running time."""
+        return now_ms
+
+    async def force_rebalance(self, group_id: str) -> None:
+        """Start a rebalance."""
+        if self.fault is not None:
+            raise self.fault
+        self.world.force_rebalance(group_id)
+
+
+class _Listener:
+    """Stands for a listener without connections."""
+
+    def stats(self) -> NetStats:
+        """Nothing has happened."""
+        return NetStats(0, 0, 0, 0, 0, 0, {}, {})
+
+
+def view_of(node: Node | None) -> NodeView:
+    """What the pages see of a node; without one, it is not ready."""
+    view = NodeView(cast(Listener, _Listener()), None)
+    if node is not None:
+        view.open(cast(ServingNode, node))
+    return view
+
+
+async def read(answer: ClientResponse, status: int = 200) -> dict[str, Any]:
+    """The JSON of an answer that has the right status."""
+    assert answer.status == status, await answer.text()
+    assert answer.content_type == "application/json"
+    values: dict[str, Any] = await answer.json()
+    return values
+
+
+async def refusal(answer: ClientResponse, status: int) -> str:
+    """The name of an error, which has a sentence as well, and nothing else."""
+    values = await read(answer, status)
+    assert set(values) == {"error", "message"}
+    assert values["message"].endswith(".")
+    name: str = values["error"]
+    return name

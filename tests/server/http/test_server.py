@@ -1,0 +1,214 @@
+"""Listening for HTTP: its clients take neither the node's files, nor its memory, nor its time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import MutableMapping
+from typing import Any, cast
+
+import pytest
+from aiohttp import ClientSession, web
+
+from coterie_server.config.settings import Settings
+from coterie_server.http import (
+    HttpServer,
+    NodeView,
+    create_app,
+)
+from coterie_server.http.server import BoundedConnection, ConnectionLimit
+from coterie_server.metrics import NodeSnapshot
+from coterie_server.net import Listener
+from coterie_server.server import Address, Server, ServerOptions
+from tests.server.net.doubles import until
+from tests.support.watched_world import WatchedWorld
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_server_listens_until_it_is_closed(view: NodeView, world: WatchedWorld) -> None:
+    server = HttpServer(create_app(view, world.history, world.metrics))
+    await server.start("127.0.0.1", 0)
+    async with ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{server.port}/healthz") as answer:
+            assert answer.status == 200
+        await server.close()
+        with pytest.raises(OSError, match=r"127\.0\.0\.1"):
+            await session.get(f"http://127.0.0.1:{server.port}/healthz")
+
+
+async def test_address_in_use_is_an_error(view: NodeView, world: WatchedWorld) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = HttpServer(create_app(view, world.history, world.metrics))
+        with pytest.raises(OSError, match="address already in use"):
+            await server.start("127.0.0.1", taken.getsockname()[1])
+
+
+async def test_server_answers_by_its_own_names() -> None:
+    here = Address("127.0.0.1", 0)
+    options = ServerOptions(
+        listen=here,
+        http=here,
+        advertise=Address("coordinator.example", 0),
+        settings=Settings(http_allowed_hosts="one.example, two.example"),
+    )
+    async with Server(options) as server, ClientSession() as session:
+        statuses = {}
+        for name in ("coordinator", "one", "two", "evil"):
+            url, headers = f"http://{server.http_address}/v1/groups", {"Host": f"{name}.example"}
+            async with session.get(url, headers=headers) as answer:
+                statuses[name] = answer.status
+        async with session.get(f"http://{server.http_address}/metrics") as answer:
+            figures = await answer.text()
+    assert statuses == {"coordinator": 200, "one": 200, "two": 200, "evil": 403}
+    assert 'coterie_groups{state="Empty"} 0.0' in figures
+
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+
+class Served(asyncio.Protocol):
+    """Stands for the protocol that answers, and records what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def connection_made(self, _transport: asyncio.BaseTransport) -> None:
+        self.told.append("made")
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self.told.append("lost")
+
+    def data_received(self, data: bytes) -> None:
+        self.told.append(data.decode())
+
+    def pause_writing(self) -> None:
+        self.told.append("pause")
+
+    def resume_writing(self) -> None:
+        self.told.append("resume")
+
+
+class FakeTransport(asyncio.Transport):
+    """A connection that can be aborted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def connect(limit: ConnectionLimit) -> tuple[BoundedConnection, Served, FakeTransport]:
+    """Open a connection."""
+    served, transport = Served(), FakeTransport()
+    connection = BoundedConnection(limit, served)
+    connection.connection_made(transport)
+    return connection, served, transport
+
+
+async def test_there_is_room_for_so_many_and_then_again(
+    log: list[MutableMapping[str, Any]],
+) -> None:
+    limit = ConnectionLimit(2)
+    first, _, _ = connect(limit)
+    connect(limit)
+    crowd = [connect(limit) for _ in range(3)]
+    for connection, served, transport in crowd:
+        connection.data_received(b"in vain")
+        connection.connection_lost(None)
+        assert (served.told, transport.aborted) == ([], True)
+    assert [line["event"] for line in log] == ["HTTP connections refused"]
+    first.connection_lost(None)
+    _, served, transport = connect(limit)
+    assert (served.told, transport.aborted) == (["made"], False)
+
+
+async def test_an_answer_that_is_not_read_is_given_up() -> None:
+    connection, served, transport = connect(ConnectionLimit(unread_s=0))
+    connection.pause_writing()
+    await turns()
+    assert (served.told, transport.aborted) == (["made", "pause"], True)
+
+
+async def test_an_answer_that_is_read_in_time_is_not() -> None:
+    """The timer of one answer does not go on for the next."""
+    connection, served, transport = connect(ConnectionLimit(unread_s=0))
+    connection.pause_writing()
+    connection.resume_writing()
+    await turns()
+    assert (served.told, transport.aborted) == (["made", "pause", "resume"], False)
+
+
+class SlowView(NodeView):
+    """Takes as long to look at the node as a test likes."""
+
+    def __init__(self) -> None:
+        super().__init__(cast(Listener, None), None)
+        self.go_on = asyncio.Event()
+        self.begun = self.looking = self.most = 0
+
+    async def snapshot(self) -> NodeSnapshot:
+        """Count how many look at the same time."""
+        self.begun += 1
+        self.looking += 1
+        self.most = max(self.most, self.looking)
+        try:
+            await self.go_on.wait()
+        finally:
+            self.looking -= 1
+        return NodeSnapshot()
+
+
+def app(view: NodeView) -> web.Application:
+    """The pages of a node."""
+    world = WatchedWorld()
+    return create_app(view, world.history, world.metrics)
+
+
+async def turns() -> None:
+    """Let the loop run all that is due."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_answers_are_made_one_at_a_time() -> None:
+    """Each is made in short pieces, but a hundred at once would make one long one."""
+    view = SlowView()
+    server = HttpServer(app(view))
+    await server.start("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.port}"
+    async with ClientSession() as session:
+        asked = [asyncio.create_task(session.get(f"{url}/metrics")) for _ in range(5)]
+        await until(lambda: view.begun > 0)
+        async with session.get(f"{url}/healthz") as answer:
+            assert answer.status == 200
+        view.go_on.set()
+        assert [(await each).status for each in asked] == [200] * 5
+    assert (view.begun, view.most) == (5, 1)
+    await server.close()
+
+
+async def test_an_answer_is_not_made_for_a_client_that_has_gone() -> None:
+    view = SlowView()
+    server = HttpServer(app(view))
+    await server.start("127.0.0.1", 0)
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await until(lambda: view.looking > 0)
+    writer.close()
+    await until(lambda: not view.looking)
+    await server.close()
+
+
+async def test_garbage_is_answered_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A traceback for each piece of it would fill the disk."""
+    server = HttpServer(app(SlowView()))
+    await server.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /\0\r\n\r\n")
+    assert (await reader.readline()).endswith(b"400 Bad Request\r\n")
+    writer.close()
+    await server.close()
+    assert caplog.records == []
