@@ -131,7 +131,7 @@ def test_demo_is_recorded(tmp_path: Path) -> None:
 
 
 def test_report_becomes_a_picture() -> None:
-    picture = picture_of(page(report(detail(HOSTILE))))
+    picture = picture_of(page(report(detail(HOSTILE), detail("billing"))), "billing")
     root = parsed(picture)
     lanes = [each for each in root.iter() if "lane" in each.get("class", "").split()]
     assert len(lanes) > 3

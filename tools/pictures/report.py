@@ -1,4 +1,4 @@
-"""The picture of the pipeline's report: the charts of its first group, as the page has them.
+"""The picture of the pipeline's report: the charts of one group, as the page has them.
 
 The page is HTML.  An SVG may hold HTML, with the page's own style sheet, so nothing is drawn anew.
 """
@@ -38,13 +38,13 @@ def report_of(journal: Path, folder: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-def picture_of(page: str) -> str:
-    """An SVG of what the page says of its first group, down to the last chart."""
+def picture_of(page: str, group_name: str) -> str:
+    """An SVG of what the page says of a group, down to the last chart."""
     style = page.partition("<style>")[2].partition("</style>")[0]
     # Only script and style are no XML.
     body = re.sub(r"<script>.*?</script>", "", page.partition("</head>")[2], flags=re.DOTALL)
     root = ET.fromstring(body.removesuffix("</html>\n"))  # noqa: S314  # the pipeline's own page
-    group = _found(root, "section[@class='group']")
+    group = _found(root, f"section[@data-name='{group_name}']")
     shown = [
         _found(root, "svg[@class='patterns']"),
         _found(group, "h2"),
