@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_server.topics import Gone, TopicRow, from_stored, to_stored
-from tests.server.topics.room import topic_id
+from tests.server.topics.harness import topic_id
 
 ROWS = st.builds(
     TopicRow,
