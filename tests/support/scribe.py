@@ -212,7 +212,7 @@ class Scribe:
         self.line(at, event)
 
     def fenced(self, at: int, member: str, holder: str) -> None:
-        """Somebody learned that its name is taken."""
+        """A process learned that its name is taken."""
         event = MemberFenced(
             group=self.group,
             instance=self.instances[member],
@@ -225,7 +225,7 @@ class Scribe:
         self.line(at, event)
 
     def unclaimed(self, at: int, member: str) -> None:
-        """Nobody claimed an id."""
+        """An id was not claimed."""
         self.line(at, IdUnclaimed(group=self.group, member=member))
 
     # -- rebalances ----------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from coterie_client.membership import (
     Hangup,
     Lose,
     Membership,
-    Report,
+    ReportEvent,
     Revoke,
     Send,
     Stop,
@@ -230,7 +230,7 @@ async def test_actions_are_done_in_their_order(harness: Harness) -> None:
         Assign({ORDER: 7}, 3),
         Revoke(frozenset({ORDER}), 1_000),
         Abandon(frozenset({ORDER})),
-        Report(event),
+        ReportEvent(event),
         Lose(frozenset({ORDER}), "fenced"),
         Hangup(NODE),
     )

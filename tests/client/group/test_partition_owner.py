@@ -30,11 +30,11 @@ class FakeDriver:
         self.given_up += partitions
 
     def commit(self, *_: object) -> Awaitable[None]:
-        """Nobody commits here."""
+        """These tests do not commit."""
         raise NotImplementedError
 
     def fetch(self, *_: object) -> Awaitable[Position | None]:
-        """Nobody asks here."""
+        """These tests do not ask."""
         raise NotImplementedError
 
     def owns(self, *_: object) -> bool:

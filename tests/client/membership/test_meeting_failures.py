@@ -118,7 +118,9 @@ def test_isolated_member_stops_before_others_begin() -> None:
 def test_process_that_sleeps_through_its_session_loses_everything_on_waking() -> None:
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
-    second.is_alive = False  # Nothing of it runs; its work has to be taken out of the meeting's sight.
+    second.is_alive = (
+        False  # Nothing of it runs; its work has to be taken out of the meeting's sight.
+    )
     had = dict(second.working)
     second.working = {}
     meeting.run(2 * SESSION_MS)

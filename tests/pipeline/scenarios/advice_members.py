@@ -104,7 +104,7 @@ def given_up_and_gone() -> Scribe:
 
 @scenario
 def given_up_after_who_knows_what() -> Scribe:
-    """Nobody knows its timeout."""
+    """Its timeout is unknown."""
     silences_ms = (12_000, 13_000, 14_000)
     return _given_up("given-up-after-who-knows-what", silences_ms, limit_ms=0)
 
@@ -220,13 +220,13 @@ def restarted_under_its_name() -> Scribe:
 
 @scenario
 def restarted_unasked() -> Scribe:
-    """Somebody else removed it."""
+    """An operator or another process removed it."""
     return _restarted("restarted-unasked", (1000, 1000, 1000), how="removed")
 
 
 @scenario
 def restarted_as_if_dead() -> Scribe:
-    """It is given up a hundred times and once more, in a group whose rebalances nobody knows."""
+    """It is given up a hundred times and once more, in a group with unknown rebalances."""
     backs_ms = [1000 + number for number in range(101)]
     return _restarted("restarted-as-if-dead", backs_ms, how="session_expired", instance="w")
 
@@ -300,7 +300,7 @@ def awaited_by_name() -> Scribe:
 
 @scenario
 def awaited_in_vain() -> Scribe:
-    """Nobody claims an id, and so nobody knows where it came from."""
+    """An id is not claimed, so its origin is unknown."""
     scribe = Scribe("awaited-in-vain")
     scribe.founded(0, a=[0])
     for at in (10_000, 20_000, 30_000):
@@ -313,7 +313,7 @@ def awaited_in_vain() -> Scribe:
 
 @scenario
 def awaited_without_end() -> Scribe:
-    """Nobody claims an id, and each time another rebalance begins before all have joined."""
+    """An id is not claimed, and each time another rebalance begins before all have joined."""
     scribe = Scribe("awaited-without-end")
     scribe.founded(0, a=[0])
     for at in (10_000, 20_000, 30_000):
@@ -334,7 +334,7 @@ def one_name_for_two() -> Scribe:
 
 @scenario
 def one_name_from_somewhere() -> Scribe:
-    """Nobody knows from where one of two processes comes that have one name."""
+    """Of two processes with one name, the address of one is unknown."""
     scribe = Scribe("one-name-from-somewhere", instances={"a1": "i"}, hosts={"a1": ""})
     scribe.founded(0, a1=[0])
     scribe.replaced(1000, "a1", "a2")
@@ -344,7 +344,7 @@ def one_name_from_somewhere() -> Scribe:
 
 @scenario
 def one_name_from_nowhere() -> Scribe:
-    """Nobody knows from where two processes come that have one name."""
+    """The addresses of two processes with one name are unknown."""
     scribe = Scribe("one-name-from-nowhere", instances={"a1": "i"}, hosts={"a1": "", "a2": ""})
     scribe.founded(0, a1=[0])
     scribe.replaced(1000, "a1", "a2")

@@ -213,7 +213,7 @@ def commits() -> Scribe:
 
 @scenario
 def hours() -> Scribe:
-    """A partition is owned over an hour's end, then by nobody over the next one's."""
+    """A partition is owned over an hour's end, then has no owner over the next one's."""
     scribe = Scribe("hours")
     scribe.founded(_HOUR_MS - 1000, a=[0])
     scribe.started(2 * _HOUR_MS - 500, "admin", ["a"])

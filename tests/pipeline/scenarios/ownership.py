@@ -83,7 +83,7 @@ def removed_alive() -> Scribe:
 
 @scenario
 def claimed() -> Scribe:
-    """A member says as it joins that it owns what nobody gave it, and what another one owns."""
+    """A member says as it joins that it owns what it was not given, and what another one owns."""
     scribe = Scribe("claimed")
     scribe.founded(0, a=[0], b=[])
     scribe.started(1000, "admin", ["a", "b"])
@@ -160,7 +160,7 @@ def unended() -> Scribe:
 
 @scenario
 def nobodys() -> Scribe:
-    """What was let go of is given to nobody, and that is how it is meant."""
+    """Partitions that were let go of get no new owner, on purpose."""
     scribe = Scribe("nobodys")
     scribe.founded(0, a=[0, 1])
     scribe.started(1000, "subscription_changed", ["a"])
@@ -189,7 +189,7 @@ def two_steps() -> Scribe:
 
 @scenario
 def topic_deleted() -> Scribe:
-    """A topic is deleted while nobody owns its partitions."""
+    """A topic is deleted while its partitions have no owner."""
     scribe = Scribe("topic-deleted")
     scribe.topic_changed(0, "created", 0, 2)
     scribe.founded(0, a=[0, 1])
@@ -332,7 +332,7 @@ def restarted_and_superseded() -> Scribe:
 
 @scenario
 def unreadable() -> Scribe:
-    """One assignment can't be read, as after a change to a type of group nobody knows."""
+    """One assignment can't be read, as after a change to an unknown type of group."""
     scribe = Scribe("unreadable")
     scribe.founded(0, a=[0])
     scribe.started(1000, "admin", ["a"])

@@ -67,7 +67,7 @@ class Harness:
         return await asyncio.wait_for(self.ask(message, version).answer, 5)
 
     def commit(self, offset: int) -> Pending:
-        """Commit an offset as somebody who is in no generation."""
+        """Commit an offset as a client that is in no generation."""
         partition = m.OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=None
         )
@@ -104,7 +104,7 @@ async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until something holds."""
     async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110  # what is waited for tells nobody
+        while not condition():  # noqa: ASYNC110  # no event tells of it
             await asyncio.sleep(0.001)
 
 

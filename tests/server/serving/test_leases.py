@@ -1,4 +1,4 @@
-"""A node acts as the owner of its shards only while nobody else can be."""
+"""A node acts as the owner of its shards only while no other node can be."""
 
 from __future__ import annotations
 

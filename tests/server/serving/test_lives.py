@@ -75,7 +75,7 @@ class Harness:
         )
 
     def commit(self, offset: int, partition: int = 0) -> asyncio.Future[Any]:
-        """Commit an offset as somebody who is in no generation."""
+        """Commit an offset as a client that is in no generation."""
         entry = m.OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata=None
         )

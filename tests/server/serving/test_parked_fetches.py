@@ -78,11 +78,11 @@ class Client:
             self.go()
 
     def close_for_handler(self, why: str) -> None:
-        """Nobody does that here."""
+        """These tests do not do that."""
         raise AssertionError(why)
 
     def close_for_unencodable(self, request: Request, error: Exception) -> None:
-        """Nobody does that here."""
+        """These tests do not do that."""
         raise AssertionError(request) from error
 
     def fetch(self) -> Exchange:

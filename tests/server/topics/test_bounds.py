@@ -1,4 +1,4 @@
-"""`max.topics` and `max.partitions`: how much the catalogue holds, whoever asks for more."""
+"""`max.topics` and `max.partitions`: how much the catalogue holds at most."""
 
 from __future__ import annotations
 

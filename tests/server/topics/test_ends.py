@@ -80,7 +80,7 @@ def test_a_commit_for_a_topic_that_was_deleted_meanwhile() -> None:
 def test_deletions_are_not_remembered_for_ever() -> None:
     ends = PartitionEnds()
     accepted_at = ends.deletions
-    limit = ends_module._DELETIONS_MAX  # noqa: SLF001  # nobody else needs it
+    limit = ends_module._DELETIONS_MAX  # noqa: SLF001  # no other code needs it
     for at in range(3 * limit):
         ends.forget(f"t{at}")
     assert len(ends._deleted_at) == limit  # noqa: SLF001  # it shows nowhere else

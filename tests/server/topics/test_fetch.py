@@ -211,7 +211,7 @@ def test_nothing_is_not_waited_for(version: int, topics: dict[str, Any]) -> None
 
 
 def test_what_is_there_is_waited_for() -> None:
-    """Also beside what is not: clients would spin until somebody made the topic."""
+    """Also beside one that does not exist: clients would spin until it was created."""
     request = wanted(500, nope=[at(0, 0)], t=[at(0, 0), at(5, 0)])
     assert CatalogueHarness().with_topics(t=1).send(request, 12).wait_ms == 500
 
@@ -241,7 +241,7 @@ def test_no_request_but_fetch_is_held_back() -> None:
 @pytest.mark.parametrize("version", ALL[7:])
 @pytest.mark.parametrize("session", [(0, 0), (0, -1), (77, -1), (77, 0)])
 def test_no_session_is_begun(version: int, session: tuple[int, int]) -> None:
-    """Whoever asks for a session, or ends one, gets a full answer and none."""
+    """A client that asks for a session, or ends one, gets a full answer and no session."""
     reply = ask(CatalogueHarness().with_topics(t=1), wanted(session=session, t=[at(0, 4)]), version)
     assert (reply.error_code, reply.session_id) == (0, 0)
     assert partitions(reply) == [("t", 0, 0)]

@@ -1,4 +1,4 @@
-"""Produce: always refused, so that nobody believes that records are kept."""
+"""Produce: always refused, so that no client believes that its records are kept."""
 
 from __future__ import annotations
 
