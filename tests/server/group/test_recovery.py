@@ -423,7 +423,7 @@ def test_keys_of_groups_and_members_do_not_run_together() -> None:
     assert len(keys) == 4
 
 
-def test_groups_sort_before_their_members_and_offsets() -> None:
+def test_groups_sort_before_their_members() -> None:
     names = ["g", "gg", "", "a" * 300, "é"]
     kinds = [(GroupRow, ""), (MemberRow, "m")]
     keys = {to_stored(Gone(kind, name, of))[0]: kind for name in names for kind, of in kinds}
