@@ -283,7 +283,7 @@ def test_leave_that_never_arrives_delays_no_close() -> None:
 # -- assignors ---------------------------------------------------------------------------------
 
 
-class Moody(CooperativeStickyAssignor):
+class FaultyAssignor(CooperativeStickyAssignor):
     """An assignor of a user's, with one fault."""
 
     def __init__(self, fault: str) -> None:
@@ -307,7 +307,7 @@ class Moody(CooperativeStickyAssignor):
 @pytest.mark.parametrize("fault", ["raises", "gives what is not there", "forgets the members"])
 def test_group_survives_a_broken_leader(fault: str) -> None:
     meeting = Meeting({"t": 4})
-    broken = meeting.worker("broken", assignors=[Moody(fault)]).start()
+    broken = meeting.worker("broken", assignors=[FaultyAssignor(fault)]).start()
     meeting.run(10)
     others = [meeting.worker(name).start() for name in ("a", "b")]
     meeting.run(5_000)
