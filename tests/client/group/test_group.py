@@ -111,7 +111,6 @@ async def test_closing_leaves_the_group() -> None:
 
 
 async def test_subscription_can_be_changed() -> None:
-    """Work on the partitions of the former topics ends, and that on the new ones begins."""
     async with world(2) as here, here.member("a") as a:
         await here.until_shared(a=2)
         a.group.subscribe(["parcels"])  # made with one partition, when it is first asked for
@@ -281,12 +280,12 @@ async def test_work_that_does_not_end_in_time_is_left_behind() -> None:
     ("instance", "leave_on_close", "stays"),
     [(None, None, False), ("one", None, True), ("one", True, False), (None, False, True)],
 )
-async def test_who_leaves_on_close(
+async def test_static_members_stay_on_close_and_others_leave(
     instance: str | None,
     leave_on_close: bool | None,  # noqa: FBT001  # pytest hands it in by name
     stays: bool,  # noqa: FBT001
 ) -> None:
-    """Static members stay and the others leave, unless `leave_on_close` says otherwise."""
+    """Unless `leave_on_close` says otherwise."""
     async with world(1) as here:
         async with here.member("a", instance=instance, leave_on_close=leave_on_close):
             await here.until_shared(a=1)

@@ -20,8 +20,7 @@ def names(change: Change) -> set[str]:
     return {str(partition) for partition in change.partitions}
 
 
-async def test_assigned_partitions_are_told() -> None:
-    """The first change is what the member was given, and it can commit."""
+async def test_first_change_is_the_assignment() -> None:
     async with world(2) as here, here.group("a") as group:
         async for change in group.changes():
             assert isinstance(change, Assigned)

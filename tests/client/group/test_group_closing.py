@@ -44,8 +44,7 @@ async def forever() -> None:
 # -- in order -----------------------------------------------------------------------------------
 
 
-async def test_stop_ends_run() -> None:
-    """`run` returns after `stop`, when all tasks have ended and the member has left."""
+async def test_run_returns_after_stop_when_all_is_ended() -> None:
     async with world(2) as here, here.group("a") as group:
         running = asyncio.create_task(group.run(here.work("a")))
         await here.until_shared(a=2)

@@ -69,7 +69,7 @@ def test_a_topic_made_anew_begins_at_0() -> None:
 
 
 def test_a_commit_for_a_topic_that_was_deleted_meanwhile() -> None:
-    """What was accepted before the deletion and is durable after it is not the new topic's."""
+    """A commit that was accepted before the deletion does not move the end of the new topic."""
     ends = PartitionEnds()
     accepted_at = ends.deletions
     ends.forget("t")

@@ -81,7 +81,7 @@ def partitions(reply: Any) -> list[tuple[str, int, int]]:
 @pytest.mark.parametrize("version", ALL)
 @pytest.mark.parametrize("offset", [0, 1, 7_000_000_000, 2**63 - 1])
 def test_the_end_is_where_the_client_is(version: int, offset: int) -> None:
-    """Whatever offset a client asks from, it has read everything; it never is out of range."""
+    """A client has read everything at whatever offset it asks from, and is never out of range."""
     reply = ask(CatalogueHarness().with_topics(t=1), wanted(t=[at(0, offset)]), version)
     ((found,),) = (topic.partitions for topic in reply.responses)
     assert (found.error_code, found.high_watermark) == (0, offset)
@@ -97,7 +97,7 @@ def test_a_negative_offset_is_not_out_of_range() -> None:
 
 @pytest.mark.parametrize("version", ALL)
 def test_records_are_empty_and_never_null(version: int) -> None:
-    """Clients fail on records of length -1, so there are some, of length 0; for errors as well."""
+    """Clients fail on records of length -1, so even errors have records, of length 0."""
     reply = ask(CatalogueHarness().with_topics(t=1), wanted(t=[at(0, 3), at(9, 3)]), version)
     assert [p.records for t in reply.responses for p in t.partitions] == [b"", b""]
 
@@ -126,8 +126,8 @@ def test_every_partition_is_answered(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", ALL[BY_ID_FROM:])
-def test_a_topic_made_anew_has_another_id(version: int) -> None:
-    """Who knows the deleted topic's id is told to look again; the name is not asked for."""
+def test_a_recreated_topic_has_another_id(version: int) -> None:
+    """A client that knows the deleted topic's id has to refresh its metadata."""
     harness = CatalogueHarness().with_topics(t=1)
     former = harness.catalogue.topics["t"].topic_id
     harness.ask(DeleteTopicsRequest(topic_names=("t",), timeout_ms=0), 5)
@@ -138,8 +138,8 @@ def test_a_topic_made_anew_has_another_id(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", ALL)
-def test_the_end_is_where_the_client_is_also_before_a_groups(version: int) -> None:
-    """An end that is higher would say that records are missing from the answer."""
+def test_the_end_is_where_the_client_is_even_below_a_commit(version: int) -> None:
+    """A higher end would say that records are missing from the answer."""
     harness = CatalogueHarness().with_topics(t=1)
     harness.ends.note([OffsetRow("g", "t", 0, 19)], harness.ends.deletions)
     ((found,),) = (t.partitions for t in ask(harness, wanted(t=[at(0, 5)]), version).responses)
@@ -168,8 +168,10 @@ def test_no_other_replica_is_preferred(version: int) -> None:
 
 @pytest.mark.parametrize("version", ALL[4:])
 @pytest.mark.parametrize(("isolation_level", "aborted"), [(0, None), (1, ())])
-def test_no_transactions(version: int, isolation_level: int, aborted: tuple[()] | None) -> None:
-    """No transaction was aborted; as in Kafka, that is only said to those whom it concerns."""
+def test_no_aborted_transactions(
+    version: int, isolation_level: int, aborted: tuple[()] | None
+) -> None:
+    """As in Kafka, only clients that read committed records are told so."""
     request = dataclasses.replace(wanted(t=[at(0, 0)]), isolation_level=isolation_level)
     reply = ask(CatalogueHarness().with_topics(t=1), request, version)
     ((found,),) = (topic.partitions for topic in reply.responses)
@@ -204,27 +206,26 @@ def test_a_negative_wait_is_none() -> None:
     [{}, {"nope": [at(0, 0)]}, {"t": [at(1, 0), at(-1, 0)]}, {"t": []}],
     ids=["nothing", "unknown topic", "unknown partitions", "no partition"],
 )
-def test_nothing_is_not_waited_for(version: int, topics: dict[str, Any]) -> None:
-    """No record can come for what is not there; clients look again before they ask again."""
+def test_unknown_partitions_are_not_waited_for(version: int, topics: dict[str, Any]) -> None:
+    """They can't get records; clients refresh their metadata before they ask again."""
     harness = CatalogueHarness().with_topics(t=1)
     assert harness.send(with_ids(harness, wanted(500, **topics)), version).wait_ms == 0
 
 
-def test_what_is_there_is_waited_for() -> None:
+def test_known_partitions_are_waited_for() -> None:
     """Also beside one that does not exist: clients would spin until it was created."""
     request = wanted(500, nope=[at(0, 0)], t=[at(0, 0), at(5, 0)])
     assert CatalogueHarness().with_topics(t=1).send(request, 12).wait_ms == 500
 
 
-def test_wrong_epoch_is_told_at_once() -> None:
-    """The client is to look again, and not after its wait; the others need not wait either."""
+def test_wrong_epoch_is_answered_at_once() -> None:
+    """The client has to refresh its metadata now, and not after its wait."""
     request = wanted(500, t=[at(0, 0, current_leader_epoch=9), at(1, 0)])
     assert CatalogueHarness().with_topics(t=2).send(request, 12).wait_ms == 0
 
 
 @pytest.mark.parametrize("fields", [{"min_bytes": 0}, {"min_bytes": -1}, {"max_bytes": 0}])
-def test_no_bytes_are_there_at_once(fields: dict[str, Any]) -> None:
-    """Who asks for nothing has it, whatever time it would give."""
+def test_request_for_no_bytes_is_answered_at_once(fields: dict[str, Any]) -> None:
     request = dataclasses.replace(wanted(500, t=[at(0, 0)]), **fields)
     assert CatalogueHarness().with_topics(t=1).send(request, 12).wait_ms == 0
 
@@ -250,7 +251,7 @@ def test_no_session_is_begun(version: int, session: tuple[int, int]) -> None:
 @pytest.mark.parametrize("version", ALL[7:])
 @pytest.mark.parametrize("session", [(77, 1), (77, 2**31 - 1), (0, 1)])
 def test_session_of_another_server_is_unknown(version: int, session: tuple[int, int]) -> None:
-    """A client that goes on with a session, begun elsewhere, is sent back to the start at once."""
+    """A client that goes on with a session from elsewhere has to start over."""
     harness = CatalogueHarness().with_topics(t=1)
     reply = ask(harness, wanted(session=session, t=[at(0, 4)]), version)
     assert (reply.error_code, reply.session_id) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
@@ -273,7 +274,7 @@ def test_forgotten_partitions_are_of_no_interest() -> None:
 
 @pytest.mark.parametrize("version", ALL[9:])
 def test_epoch_of_another_cluster(version: int) -> None:
-    """A client that knows a later leader than there ever was is to look again; epoch 0 is right."""
+    """A client that knows a later leader epoch than there ever was has to refresh its metadata."""
     harness = CatalogueHarness().with_topics(t=2)
     asked = [at(0, 5, current_leader_epoch=1), at(1, 5, current_leader_epoch=0)]
     found = partitions(ask(harness, wanted(t=asked), version))

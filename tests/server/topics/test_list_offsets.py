@@ -164,7 +164,7 @@ def test_a_topic_without_partitions_is_not_in_the_answer() -> None:
 
 
 def test_epoch_of_another_cluster() -> None:
-    """A client that knows a later leader than there ever was is told so; epoch 0 is right."""
+    """A client that knows a later leader epoch than there ever was is told so; epoch 0 is right."""
     harness = CatalogueHarness().with_topics(t=2)
     asked = [question(0, LATEST, current_leader_epoch=1)]
     asked.append(question(1, LATEST, current_leader_epoch=0))

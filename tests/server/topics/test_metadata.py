@@ -161,8 +161,8 @@ def test_ids_before_version_12_fail_the_whole_request(
     assert (reply.brokers, reply.controller_id, reply.cluster_id) == ((), -1, None)
 
 
-def test_nothing_next_to_an_id_is_passed_over() -> None:
-    """Version 12 can say nothing at all in place of a topic; next to an id it does no harm."""
+def test_empty_topic_next_to_an_id_is_ignored() -> None:
+    """From version 12 on, a topic may have neither name nor id."""
     topics = (
         MetadataRequestTopic(name=None),
         MetadataRequestTopic(name=None, topic_id=topic_id(1)),
@@ -172,7 +172,6 @@ def test_nothing_next_to_an_id_is_passed_over() -> None:
 
 
 def test_topic_without_name_and_id_fails_the_whole_request() -> None:
-    """A request that names nothing at all is none."""
     assert told(CatalogueHarness().ask(named(None))) == [("", ErrorCode.INVALID_REQUEST, 0)]
 
 
@@ -267,7 +266,6 @@ def test_operations_on_topics_are_told_when_asked(version: int) -> None:
 
 
 def test_no_operations_on_an_unknown_id() -> None:
-    """What is not known at all has no operations."""
     reply = CatalogueHarness().ask(by_id(99, include_topic_authorized_operations=True))
     assert [t.topic_authorized_operations for t in reply.topics] == [NOT_ASKED]
 
