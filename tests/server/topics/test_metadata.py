@@ -162,7 +162,7 @@ def test_ids_before_version_12_fail_the_whole_request(
 
 
 def test_empty_topic_next_to_an_id_is_ignored() -> None:
-    """From version 12 on, a topic may have neither name nor id."""
+    """In version 12, a topic may have neither name nor id."""
     topics = (
         MetadataRequestTopic(name=None),
         MetadataRequestTopic(name=None, topic_id=topic_id(1)),
