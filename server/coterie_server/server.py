@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
+from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
     catalogue_maker,
     connection_limits,
@@ -25,7 +26,7 @@ from coterie_server.config.options import Address, ServerOptions
 from coterie_server.config.settings import SETTINGS
 from coterie_server.history import History
 from coterie_server.http import AllowedHosts, HttpServer, NodeView, create_app
-from coterie_server.journal import JournalWriter, read_acknowledged
+from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
@@ -141,10 +142,11 @@ class Server:
     async def _start(self) -> None:
         began = time.monotonic()
         store = await self._parts.enter_async_context(self._open_store())
+        backfill = self._make_backfill()
         journal = self._start_journal()
         listener = self._make_listener()
         view = NodeView(listener, journal)
-        await self._start_http(view)
+        await self._start_http(view, backfill)
         # Clients can connect from here on; their requests wait for the node.
         self._parts.push_async_callback(
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
@@ -169,6 +171,14 @@ class Server:
             self._parts.enter_context(hold_directory(options.data_dir))
         where = options.store or str(options.data_dir or "memory:")
         return open_store(where, accept_loss=options.accept_data_loss)
+
+    def _make_backfill(self) -> Backfill:
+        """Note which files the journal has, before this life's lines begin another."""
+        directory = self.options.data_dir
+        segments = None if directory is None else list_segments(directory / "journal")
+        backfill = Backfill(self.history, segments, self.clock.date_ms())
+        self._parts.push_async_callback(backfill.close)
+        return backfill
 
     def _start_journal(self) -> JournalWriter | None:
         if self.options.data_dir is None:
@@ -201,11 +211,11 @@ class Server:
             at_once={ApiKey.HEARTBEAT: self._handler.try_heartbeat},
         )
 
-    async def _start_http(self, view: NodeView) -> None:
+    async def _start_http(self, view: NodeView, backfill: Backfill) -> None:
         address = self.options.http
         if address is None:
             return
-        http = HttpServer(create_app(view, self.history, self.metrics, self._allowed_hosts()))
+        http = HttpServer(create_app(view, backfill, self.metrics, self._allowed_hosts()))
         try:
             await http.start(address.host, address.port)
         except OSError as error:

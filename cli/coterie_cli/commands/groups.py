@@ -114,13 +114,26 @@ def why(
     if json:
         print_json(records)
         return
-    if not records:
-        typer.echo(f"{group} has not rebalanced since this node started.")
     for number, record in enumerate(records):
         if number:
             typer.echo()
         for line in _explain(record):
             typer.echo(line)
+    if len(records) < last:
+        _print_beginning(group, found["history"], is_first=not records)
+
+
+def _print_beginning(group: str, history: Record, *, is_first: bool) -> None:
+    """Say why there are no more rebalances to explain, unless there never were any."""
+    if history["since_ms"] is None:
+        if is_first:
+            typer.echo(f"{group} has never rebalanced.")
+        return
+    since = time_text(history["since_ms"])
+    if is_first:
+        typer.echo(f"{group} has not rebalanced since {since}. {history['message']}")
+    else:
+        typer.echo(f"\nNothing is known of the time before {since}. {history['message']}")
 
 
 def _explain(record: Record) -> Iterator[str]:

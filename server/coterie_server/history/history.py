@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -23,7 +23,9 @@ from coterie_protocol.journal import (
     TopicChanged,
 )
 from coterie_server.history.record import (
+    Beginning,
     CountedNames,
+    HistoryLimit,
     LateMember,
     RebalanceOutcome,
     RebalanceRecord,
@@ -38,6 +40,8 @@ TOTAL: Final = 10_000
 _LATE_MAX: Final = 5
 #: A detail can name every member of a group.
 _DETAIL_CHARACTERS: Final = 500
+#: How many deleted groups are remembered by name.
+_DELETED_MAX: Final = 10_000
 #: States in which a rebalance is going on.
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
@@ -46,16 +50,39 @@ _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 class _Group:
     stopped: StoppedPartitions
     last: deque[RebalanceRecord] = field(default_factory=deque)
-    #: How many older ones were dropped from `last`.
-    forgotten: int = 0
+    #: The number of the first of `last`; those that `prepend` put first have negative ones.
+    first_number: int = 0
+    #: When the latest of those ended that were dropped from `last`; None if none was.
+    dropped_ms: int | None = None
     running: RebalanceRecord | None = None
     #: The members that the running rebalance waits for, and those that it waited for in vain; of
     #: interest until its first phase is over.
     awaited: set[str] = field(default_factory=set)
     late: tuple[LateMember, ...] = ()
+    #: Whether lines are missing since the running rebalance was last heard of.
+    has_gap: bool = False
     #: Members that came and went since the last generation began.
     came: CountedNames = field(default_factory=CountedNames)
     went: CountedNames = field(default_factory=CountedNames)
+    #: When the group was read back from the store.
+    recovered_ms: int | None = None
+    #: If a rebalance was going on then, what happened up to its end, for `prepend`.
+    carried_over: list[tuple[int, Event]] | None = None
+    is_carried_over: bool = False
+    #: What `prepend` said; None before.
+    beginning: Beginning | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was heard of the group."""
+        heard = self.last or self.running or self.came or self.went
+        return bool(heard) or self.recovered_ms is not None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the first rebalance of all is among those that are known."""
+        first = self.last[0] if self.last else self.running
+        return first is not None and first.generation <= 1 and first.from_state == "Empty"
 
 
 class History:
@@ -63,6 +90,9 @@ class History:
 
     Events come in through `observe`, live from a node or read from a journal.  A record does not
     grow with its group, and a deleted group is forgotten.
+
+    A history of a node begins when the node starts.  What its journal tells of a group's time
+    before is a history of its own, and `prepend` joins the two.
     """
 
     def __init__(self, limit: int, total: int = TOTAL) -> None:
@@ -72,6 +102,10 @@ class History:
         self._order: deque[tuple[str, int]] = deque()
         self._groups: dict[str, _Group] = {}
         self._listeners: list[Callable[[RebalanceRecord], None]] = []
+        #: When groups without members were read back from the store.
+        self._recovered_ms: int | None = None
+        #: The groups deleted last.
+        self._deleted_groups: dict[str, None] = {}
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -84,6 +118,21 @@ class History:
         """The rebalance that is going on in a group, if one is."""
         known = self._groups.get(group)
         return known.running if known else None
+
+    def beginning(self, group: str) -> Beginning | None:
+        """From when on the rebalances of a group are known; None if that is yet to be looked up."""
+        known = self._groups.get(group)
+        if known is not None and known.dropped_ms is not None:
+            return Beginning(known.dropped_ms, HistoryLimit.KEPT)
+        was_deleted = group in self._deleted_groups  # and created again
+        if was_deleted or (known and known.beginning and known.is_whole):
+            return Beginning(None, HistoryLimit.COMPLETE)
+        return known.beginning if known else None
+
+    @property
+    def limit(self) -> int:
+        """How many rebalances of a group are kept."""
+        return self._limit
 
     def listen(self, listener: Callable[[RebalanceRecord], None]) -> None:
         """Have `listener` called with each rebalance when it ends; it must not raise."""
@@ -98,10 +147,21 @@ class History:
     def observe(self, ts_ms: int, event: Event) -> None:
         """Take in an event; most kinds, above all commits, are ignored."""
         if isinstance(event, TopicChanged):
-            self._topic_changed(event)
+            self._topic_changed(ts_ms, event)
         handle = self._HANDLERS.get(type(event))
-        if handle is not None and not self._is_nothing_new(event):
-            handle(self, self._group(event.group), ts_ms, event)
+        if self._is_nothing_new(event):
+            self._recovered_ms = self._recovered_ms or ts_ms
+        elif handle is not None:
+            group = self._group(event.group)
+            if group.is_carried_over and group.carried_over is not None:
+                group.carried_over.append((ts_ms, event))
+            handle(self, group, ts_ms, event)
+
+    def lines_missing(self) -> None:
+        """Take note that events are missing here, of whichever group."""
+        for group in self._groups.values():
+            group.has_gap = True
+            group.stopped = StoppedPartitions(None)
 
     def _is_nothing_new(self, event: Event) -> bool:
         """Whether an unknown group was recovered without members: there may be many of these."""
@@ -115,14 +175,24 @@ class History:
             group = self._groups[name] = _Group(StoppedPartitions(None))
         return group
 
-    def _topic_changed(self, event: TopicChanged) -> None:
+    def _topic_changed(self, ts_ms: int, event: TopicChanged) -> None:
         if event.change == "deleted":
             for group in self._groups.values():
                 group.stopped.topic_deleted(event.topic)
+                if group.is_carried_over and group.carried_over is not None:
+                    group.carried_over.append((ts_ms, event))
 
     def _recovered(self, group: _Group, ts_ms: int, event: GroupRecovered) -> None:
         if group.running is not None and event.state not in _REBALANCING:
             self._end(group, ts_ms, RebalanceOutcome.INTERRUPTED)
+        if not group.is_known:
+            group.recovered_ms = ts_ms
+            if event.state in _REBALANCING:
+                group.carried_over, group.is_carried_over = [(ts_ms, event)], True
+        # Members that were in no generation yet were not stored, and will come anew.
+        group.came = CountedNames()
+        if event.state not in _REBALANCING:
+            group.went = CountedNames()
         # No rebalance is charged for the time that the node was down.
         group.stopped = StoppedPartitions(event.assigned)
 
@@ -145,7 +215,9 @@ class History:
 
     def _started(self, group: _Group, ts_ms: int, event: RebalanceStarted) -> None:
         if group.running is not None:
-            self._end(group, ts_ms, RebalanceOutcome.SUPERSEDED)
+            lost = group.has_gap
+            outcome = RebalanceOutcome.INTERRUPTED if lost else RebalanceOutcome.SUPERSEDED
+            self._end(group, ts_ms, outcome)
         if event.from_state == "Empty":
             group.stopped = StoppedPartitions({})
         group.awaited, group.late = set(event.awaited), ()
@@ -210,6 +282,9 @@ class History:
 
     def _deleted(self, _group: _Group, _ts_ms: int, event: GroupDeleted) -> None:
         self.forget(event.group)
+        self._deleted_groups[event.group] = None
+        if len(self._deleted_groups) > _DELETED_MAX:
+            del self._deleted_groups[next(iter(self._deleted_groups))]
 
     def _unclaimed(self, group: _Group, ts_ms: int, event: IdUnclaimed) -> None:
         running = group.running
@@ -229,20 +304,66 @@ class History:
             group.running, outcome=outcome, ended_ms=ts_ms, stopped_partition_ms=cost_ms
         )
         group.running, group.awaited, group.late = None, set(), ()
+        group.has_gap = group.is_carried_over = False
         self._keep(group, ended)
         for listener in self._listeners:
             listener(ended)
 
     def _keep(self, group: _Group, ended: RebalanceRecord) -> None:
-        self._order.append((ended.group, group.forgotten + len(group.last)))
+        self._order.append((ended.group, group.first_number + len(group.last)))
         group.last.append(ended)
         if len(group.last) > self._limit:
-            _forget_oldest(group)
-        if len(self._order) > self._total:
+            _drop_oldest(group)
+        self._bound()
+
+    def _bound(self) -> None:
+        while len(self._order) > self._total:
             name, number = self._order.popleft()
             oldest = self._groups.get(name)
-            if oldest is not None and oldest.last and oldest.forgotten == number:
-                _forget_oldest(oldest)
+            if oldest is not None and oldest.last and oldest.first_number == number:
+                _drop_oldest(oldest)
+
+    # -- the time before -----------------------------------------------------------------------
+
+    def prepend(
+        self, name: str, former: History, beginning: Beginning, started_ms: int = 0
+    ) -> None:
+        """Put a group's rebalances in a former life of the node before those of this life.
+
+        A rebalance that was going on as the former life ended is put together of its two parts,
+        or is interrupted when the group was read back, or at `started_ms` if it was not.
+        `former` must not be used afterwards.  Listeners are not told.
+        """
+        if self.beginning(name) is not None:
+            return
+        group = self._group(name)
+        is_complete = name in former._deleted_groups
+        group.beginning = Beginning(None, HistoryLimit.COMPLETE) if is_complete else beginning
+        for ts_ms, event in group.carried_over or ():
+            former.observe(ts_ms, event)
+        past = former._groups.get(name)
+        if past is None:
+            return
+        if group.is_carried_over:
+            group.running, group.late, group.awaited = past.running, past.late, past.awaited
+            group.came, group.went = past.came, past.went
+        elif group.carried_over is not None:
+            group.last[0] = past.last.pop()
+        elif past.running is not None:
+            at_ms = group.recovered_ms or self._recovered_ms or started_ms
+            former._end(past, at_ms, RebalanceOutcome.INTERRUPTED)
+        group.carried_over, group.is_carried_over = None, False
+        self._put_first(name, group, past)
+
+    def _put_first(self, name: str, group: _Group, past: _Group) -> None:
+        group.dropped_ms = past.dropped_ms
+        while past.last and len(group.last) < self._limit:
+            group.last.appendleft(past.last.pop())
+            group.first_number -= 1
+            self._order.appendleft((name, group.first_number))
+        if past.last:
+            group.dropped_ms = past.last[-1].ended_ms
+        self._bound()
 
     _HANDLERS: ClassVar[Mapping[type[Event], Callable[[History, _Group, int, Any], None]]] = {
         GroupDeleted: _deleted,
@@ -256,11 +377,13 @@ class History:
         RebalanceCompleted: _completed,
         RebalanceStarted: _started,
     }
+    #: The kinds of events about a group that matter here.
+    KINDS: ClassVar[Collection[type[Event]]] = _HANDLERS.keys()
 
 
-def _forget_oldest(group: _Group) -> None:
-    group.last.popleft()
-    group.forgotten += 1
+def _drop_oldest(group: _Group) -> None:
+    group.dropped_ms = group.last.popleft().ended_ms
+    group.first_number += 1
 
 
 def _missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> RebalanceRecord:
