@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from coterie_protocol.journal import (
@@ -22,6 +22,7 @@ from coterie_protocol.journal import (
     RebalanceStarted,
     TopicChanged,
 )
+from coterie_server.history.group_history import GroupHistory
 from coterie_server.history.record import (
     Beginning,
     CountedNames,
@@ -46,45 +47,6 @@ _DELETED_MAX: Final = 10_000
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
 
-@dataclass(slots=True)
-class _Group:
-    stopped: StoppedPartitions
-    last: deque[RebalanceRecord] = field(default_factory=deque)
-    #: The number of the first of `last`; those that `prepend` put first have negative ones.
-    first_number: int = 0
-    #: When the latest of those ended that were dropped from `last`; None if none was.
-    dropped_ms: int | None = None
-    running: RebalanceRecord | None = None
-    #: The members that the running rebalance waits for, and those that it waited for in vain; of
-    #: interest until its first phase is over.
-    awaited: set[str] = field(default_factory=set)
-    late: tuple[LateMember, ...] = ()
-    #: Whether lines are missing since the running rebalance was last heard of.
-    has_gap: bool = False
-    #: Members that came and went since the last generation began.
-    came: CountedNames = field(default_factory=CountedNames)
-    went: CountedNames = field(default_factory=CountedNames)
-    #: When the group was read back from the store.
-    recovered_ms: int | None = None
-    #: If a rebalance was going on then, what happened up to its end, for `prepend`.
-    carried_over: list[tuple[int, Event]] | None = None
-    is_carried_over: bool = False
-    #: What `prepend` said; None before.
-    beginning: Beginning | None = None
-
-    @property
-    def is_known(self) -> bool:
-        """Whether anything was heard of the group."""
-        heard = self.last or self.running or self.came or self.went
-        return bool(heard) or self.recovered_ms is not None
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the first rebalance of all is among those that are known."""
-        first = self.last[0] if self.last else self.running
-        return first is not None and first.generation <= 1 and first.from_state == "Empty"
-
-
 class History:
     """The last rebalances of each group: at most `limit` per group, and `total` over all groups.
 
@@ -100,7 +62,7 @@ class History:
         self._total = total
         #: All records, oldest first: the group of each, and its number within the group.
         self._order: deque[tuple[str, int]] = deque()
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, GroupHistory] = {}
         self._listeners: list[Callable[[RebalanceRecord], None]] = []
         #: When groups without members were read back from the store.
         self._recovered_ms: int | None = None
@@ -168,11 +130,11 @@ class History:
         is_empty = isinstance(event, GroupRecovered) and not event.members
         return is_empty and event.group not in self._groups
 
-    def _group(self, name: str) -> _Group:
+    def _group(self, name: str) -> GroupHistory:
         group = self._groups.get(name)
         if group is None:
             # What the members of a group own is unknown when it is first heard of.
-            group = self._groups[name] = _Group(StoppedPartitions(None))
+            group = self._groups[name] = GroupHistory(StoppedPartitions(None))
         return group
 
     def _topic_changed(self, ts_ms: int, event: TopicChanged) -> None:
@@ -182,7 +144,7 @@ class History:
                 if group.is_carried_over and group.carried_over is not None:
                     group.carried_over.append((ts_ms, event))
 
-    def _recovered(self, group: _Group, ts_ms: int, event: GroupRecovered) -> None:
+    def _recovered(self, group: GroupHistory, ts_ms: int, event: GroupRecovered) -> None:
         if group.running is not None and event.state not in _REBALANCING:
             self._end(group, ts_ms, RebalanceOutcome.INTERRUPTED)
         if not group.is_known:
@@ -196,15 +158,15 @@ class History:
         # No rebalance is charged for the time that the node was down.
         group.stopped = StoppedPartitions(event.assigned)
 
-    def _joined(self, group: _Group, _ts_ms: int, event: MemberJoined) -> None:
+    def _joined(self, group: GroupHistory, _ts_ms: int, event: MemberJoined) -> None:
         group.came += event.member
 
-    def _replaced(self, group: _Group, _ts_ms: int, event: MemberReplaced) -> None:
+    def _replaced(self, group: GroupHistory, _ts_ms: int, event: MemberReplaced) -> None:
         group.stopped.member_replaced(event.former_member, event.member)
         if event.former_member in group.awaited:
             group.awaited.add(event.member)
 
-    def _gone(self, group: _Group, ts_ms: int, event: MemberGone) -> None:
+    def _gone(self, group: GroupHistory, ts_ms: int, event: MemberGone) -> None:
         group.went += event.member
         group.stopped.member_gone(event.member, ts_ms)
         running = group.running
@@ -213,7 +175,7 @@ class History:
             late = LateMember(event.member, event.instance, event.host, waited_ms, event.how)
             group.late = _latest((*group.late, late))
 
-    def _started(self, group: _Group, ts_ms: int, event: RebalanceStarted) -> None:
+    def _started(self, group: GroupHistory, ts_ms: int, event: RebalanceStarted) -> None:
         if group.running is not None:
             lost = group.has_gap
             outcome = RebalanceOutcome.INTERRUPTED if lost else RebalanceOutcome.SUPERSEDED
@@ -233,7 +195,7 @@ class History:
             awaited=CountedNames.of(event.awaited),
         )
 
-    def _phase_joined(self, group: _Group, ts_ms: int, event: PhaseJoined) -> None:
+    def _phase_joined(self, group: GroupHistory, ts_ms: int, event: PhaseJoined) -> None:
         running = group.running
         if running is None:
             running = _missed_start(event, ts_ms - event.took_ms)
@@ -255,7 +217,7 @@ class History:
             late=_latest((*group.late, *_came_late(event, group.awaited, waited_ms))),
         )
 
-    def _completed(self, group: _Group, ts_ms: int, event: RebalanceCompleted) -> None:
+    def _completed(self, group: GroupHistory, ts_ms: int, event: RebalanceCompleted) -> None:
         if group.running is None:
             missed = _missed_start(event, ts_ms - event.total_ms)
             group.running = replace(missed, joined_ms=ts_ms - event.took_ms)
@@ -271,7 +233,7 @@ class History:
         group.stopped.assigned(event.assigned, needs_rejoin=event.needs_rejoin, ts=ts_ms)
         self._end(group, ts_ms, RebalanceOutcome.COMPLETED, cost_ms)
 
-    def _emptied(self, group: _Group, ts_ms: int, event: GroupEmptied) -> None:
+    def _emptied(self, group: GroupHistory, ts_ms: int, event: GroupEmptied) -> None:
         if group.running is not None:
             group.running = replace(
                 group.running, generation=event.generation, came=group.came, went=group.went
@@ -280,20 +242,20 @@ class History:
         group.came, group.went = CountedNames(), CountedNames()
         group.stopped = StoppedPartitions({})
 
-    def _deleted(self, _group: _Group, _ts_ms: int, event: GroupDeleted) -> None:
+    def _deleted(self, _group: GroupHistory, _ts_ms: int, event: GroupDeleted) -> None:
         self.forget(event.group)
         self._deleted_groups[event.group] = None
         if len(self._deleted_groups) > _DELETED_MAX:
             del self._deleted_groups[next(iter(self._deleted_groups))]
 
-    def _unclaimed(self, group: _Group, ts_ms: int, event: IdUnclaimed) -> None:
+    def _unclaimed(self, group: GroupHistory, ts_ms: int, event: IdUnclaimed) -> None:
         running = group.running
         if running is not None:
             late = LateMember(event.member, None, "", ts_ms - running.started_ms, "unclaimed")
             group.late = _latest((*group.late, late))
 
     def _end(
-        self, group: _Group, ts_ms: int, outcome: RebalanceOutcome, cost_ms: int | None = None
+        self, group: GroupHistory, ts_ms: int, outcome: RebalanceOutcome, cost_ms: int | None = None
     ) -> None:
         if group.running is None:
             raise AssertionError("no rebalance is running")
@@ -309,11 +271,11 @@ class History:
         for listener in self._listeners:
             listener(ended)
 
-    def _keep(self, group: _Group, ended: RebalanceRecord) -> None:
+    def _keep(self, group: GroupHistory, ended: RebalanceRecord) -> None:
         self._order.append((ended.group, group.first_number + len(group.last)))
         group.last.append(ended)
         if len(group.last) > self._limit:
-            _drop_oldest(group)
+            group.drop_oldest()
         self._bound()
 
     def _bound(self) -> None:
@@ -321,7 +283,7 @@ class History:
             name, number = self._order.popleft()
             oldest = self._groups.get(name)
             if oldest is not None and oldest.last and oldest.first_number == number:
-                _drop_oldest(oldest)
+                oldest.drop_oldest()
 
     # -- the time before -----------------------------------------------------------------------
 
@@ -355,7 +317,7 @@ class History:
         group.carried_over, group.is_carried_over = None, False
         self._put_first(name, group, past)
 
-    def _put_first(self, name: str, group: _Group, past: _Group) -> None:
+    def _put_first(self, name: str, group: GroupHistory, past: GroupHistory) -> None:
         group.dropped_ms = past.dropped_ms
         while past.last and len(group.last) < self._limit:
             group.last.appendleft(past.last.pop())
@@ -365,7 +327,7 @@ class History:
             group.dropped_ms = past.last[-1].ended_ms
         self._bound()
 
-    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[History, _Group, int, Any], None]]] = {
+    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[History, GroupHistory, int, Any], None]]] = {
         GroupDeleted: _deleted,
         GroupEmptied: _emptied,
         GroupRecovered: _recovered,
@@ -379,11 +341,6 @@ class History:
     }
     #: The kinds of events about a group that matter here.
     KINDS: ClassVar[Collection[type[Event]]] = _HANDLERS.keys()
-
-
-def _drop_oldest(group: _Group) -> None:
-    group.dropped_ms = group.last.popleft().ended_ms
-    group.first_number += 1
 
 
 def _missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> RebalanceRecord:

@@ -2,7 +2,7 @@
 
 A journal may hold gigabytes, most of them commits, so blocks of it are searched for the group's
 name as bytes.  Only lines of the kinds asked for are handed on, as text.  Blocking: call it in a
-thread.  Python's lock is held for one block at a time, about two milliseconds.
+thread.  Python's lock is held for one block at a time, less than a millisecond.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coterie_server.journal.segments import find_segments, last_numbers
 __all__ = ["BackwardReader", "FoundLine", "ReadLimits", "Segment", "list_segments"]
 
 #: How much is read and searched at a time.
-_BLOCK_BYTES: Final = 1_048_576
+_BLOCK_BYTES: Final = 262_144
 
 #: The envelope of a line up to its number, as `write_line` writes it.
 _HEAD: Final = re.compile(rb'\{"v":\d+,"ts":(\d+),"node":"[^"]*","seq":(\d+),')
