@@ -225,6 +225,8 @@ class _Opening:
             if limit is None or not limit.expired():  # the operating system gave up first
                 raise self._failed(str(error) or "it timed out") from error
             reason = f"it took more than {self._timeout_s:g} s to {step}"
+            if self._dialled and self.channel.was_silent:
+                reason += ", as the server is silent: it may hang, or not speak Kafka's protocol"
             raise self._failed(reason) from None
         except (socket.gaierror, UnicodeError) as error:  # the latter for invalid host names
             raise self._unknown_host(error) from error
