@@ -295,7 +295,9 @@ async def test_client_that_fails_fast_is_patient_with_a_cluster_it_has_reached()
     script = Script()
     async with FakeServer(script.answer) as server:
         script.now(METADATA=cluster(server.address))
-        timing = Timing(timeout_ms=10_000, retry=RetryOptions(base_ms=20, max_ms=20), fail_fast=True)
+        timing = Timing(
+            timeout_ms=10_000, retry=RetryOptions(base_ms=20, max_ms=20), fail_fast=True
+        )
         async with Admin(server.address, timing=timing) as admin:
             await admin.topics.list()
             await server.stop()

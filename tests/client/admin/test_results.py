@@ -46,7 +46,9 @@ def test_batch_error_keeps_each_error_and_spells_out_the_first_few() -> None:
     errors = {name: GroupIdNotFoundError(f"group {name}") for name in "abcde"}
     results: Results[str, int] = Results({name: Result(error=e) for name, e in errors.items()})
     results["f"] = Result(1)
-    with pytest.raises(BatchFailedError, match=r"^5 of 6 failed: a \(also b, c and 2 more\): .*group a$"):
+    with pytest.raises(
+        BatchFailedError, match=r"^5 of 6 failed: a \(also b, c and 2 more\): .*group a$"
+    ):
         results.get_all()
     assert results.errors == errors
 
