@@ -17,6 +17,8 @@ from coterie_client.errors import (
     ConnectionFailedError,
     ConnectionLostError,
     UnexpectedAnswerError,
+    UnknownHostError,
+    WrongServerError,
 )
 from coterie_client.log import Log
 from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress
@@ -73,11 +75,15 @@ class Timing:
     request_timeout_ms: int = 15_000
     #: The back-off between attempts.
     retry: RetryOptions = field(default_factory=RetryOptions)
+    #: Whether to give up at once if no node can be reached and none ever was: a person who waits
+    #: wants to know now, while a program may be started before its server.
+    fail_fast: bool = False
 
     def __post_init__(self) -> None:
         checks.whole("timeout_ms", self.timeout_ms)
         checks.whole("request_timeout_ms", self.request_timeout_ms)
         checks.instance_of("retry", RetryOptions, "a RetryOptions", self.retry)
+        checks.flag("fail_fast", self.fail_fast)
 
 
 class Caller:
@@ -134,7 +140,7 @@ class Caller:
                     _is_timeout(result.error) and loop.time() >= deadline_s
                 ):
                     results[item] = result
-            left = [item for item in left if _is_temporary(results[item].error)]
+            left = [item for item in left if self._may_pass(results[item].error)]
             wait_s = self._timing.retry.delay_ms(attempts, self._random()) / 1000
             if not left or loop.time() + wait_s >= deadline_s:
                 break
@@ -142,6 +148,12 @@ class Caller:
             await asyncio.sleep(wait_s)
         self._annotate(results, left, in_doubt, attempts)
         return results
+
+    def _may_pass(self, error: CoterieError | None) -> bool:
+        """Whether another attempt may succeed, and is wanted."""
+        if self._timing.fail_fast and isinstance(error, ConnectionFailedError):
+            return self.network.reached and not isinstance(error, UnknownHostError)
+        return _is_temporary(error)
 
     async def once(self, call: Callable[[float], Awaitable[V]]) -> V:
         """Attempt a call until it succeeds or fails for good."""
@@ -308,6 +320,8 @@ def _is_timeout(error: CoterieError | None) -> bool:
 def _is_temporary(error: CoterieError | None) -> bool:
     """Whether another attempt may succeed."""
     if error is None or getattr(error, "code", None) in _FINAL:
+        return False
+    if isinstance(error, WrongServerError):
         return False
     return bool(getattr(error, "retriable", False)) or isinstance(error, BrokerNotAvailableError)
 
