@@ -31,6 +31,7 @@ from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
 from coterie_server.serving.clock import Clock
+from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import open_store
 from coterie_server.storage.lock import hold_directory
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from coterie_server.storage import Store
 
 __all__ = ["Address", "Gate", "Observer", "Server", "ServerError", "ServerOptions"]
-
-#: Clients can't connect to these, so another address has to be advertised.
-_ANY_HOST: Final = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
 
 #: How many rebalances of each group the history keeps.
 _REBALANCES_KEPT: Final = 20
@@ -237,7 +235,7 @@ class Server:
         """Begin to listen; only then is it known which address clients are to be told."""
         options, settings = self.options, self.options.settings
         advertise = options.advertise
-        if advertise is None and options.listen.host in _ANY_HOST:
+        if advertise is None and options.listen.host in ANY_HOST:
             raise ServerError(
                 f"Clients can't connect to {options.listen}: they are told where to find this"
                 " server. Say how they reach it with --advertise HOST:PORT."
@@ -252,6 +250,7 @@ class Server:
             shards=settings.shards,
             lease_ms=settings.shard_lease_ms,
             accept_loss=options.accept_data_loss,
+            http=(http.host, http.port) if (http := self._http_address) else None,
         )
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:

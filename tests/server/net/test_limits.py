@@ -228,7 +228,7 @@ def test_slow_reader_with_waiting_requests_goes_on_when_it_caught_up() -> None:
     assert visit.transport.reading
 
 
-def test_waiting_requests_wait_for_a_reader_who_just_fell_behind() -> None:
+def test_waiting_requests_wait_for_a_reader_that_just_fell_behind() -> None:
     """Room was made for them, but before the loop's next turn the client stopped reading."""
     handler = Parking()
     room = Room(handler, Limits(max_requests_in_flight=2, write_buffer_high_bytes=10))
@@ -245,7 +245,7 @@ def test_waiting_requests_wait_for_a_reader_who_just_fell_behind() -> None:
 
 
 def test_reader_too_far_behind_is_cut_off(log: LogLines) -> None:
-    """Parked answers that come when too much is unsent already are not added to it."""
+    """Parked answers are not added to the unsent bytes."""
     handler = Parking()
     room = Room(handler, SMALL)
     visit = stopped_reader(room)
@@ -282,7 +282,7 @@ def announce(size: int, sent: int) -> bytes:
 
 
 def test_largest_unfinished_frame_is_cut_off(log: LogLines) -> None:
-    """Who holds most goes, and not the small one that was in pieces at the wrong moment."""
+    """And not a small one that was in pieces at the wrong moment."""
     room = Room(Answering(), Limits(unfinished_frames_max_bytes=1_000))
     large, small = room.visit(("192.0.2.7", 1)), room.visit()
     large.send(announce(2_000, 990))

@@ -144,7 +144,7 @@ async def test_port_can_be_taken_again_at_once(listen: Listen) -> None:
 async def test_accepted_sockets_send_at_once_and_notice_dead_hosts(
     listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Accepted sockets have TCP_NODELAY and SO_KEEPALIVE, inherited from the listening one."""
+    """TCP_NODELAY and SO_KEEPALIVE are inherited from the listening socket."""
     sockets: list[Any] = []
     made = Connection.connection_made
 
@@ -235,8 +235,8 @@ async def test_silent_client_is_closed(listen: Listen, log: LogLines) -> None:
 
 
 @pytest.mark.asyncio
-async def test_first_sweep_after_a_pause_closes_nobody(listen: Listen) -> None:
-    """A process that was suspended reads what has arrived first; the next sweep is as ever."""
+async def test_first_sweep_after_a_pause_closes_no_client(listen: Listen) -> None:
+    """A process that was suspended reads what has arrived first."""
     clock = Clock()
     listener = await listen(Answering(), now=clock)
     loop = asyncio.get_running_loop()
@@ -438,7 +438,7 @@ async def test_close_sends_large_replies_whole(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_api_versions_is_the_only_one_answered_when_unknown(listen: Listen) -> None:
-    """A client from the future is told what is spoken, and not cut off."""
+    """A client from the future learns which versions are supported, and is not cut off."""
     client = await connect(await listen(Answering()))
     client.send(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 77, 5, -1))
     assert await client.payload() == struct.pack(">ihihhh", 5, 35, 1, 18, 0, 4)

@@ -232,8 +232,7 @@ def test_closing_connection_that_cannot_send_is_aborted() -> None:
 
 
 @pytest.mark.parametrize("step_ms", [1, 7, 100, 999])
-def test_closing_comes_in_time_however_often_is_swept(step_ms: int, log: LogLines) -> None:
-    """A sweep skips who is in time, and never somebody who is not."""
+def test_sweeps_skip_only_clients_that_are_in_time(step_ms: int, log: LogLines) -> None:
     room = Room(Answering(), LIMITS)
     visit = room.visit()
     visit.send(heartbeat(0), heartbeat(1)[:3])
@@ -381,7 +380,7 @@ def play(limits: Limits, steps: list[str | int], *, ask_all: bool) -> list[tuple
 
 @examples(250)
 @given(limits=TIGHT, steps=STEPS)
-def test_sweep_never_skips_who_is_late(limits: Limits, steps: list[str | int]) -> None:
+def test_sweep_never_skips_a_late_client(limits: Limits, steps: list[str | int]) -> None:
     """Asking only those whose time may have come closes the same ones at the same moments."""
     skipping = play(limits, steps, ask_all=False)
     assert skipping == play(limits, steps, ask_all=True)

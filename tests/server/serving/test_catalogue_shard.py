@@ -215,8 +215,8 @@ def error_of(request: Request) -> ErrorCode:
     return ErrorCode(result.error_code)
 
 
-async def test_a_deletion_that_can_not_be_stored_is_known_to_nobody(deleting: Deleting) -> None:
-    """Groups would forget offsets of a topic that stays, and the journal tell of what never was."""
+async def test_a_deletion_that_can_not_be_stored_is_not_announced(deleting: Deleting) -> None:
+    """Groups would forget offsets of a topic that stays."""
     deleting.store.error = StoreError("disk full")
     request = deleting.delete()
     await turns()
@@ -252,10 +252,10 @@ async def test_a_deletion_is_answered_when_all_groups_have_forgotten(deleting: D
     assert error_of(request) == ErrorCode.NONE
 
 
-async def test_groups_that_do_not_forget_in_time_are_told_as_a_timeout(
+async def test_groups_that_do_not_forget_in_time_cause_a_timeout(
     deleting: Deleting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Kafka has it: the topic is gone, and the client asks again."""
+    """As in Kafka: the topic is gone, and the client asks again."""
     monkeypatch.setattr(topics_module, "_DELETION_MIN_S", 0.0)
     request = deleting.delete(timeout_ms=0)
     await turns()
@@ -263,7 +263,7 @@ async def test_groups_that_do_not_forget_in_time_are_told_as_a_timeout(
 
 
 @pytest.mark.parametrize("durable_first", [True, False])
-async def test_a_topic_is_made_anew_when_its_former_self_is_forgotten(
+async def test_a_topic_is_created_again_only_when_the_former_one_is_forgotten(
     deleting: Deleting, *, durable_first: bool
 ) -> None:
     """Or it would begin with offsets of the former one, after a crash in between."""
@@ -314,7 +314,7 @@ async def test_a_catalogue_that_is_fenced_is_served_no_more(deleting: Deleting) 
 
 
 async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
-    """Whoever waits for records of a topic that grows is told at once to look again."""
+    """A consumer that waits for records of a topic that grows has to refresh its metadata."""
     both, other = bench.fetch("orders", "payments"), bench.fetch("payments")
     await bench.shard.ensure("orders", 3)
     assert both.errors() == {"orders": AGAIN, "payments": ErrorCode.NONE}

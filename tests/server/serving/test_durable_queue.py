@@ -119,8 +119,8 @@ async def test_what_comes_while_the_disk_is_busy_shares_the_next_append() -> Non
     assert told.meter.appended == [1, 3]
 
 
-async def test_after_a_failure_nobody_is_told_anything() -> None:
-    """A promise that could not be kept is never made, and the failure is reported once."""
+async def test_after_a_failure_no_waiting_action_runs() -> None:
+    """The failure is reported once."""
     told = Told()
     told.put("a")
     told.then("never")

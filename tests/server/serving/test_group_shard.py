@@ -116,7 +116,7 @@ async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
 
 
 async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
-    """Nobody is told of an end beyond what a crash leaves; whoever has an answer sees its own."""
+    """A client must not learn of an end that a crash takes back."""
     request = bench.commit(5)
     assert (request.answer.done(), bench.ends.end("t", 0)) == (False, 0)
     seen = request.answer
@@ -138,7 +138,7 @@ async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
 
 
 async def test_reading_waits_for_what_was_written_before(bench: Bench) -> None:
-    """Nobody is told of an offset that a crash takes back."""
+    """A client must not read an offset that a crash takes back."""
     with bench.store.held():
         bench.commit(5)
         fetch = asyncio.ensure_future(bench.committed())
@@ -223,8 +223,7 @@ async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(ben
     assert await bench.committed() == 7
 
 
-async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:
-    """The commit fails with an error that clients retry, and what was stored before holds."""
+async def test_a_commit_to_a_failing_store_fails_retriably(bench: Bench) -> None:
     await bench.commit(5).answer
     bench.store.error = StoreError("the disk is full")
     answer = await bench.commit(6).answer

@@ -102,7 +102,7 @@ async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
 
 
 async def test_trust_ends_before_the_lease_does(bench: Bench) -> None:
-    """A tenth before: by then nobody else can have the shards, whatever clocks do."""
+    """A tenth before: until then no other node can have the shards, whatever clocks do."""
     bench.time.s += TTL_MS * 0.9 / 1000 - 0.001
     assert bench.trust.holds
     bench.time.s += 0.002
@@ -123,7 +123,7 @@ async def test_trust_counts_from_before_the_store_was_asked(bench: Bench) -> Non
 
 
 async def test_a_renewal_restores_trust(bench: Bench) -> None:
-    """After a pause in which nobody else claimed the shards, the node goes on."""
+    """After a pause in which no other node claimed the shards, the node goes on."""
     bench.time.s += 60.0
     assert not bench.trust.holds
     assert await bench.renewed() == ["confirmed"]
@@ -165,7 +165,7 @@ async def test_a_store_that_fails_leaves_doubt_until_it_works_again(bench: Bench
 async def test_a_store_that_does_not_answer_leaves_doubt(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to wait for as long as the store does."""
+    """A request does not have to wait for as long as the store does."""
     real = asyncio.wait
 
     async def impatient(tasks: Iterable[asyncio.Future[object]], timeout: float) -> object:  # noqa: ASYNC109  # asyncio's own

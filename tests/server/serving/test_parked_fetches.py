@@ -150,7 +150,7 @@ def test_change_of_a_topic_ends_the_wait_for_it() -> None:
 
 
 def test_answer_that_ends_its_connection() -> None:
-    """Whom an answer costs the connection is not answered again, though all were to be."""
+    """A request whose connection ended is not answered again, though all were to be."""
     parked, client = ParkedFetches(Timers().call_later), Client()
     client.goes_when_answered = True
     for _ in range(3):
@@ -175,7 +175,7 @@ def test_exchanges_are_handed_over() -> None:
 
 
 def test_exchange_that_is_answered_is_not_given_back() -> None:
-    """Only what still waits for an answer is; and nothing twice, or after it was taken back."""
+    """Only exchanges that still wait are given back, and each only once."""
     room, given_back = Room(handler := Parking()), list[Exchange]()
     visit = room.visit()
     visit.send(*map(heartbeat, range(4)))
@@ -189,7 +189,6 @@ def test_exchange_that_is_answered_is_not_given_back() -> None:
 
 
 def test_exchange_of_a_lost_connection_is_given_back_at_once() -> None:
-    """Whoever comes too late to ask is told all the same."""
     room, given_back = Room(handler := Parking()), list[Exchange]()
     visit = room.visit()
     visit.send(heartbeat(0))
