@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from coterie_client import Partition, PartitionLostError, Phase, Position
+from coterie_client import Group, Partition, PartitionLostError, Phase, Position
 from coterie_client.errors import ConfigurationError
 from coterie_client.events import (
     AssignmentReceived,
@@ -17,6 +17,7 @@ from coterie_client.events import (
     Fenced,
     GroupLeft,
     PartitionsLost,
+    RetryPlanned,
     RevocationOverran,
     WorkHeldUp,
 )
@@ -356,3 +357,27 @@ async def test_configuration_errors_are_the_clients_own() -> None:
     async with world(1) as here:
         with pytest.raises(ConfigurationError):
             here.group("a", topics=[])
+
+
+async def test_server_of_another_kind_is_told_in_words_and_tried_again() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    retries: asyncio.Queue[RetryPlanned] = asyncio.Queue()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, RetryPlanned) and event.what == "look for the coordinator":
+            retries.put_nowait(event)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with server, Group(f"{host}:{port}", "billing", topics=[TOPIC], on_event=hear) as group:
+        running = asyncio.create_task(group.run(lambda _: forever()))
+        async with asyncio.timeout(30):
+            reasons = [(await retries.get()).reason for _ in range(2)]
+        running.cancel()
+        await asyncio.wait({running})
+    assert reasons[0].startswith(f"{host}:{port} answers HTTP, not Kafka's protocol.")
+    assert reasons[1] == reasons[0]
