@@ -7,6 +7,7 @@ import json
 import re
 import runpy
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import yaml  # type: ignore[import-untyped]  # it comes with mkdocs, without typ
 
 from coterie_cli.commands.serve import serve
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
+from coterie_server.config.listeners import NamedAddress, make_listeners
 from coterie_server.config.settings import SETTINGS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -82,7 +84,7 @@ def test_variables_of_the_image_are_read(environ: dict[str, str]) -> None:
 
 def test_ports_are_the_defaults_of_the_daemon(dockerfile: str, environ: dict[str, str]) -> None:
     defaults = {name: each.default for name, each in inspect.signature(serve).parameters.items()}
-    assert (defaults["listen"], defaults["http"]) == (BOOTSTRAP, HTTP)
+    assert (defaults["listen"], defaults["http"]) == ([BOOTSTRAP], HTTP)
     assert f"EXPOSE {CLIENT_PORT} {HTTP_PORT}\n" in dockerfile
     (health,) = re.findall(r"^HEALTHCHECK --.*$", dockerfile, re.MULTILINE)
     assert f"HTTPConnection('127.0.0.1', {HTTP_PORT}" in health
@@ -122,7 +124,8 @@ def test_nothing_is_tied_to_a_registry_or_an_index(folder: Path) -> None:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.suffix != ".pyc"
     )
-    assert set(re.findall(r"\b\w+://[^\s\"']+", text)) == {"http://prometheus:9090"}
+    addresses = set(re.findall(r"\b[a-z]+://[^\s\"']+", text))
+    assert addresses == {"http://prometheus:9090"}
     images = re.findall(r"^(?:FROM|\s+image:) (\S+)", text, re.MULTILINE)
     assert images
     assert [image for image in images if re.match(r"[^/]*[.:][^/]*/", image)] == []
@@ -141,20 +144,65 @@ def test_services_have_no_privileges(folder: Path, file: str, name: str) -> None
 
 @pytest.mark.parametrize("file", COMPOSE)
 def test_variables_are_settings(folder: Path, file: str) -> None:
-    """The daemon would refuse any other; one says where clients find it."""
+    """The daemon would refuse any other; two say where it listens and where clients find it."""
     settings = {setting.variable: setting for setting in SETTINGS}
     given = dict(service(folder, file, "coordinator")["environment"])
     assert given.pop(Variable.ADVERTISE)
+    given.pop(Variable.LISTEN, None)
     for variable, value in given.items():
         settings[variable].read(value, file)
 
 
 def test_ports_are_published_on_loopback_only(folder: Path) -> None:
-    services = read(folder, "compose.yaml")["services"].values()
-    published = [port for each in services for port in each.get("ports", ())]
-    assert f"127.0.0.1:{CLIENT_PORT}:{CLIENT_PORT}" in published
+    published = [port for each in published_ports(folder).values() for port in each]
     assert f"127.0.0.1:{HTTP_PORT}:{HTTP_PORT}" in published
     assert [port for port in published if not port.startswith("127.0.0.1:")] == []
+
+
+def published_ports(folder: Path, **variables: str) -> dict[str, list[str]]:
+    """Return the ports that each service publishes, with these variables set."""
+    services = read(folder, "compose.yaml")["services"]
+    return {
+        name: [with_variables(port, variables) for port in each.get("ports", ())]
+        for name, each in services.items()
+    }
+
+
+def with_variables(text: str, variables: Mapping[str, str]) -> str:
+    """Put in what variables are set to, or their defaults."""
+    return re.sub(r"\$\{(\w+):-(\w+)\}", lambda found: variables.get(found[1], found[2]), text)
+
+
+def test_every_port_can_be_moved_by_a_variable(folder: Path) -> None:
+    names = ("CLIENT_PORT", "HTTP_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT")
+    moved = {name: str(number) for number, name in enumerate(names, start=50_000)}
+    ports = [port for each in published_ports(folder, **moved).values() for port in each]
+    assert {port.split(":")[1] for port in ports} == set(moved.values())
+    text = (folder / "compose.yaml").read_text(encoding="utf-8")
+    assert [name for name in names if name not in text.partition("\nname:")[0]] == []
+
+
+@pytest.mark.parametrize("port", [CLIENT_PORT, "19092"])
+def test_clients_inside_and_outside_are_told_what_they_can_connect_to(
+    port: str, folder: Path
+) -> None:
+    environment = service(folder, "compose.yaml", "coordinator")["environment"]
+    listen, advertise = (
+        [
+            NamedAddress.parse(each.strip())
+            for each in with_variables(environment[variable], {"CLIENT_PORT": port}).split(",")
+        ]
+        for variable in (Variable.LISTEN, Variable.ADVERTISE)
+    )
+    inside, outside = make_listeners(listen, advertise)
+    # So says the page as well.
+    page = (ROOT / "docs" / "docker.md").read_text(encoding="utf-8")
+    assert f'COTERIE_LISTEN: "{environment[Variable.LISTEN]}"\n' in page
+    assert str(inside.advertise) == f"coordinator:{inside.bind.port}"
+    assert inside.bind.port == int(CLIENT_PORT)
+    published = published_ports(folder, CLIENT_PORT=port)["coordinator"]
+    assert f"{outside.advertise}:{outside.bind.port}" in published
+    assert str(outside.advertise) == f"127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("file", COMPOSE)
@@ -181,7 +229,8 @@ def test_clients_find_the_coordinator_by_its_service_name(
         assert where in (*found.get("entrypoint", ()), *found.get("environment", {}).values())
 
 
-def test_script_agrees_with_the_compose_file(folder: Path) -> None:
+def test_script_agrees_with_the_compose_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(folder)
     script = runpy.run_path(str(folder / "run.py"))
     assert f"shards:{script['SHARDS']}" in service(folder, "compose.yaml", "coordinator")["command"]
     assert (script["CLIENTS"], "{}:{}".format(*script["HTTP"])) == (BOOTSTRAP, HTTP)

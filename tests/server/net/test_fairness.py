@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie_server.net import Exchange, Limits
 from coterie_server.net.connection import Connection
 from coterie_server.net.registry import Registry
-from tests.server.net.doubles import Clock, FakeTransport, Room, Visit, heartbeat, ok
+from tests.server.net.doubles import ADVERTISED, Clock, FakeTransport, Room, Visit, heartbeat, ok
 
 
 class Slow:
@@ -74,7 +74,7 @@ def test_single_requests_are_not_timed() -> None:
     slow = Slow()
     clock = Clock()
     registry = Registry(slow, Limits(), now=Clock(), call_soon=lambda _: None, stopwatch=clock)
-    connection = Connection(registry)
+    connection = Connection(registry, ADVERTISED)
     transport = FakeTransport(connection, ("127.0.0.1", 1))
     connection.connection_made(transport)
     Visit(connection, transport).send(heartbeat(0))

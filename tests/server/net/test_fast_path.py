@@ -12,7 +12,7 @@ from coterie_server.net import CloseReason
 from coterie_server.net.connection import Connection
 from coterie_server.net.limits import Limits
 from coterie_server.net.registry import Registry
-from tests.server.net.doubles import Clock, FakeTransport, Parking, Visit, heartbeat, ok
+from tests.server.net.doubles import ADVERTISED, Clock, FakeTransport, Parking, Visit, heartbeat, ok
 
 
 class Quick:
@@ -46,7 +46,7 @@ class Desk:
             on_reply=lambda *what: self.counted.append(what),
             at_once={ApiKey.HEARTBEAT: self.quick},
         )
-        connection = Connection(self.registry)
+        connection = Connection(self.registry, ADVERTISED)
         self.visit = Visit(connection, FakeTransport(connection, ("127.0.0.1", 4711)))
         connection.connection_made(self.visit.transport)
 

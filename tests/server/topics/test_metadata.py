@@ -9,7 +9,8 @@ import pytest
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
 from coterie_protocol.schema import NIL_UUID
-from tests.server.topics.room import CLUSTER, HOST, NODE, PORT, Room, changed, topic_id
+from tests.server.topics.room import CLUSTER, NODE, Room, changed, topic_id
+from tests.support.requests import ADVERTISED
 
 ALL = range(13)
 NOT_ASKED = -(2**31)
@@ -40,7 +41,8 @@ def test_node_is_told_where_it_is_advertised(version: int) -> None:
     """Every version names one broker, at the advertised address, without a rack."""
     request = named() if version else named("t")
     (broker,) = Room().ask(request, version).brokers
-    assert (broker.node_id, broker.host, broker.port, broker.rack) == (NODE, HOST, PORT, None)
+    told = (broker.node_id, broker.host, broker.port, broker.rack)
+    assert told == (NODE, ADVERTISED.host, ADVERTISED.port, None)
 
 
 @pytest.mark.parametrize("version", ALL)
