@@ -86,6 +86,9 @@ def test_ci_runs_all_that_test_all_runs(root: Path) -> None:
     script = (root / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert 'export CI="${CI:-true}"' in script
     assert [line for line in script if line.startswith("make ")] == ["make lint", "make test-all"]
+    assert [line for line in script if line.startswith("  .ci/")] == [
+        '  .ci/compose-test "$left_s"'
+    ]
 
 
 def test_nothing_of_a_make_is_left_to_the_makes_inside(root: Path) -> None:
