@@ -180,7 +180,7 @@ def backlog_leaves_reading_off(work_off: Any, client: Any) -> None:
         work_off(client)
 
 
-@_bug(registry, "_is_closed", "tests/server/net")
+@_bug(registry, "_is_closed", "tests/server/net/test_reading.py")
 def client_gone_unseen(*_: Any) -> bool:
     """A client that goes while nothing is read from it is not missed."""
     return False

@@ -43,7 +43,13 @@ from coterie_server.group import (
 from coterie_server.step import LimitHit, Outcome
 from coterie_server.storage.offset_bundles import OffsetBundles
 from tests.support.group_client import Client
-from tests.support.group_invariants import Ownership, check_all, check_owned, check_survived
+from tests.support.group_invariants import (
+    Ownership,
+    check_all,
+    check_owned,
+    check_survived,
+    saved_rows,
+)
 from tests.support.requests import Asked
 
 if TYPE_CHECKING:
@@ -178,7 +184,7 @@ class World:
     def read_again(self, **settings: Any) -> None:
         """Lose what is not stored in the same process, whose connections stay."""
         groups = self.coordinator.groups
-        before = {group.id: list(group.saved_rows()) for group in groups.values()}
+        before = {group.id: list(saved_rows(group)) for group in groups.values()}
         owned = {group.id: Ownership.of(group) for group in groups.values()}
         for answer in self.answers.values():
             answer.lost = answer.lost or answer.message is None

@@ -350,7 +350,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def close_for(self, reason: CloseReason, *, found: int) -> None:
-        """Close because of a limit, of which so much was found."""
+        """Close because a limit was passed; `found` is what was measured."""
         limit: int = getattr(self._registry.limits, reason)
         # Clients that have nothing to say are no reason to worry.
         level = "info" if reason is CloseReason.IDLE else "warning"

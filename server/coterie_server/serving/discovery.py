@@ -82,13 +82,13 @@ def _only_groups() -> str:
 
 
 def handshake(message: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Nobody has to authenticate here."""
+    """Refuse: clients need not authenticate here."""
     del message
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=())
 
 
 def authenticate(message: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Nobody has to authenticate here."""
+    """Refuse: clients need not authenticate here."""
     del message
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,

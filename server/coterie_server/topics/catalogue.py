@@ -1,7 +1,7 @@
 """The catalogue of topics: requests go in, what is to be done comes out.
 
-It reads no clock, draws no random numbers and awaits nothing.  Whoever runs it hands in the time,
-stores the records, lets the replies go and tells the groups of the changes.
+It reads no clock, draws no random numbers and awaits nothing.  The shard that runs it hands in the
+time, stores the records, sends the replies and tells the groups of the changes.
 """
 
 from __future__ import annotations

@@ -133,8 +133,7 @@ def live(seed: int) -> None:
         raise
 
 
-def test_fixed_seeds() -> None:
-    """Whatever the answers are, a member recovers or stops in good order."""
+def test_a_member_recovers_or_stops_whatever_the_answers() -> None:
     for seed in FIXED:
         live(seed)
 

@@ -27,8 +27,9 @@ def somebody(world: World, group: str, **attributes: object) -> Client:
     ("version", "static"),
     [*((version, None) for version in range(10)), *((version, "i1") for version in range(5, 10))],
 )
-def test_join_that_would_make_a_group(version: int, static: str | None) -> None:
-    """It is refused with an error that no client retries; no group is made, nothing is stored."""
+def test_a_join_beyond_max_groups_is_refused_for_good_and_makes_nothing(
+    version: int, static: str | None
+) -> None:
     world = World(max_groups=1)
     world.form(somebody(world, "g"))
     stored = dict(world.store)
@@ -39,8 +40,7 @@ def test_join_that_would_make_a_group(version: int, static: str | None) -> None:
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_commit_that_would_make_a_group(version: int) -> None:
-    """Each partition that exists is refused; the others are unknown as ever."""
+def test_a_commit_beyond_max_groups_is_refused_where_the_partition_exists(version: int) -> None:
     world = World(max_groups=1)
     world.commit(HERE)
     answer = world.commit({**HERE, ("nowhere", 0): 1}, group_id="h", version=version)
@@ -48,8 +48,7 @@ def test_commit_that_would_make_a_group(version: int) -> None:
     assert world.state("h") is GroupState.DEAD
 
 
-def test_groups_that_exist_go_on() -> None:
-    """Members come, come back and commit; the limit is about groups alone."""
+def test_groups_that_exist_go_on_at_the_limit() -> None:
     world = World(max_groups=1)
     first, second = somebody(world, "g"), world.member("other", version=3)
     world.form(first)
@@ -61,8 +60,7 @@ def test_groups_that_exist_go_on() -> None:
     assert [first.heartbeat(), second.heartbeat()] == [OK, OK]
 
 
-def test_who_asks_for_nothing_is_told_what_it_was() -> None:
-    """What makes no group is answered as if there were room."""
+def test_what_makes_no_group_is_answered_as_if_there_were_room() -> None:
     world = World(max_groups=0)
     assert somebody(world, "h", id="made-up").join().error is ErrorCode.UNKNOWN_MEMBER_ID
     assert somebody(world, "h", session_ms=1).join().error is ErrorCode.INVALID_SESSION_TIMEOUT
@@ -72,8 +70,7 @@ def test_who_asks_for_nothing_is_told_what_it_was() -> None:
     assert world.offsets() == {}
 
 
-def test_groups_that_are_gone_make_room() -> None:
-    """Deleted or expired, a group takes no place any more."""
+def test_deleted_and_expired_groups_make_room() -> None:
     world = World(max_groups=1, offsets_check_interval_ms=60_000)
     world.commit(HERE)
     world.delete("g")
@@ -83,8 +80,7 @@ def test_groups_that_are_gone_make_room() -> None:
     assert somebody(world, "i").join_once().error is ErrorCode.MEMBER_ID_REQUIRED
 
 
-def test_limit_is_that_of_the_node() -> None:
-    """Groups of other shards count: whoever runs the coordinator says how many there are."""
+def test_groups_of_other_shards_count_towards_the_limit() -> None:
     elsewhere = 2
     world = World(max_groups=3)
     world.table.count_groups = lambda: elsewhere + len(world.table.groups)
@@ -92,8 +88,7 @@ def test_limit_is_that_of_the_node() -> None:
     assert world.commit(HERE, group_id="h").part_errors == [REFUSED]
 
 
-def test_limit_that_was_hit_is_noted() -> None:
-    """Whoever runs the coordinator can tell its operator which setting it was."""
+def test_the_limit_that_was_hit_is_noted() -> None:
     world = World(max_groups=1)
     world.commit(HERE)
     assert world.limit_hits == []
@@ -106,7 +101,6 @@ def test_limit_that_was_hit_is_noted() -> None:
 
 
 def test_ids_that_are_not_handed_out_are_noted() -> None:
-    """So can be told which group has more of them than it may."""
     world = World(max_pending_members=1)
     world.member("a").join_once()
     assert world.member("b").join_once().error is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -135,8 +129,7 @@ def generation_of(world: World, group: str) -> int:
     return client.generation
 
 
-def test_generations_are_remembered_up_to_a_limit() -> None:
-    """The group that went first is forgotten by name; the others go on where they were."""
+def test_the_group_that_went_first_is_the_first_to_be_forgotten_by_name() -> None:
     world = World(max_tombstones=2)
     for group, generations in (("a", 5), ("b", 3), ("c", 9)):
         used(world, group, generations)
@@ -145,8 +138,7 @@ def test_generations_are_remembered_up_to_a_limit() -> None:
     assert generation_of(world, "c") == 10
 
 
-def test_forgotten_groups_go_on_above_what_they_had() -> None:
-    """No generation is used again: whoever is not remembered by name begins above all of them."""
+def test_forgotten_groups_begin_above_all_forgotten_generations() -> None:
     world = World(max_tombstones=1)
     used(world, "a", 5)
     used(world, "b", 3)
@@ -155,8 +147,7 @@ def test_forgotten_groups_go_on_above_what_they_had() -> None:
     assert generation_of(world, "b") == 4
 
 
-def test_what_was_forgotten_survives_a_crash() -> None:
-    """The lowest generation to begin with is stored, and who is to be forgotten next is known."""
+def test_the_lowest_generation_and_the_order_of_forgetting_survive_a_crash() -> None:
     world = World(max_tombstones=2)
     for group in "zyx":
         used(world, group, 4)
@@ -169,8 +160,7 @@ def test_what_was_forgotten_survives_a_crash() -> None:
     assert generation_of(world, "z") == 5
 
 
-def test_group_that_came_to_nothing_leaves_nothing() -> None:
-    """A group that had no generation of its own need not be remembered."""
+def test_a_group_that_had_no_generation_leaves_nothing() -> None:
     world = World(max_tombstones=1)
     used(world, "a", 5)
     used(world, "b", 3)

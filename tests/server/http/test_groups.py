@@ -264,7 +264,9 @@ async def test_group_shows_whom_it_waits_for(browser: Browser, world: WatchedWor
     assert [member["parked"] for member in values["members"]] == [True, False]
 
 
-async def test_group_shows_who_has_not_synced(browser: Browser, world: WatchedWorld) -> None:
+async def test_group_shows_the_members_that_have_not_synced(
+    browser: Browser, world: WatchedWorld
+) -> None:
     first, second = world.pair(rebalance_ms=60_000)
     first.join()
     second.join()

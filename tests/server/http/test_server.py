@@ -172,7 +172,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_views_are_made_one_at_a_time() -> None:
+async def test_answers_are_made_one_at_a_time() -> None:
     """Each is made in short pieces, but a hundred at once would make one long one."""
     view = SlowView()
     server = HttpServer(app(view))
@@ -189,7 +189,7 @@ async def test_views_are_made_one_at_a_time() -> None:
     await server.close()
 
 
-async def test_a_view_is_not_made_for_who_has_gone() -> None:
+async def test_an_answer_is_not_made_for_a_client_that_has_gone() -> None:
     view = SlowView()
     server = HttpServer(app(view))
     await server.start("127.0.0.1", 0)

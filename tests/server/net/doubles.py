@@ -221,6 +221,7 @@ class Room:
             limits or Limits(),
             now=self.clock,
             call_soon=self._soon.append,
+            stopwatch=lambda: 0.0,  # a slow machine must not cut a pipeline short
             has_hung_up=_has_hung_up,
         )
 

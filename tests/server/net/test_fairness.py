@@ -32,8 +32,7 @@ def enter(room: Room, slow: Slow) -> Visit:
     return room.visit()
 
 
-def test_pipeline_is_worked_off_in_turns() -> None:
-    """After ten milliseconds it is the others' turn; what is left comes later, in order."""
+def test_a_long_pipeline_lets_others_in_after_ten_milliseconds() -> None:
     slow = Slow()
     room = Room(slow)
     visit = enter(room, slow)
@@ -47,7 +46,6 @@ def test_pipeline_is_worked_off_in_turns() -> None:
 
 
 def test_nothing_is_read_while_a_pipeline_waits() -> None:
-    """The client's next requests stay where they are until its earlier ones are handled."""
     slow = Slow()
     room = Room(slow)
     visit = enter(room, slow)
@@ -58,7 +56,6 @@ def test_nothing_is_read_while_a_pipeline_waits() -> None:
 
 
 def test_two_pipelines_take_turns() -> None:
-    """Neither has to wait until the other is through."""
     slow = Slow()
     room = Room(slow)
     first, second = enter(room, slow), room.visit()
@@ -69,8 +66,7 @@ def test_two_pipelines_take_turns() -> None:
     assert slow.seen == [0, 1, 2, 10, 11, 12, 3, 4, 5, 13, 14, 15]
 
 
-def test_single_requests_are_not_timed() -> None:
-    """A request that comes alone, as nearly all do, costs no look at the time."""
+def test_a_request_that_comes_alone_costs_no_look_at_the_time() -> None:
     slow = Slow()
     clock = Clock()
     registry = Registry(slow, Limits(), now=Clock(), call_soon=lambda _: None, stopwatch=clock)

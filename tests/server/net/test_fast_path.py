@@ -51,8 +51,7 @@ class Desk:
         connection.connection_made(self.visit.transport)
 
 
-def test_answered_at_once() -> None:
-    """The answer has the request's number, and is counted as any other."""
+def test_a_fast_answer_has_the_requests_number_and_is_counted() -> None:
     desk = Desk()
     desk.visit.send(heartbeat(7))
     assert desk.visit.answers() == [(7, 1)]
@@ -62,8 +61,7 @@ def test_answered_at_once() -> None:
     assert (stats.requests, stats.bytes_out) == (1, len(desk.visit.transport.sent))
 
 
-def test_like_the_last_one() -> None:
-    """A request that differs in its number alone is not read again, and answered the same."""
+def test_a_request_that_differs_in_its_number_alone_is_not_decoded_again() -> None:
     desk = Desk()
     desk.visit.send(heartbeat(1), heartbeat(-2), heartbeat(3))
     assert desk.visit.answers() == [(1, 1), (-2, 1), (3, 1)]
@@ -72,16 +70,14 @@ def test_like_the_last_one() -> None:
 
 
 @pytest.mark.parametrize("other", [heartbeat(2, member_id="else"), heartbeat(2, version=0)])
-def test_unlike_the_last_one(other: bytes) -> None:
-    """A request that differs in anything else is read, whether in what it says or how."""
+def test_a_request_that_differs_in_anything_else_is_decoded(other: bytes) -> None:
     desk = Desk()
     desk.visit.send(heartbeat(1), other)
     assert desk.quick.asked[1] is not desk.quick.asked[0]
     assert len(desk.visit.payloads()) == 2
 
 
-def test_another_answer_to_the_same() -> None:
-    """What is remembered of an answer is not sent when the answer has changed."""
+def test_an_answer_that_has_changed_is_encoded_again() -> None:
     desk = Desk()
     desk.visit.send(heartbeat(1))
     desk.quick.answer = ok(2)
@@ -89,8 +85,7 @@ def test_another_answer_to_the_same() -> None:
     assert desk.visit.answers() == [(1, 1), (2, 2)]
 
 
-def test_not_at_once() -> None:
-    """What can't be answered at once is handled, and may be answered at any time."""
+def test_what_can_not_be_answered_at_once_is_handled() -> None:
     desk = Desk()
     desk.quick.answer = None
     desk.visit.send(heartbeat(1))
@@ -99,8 +94,7 @@ def test_not_at_once() -> None:
     assert desk.visit.answered() == [1]
 
 
-def test_behind_one_that_waits() -> None:
-    """A request behind another is not answered before it."""
+def test_a_request_behind_another_is_not_answered_before_it() -> None:
     desk = Desk()
     desk.quick.answer = None
     desk.visit.send(heartbeat(1))
@@ -111,8 +105,7 @@ def test_behind_one_that_waits() -> None:
     assert desk.visit.answered() == [1, 2]
 
 
-def test_many_in_one_piece() -> None:
-    """They are handled in their turns: this is for who sends one and waits."""
+def test_requests_that_come_in_one_piece_are_handled_in_order() -> None:
     desk = Desk()
     desk.visit.send(heartbeat(1) + heartbeat(2))
     assert len(desk.parking.exchanges) == 2
@@ -121,8 +114,7 @@ def test_many_in_one_piece() -> None:
 @pytest.mark.parametrize(
     "frame", [b"\0\0\0\0", b"\0\0\0\x02\0\x0c", b"\0\0\0\x08\0\x0c\0\x03\0\0\0\1"]
 )
-def test_hardly_a_request(frame: bytes) -> None:
-    """Frames too short for a heartbeat are refused as any others, as first ones and later."""
+def test_frames_too_short_for_a_heartbeat_are_refused_as_any_others(frame: bytes) -> None:
     for frames in ((frame,), (heartbeat(1), frame)):
         desk = Desk()
         desk.visit.send(*frames)
@@ -132,8 +124,7 @@ def test_hardly_a_request(frame: bytes) -> None:
         assert desk.registry.stats().closed[CloseReason.MALFORMED] == 1
 
 
-def test_a_bug() -> None:
-    """Whoever answers may fail, and only this connection ends."""
+def test_a_fast_answer_that_raises_closes_this_connection_alone() -> None:
     desk = Desk()
     desk.quick.answer = ValueError("a bug")
     desk.visit.send(heartbeat(1))
@@ -141,8 +132,7 @@ def test_a_bug() -> None:
     assert desk.registry.stats().closed[CloseReason.BUG] == 1
 
 
-def test_slow_reader() -> None:
-    """Who does not read the answers is not answered at once any more."""
+def test_a_slow_reader_is_not_answered_at_once() -> None:
     desk = Desk(write_buffer_high_bytes=20, write_buffer_max_bytes=20)
     desk.visit.transport.flowing = False
     desk.visit.send(*(heartbeat(number) for number in range(10)))

@@ -33,8 +33,9 @@ def request_of(api_key: int, api_version: int, correlation_id: int = 7) -> bytes
 CUT_OFF = frame(heartbeat(0)[4:-1])
 
 
-def test_malformed_request_closes_with_a_line(log: LogLines) -> None:
-    """The line names the peer, the message, the field and what is wrong with it."""
+def test_a_malformed_request_closes_with_a_line_that_names_peer_message_and_field(
+    log: LogLines,
+) -> None:
     visit = Room(Parking()).visit(("192.0.2.7", 50_123))
     visit.send(CUT_OFF)
     assert visit.transport.closing
@@ -51,7 +52,6 @@ def test_malformed_request_closes_with_a_line(log: LogLines) -> None:
 
 
 def test_requests_behind_a_malformed_one_are_not_handled(log: LogLines) -> None:
-    """Neither those of the same piece nor those of a later one reach the handler."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(CUT_OFF + heartbeat(1), heartbeat(2))
@@ -60,7 +60,6 @@ def test_requests_behind_a_malformed_one_are_not_handled(log: LogLines) -> None:
 
 
 def test_malformed_request_abandons_parked_ones(log: LogLines) -> None:
-    """The handler can see that nobody waits any more, and a reply does nothing."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0), CUT_OFF)
@@ -85,7 +84,6 @@ def test_fault_behind_a_backlog_waits_for_it(log: LogLines) -> None:
 
 @pytest.mark.parametrize("size", [1_001, 2**31 - 1, -1, -(2**31)])
 def test_bad_size_closes_with_a_line(size: int, log: LogLines) -> None:
-    """A size beyond the limit, or below nothing, is refused before a byte of its frame comes."""
     visit = Room(Parking(), Limits(socket_request_max_bytes=1_000)).visit()
     visit.send(struct.pack(">i", size))
     assert visit.transport.closing
@@ -168,8 +166,7 @@ def test_client_may_ask_again_after_unsupported_api_versions() -> None:
     assert [exchange.request.correlation_id for exchange in handler.exchanges] == [8]
 
 
-def test_unsupported_api_versions_waits_its_turn() -> None:
-    """Its answer leaves behind that of a request parked before."""
+def test_an_answer_to_unsupported_api_versions_leaves_behind_earlier_requests() -> None:
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0) + request_of(ApiKey.API_VERSIONS, 9, correlation_id=1))
@@ -179,7 +176,6 @@ def test_unsupported_api_versions_waits_its_turn() -> None:
 
 
 def test_reply_that_does_not_fit_is_logged_as_a_bug(log: LogLines) -> None:
-    """The line names request, version and field; the client is not left waiting."""
     handler = Parking()
     room = Room(handler)
     visit = room.visit()
@@ -193,8 +189,7 @@ def test_reply_that_does_not_fit_is_logged_as_a_bug(log: LogLines) -> None:
     assert "error_code" in line["error"]
 
 
-def test_reply_of_another_api_that_does_not_fit_is_logged_as_a_bug(log: LogLines) -> None:
-    """A message with no version of that number is caught as well."""
+def test_a_reply_of_another_api_is_logged_as_a_bug(log: LogLines) -> None:
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0))
@@ -222,7 +217,6 @@ def test_handler_that_raises_closes_its_client_only(log: LogLines) -> None:
 
 
 def test_exchange_can_close_the_connection(log: LogLines) -> None:
-    """A handler that does not want to answer closes instead, and its reason is logged."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0), heartbeat(1))
@@ -232,7 +226,6 @@ def test_exchange_can_close_the_connection(log: LogLines) -> None:
 
 
 def test_closing_twice_is_one_close(log: LogLines) -> None:
-    """Two exchanges of one connection may both give up on it."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0), heartbeat(1))
@@ -261,7 +254,6 @@ def test_close_sends_what_was_answered_before(*, cut: bool, log: LogLines) -> No
 
 
 def test_client_that_leaves_abandons_its_exchanges() -> None:
-    """After a lost connection a parked exchange says so and its reply goes nowhere."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0))
@@ -286,7 +278,6 @@ def test_client_that_stops_sending_has_left() -> None:
 
 
 def test_bytes_behind_the_end_are_ignored() -> None:
-    """What a transport still delivers after the connection closed reaches nobody."""
     handler = Parking()
     room = Room(handler)
     visit = room.visit()
@@ -297,7 +288,6 @@ def test_bytes_behind_the_end_are_ignored() -> None:
 
 
 def test_exchange_knows_its_request_and_its_client() -> None:
-    """The handler sees header, message, the client's address as Kafka prints it, and the time."""
     handler = Parking()
     room = Room(handler)
     room.clock.now_ms = 12_500

@@ -12,8 +12,7 @@ from tests.server.net.conftest import LogLines
 from tests.server.net.doubles import Answering, Parking, Room, Visit, heartbeat
 
 
-def test_limits_are_at_least_one() -> None:
-    """A limit of nothing is refused by name."""
+def test_limits_below_one_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="max_requests_in_flight is 0; it must be at least 1"):
         Limits(max_requests_in_flight=0)
 
@@ -28,7 +27,6 @@ def test_write_limits_are_in_order() -> None:
 
 
 def test_connection_over_the_limit_is_refused(log: LogLines) -> None:
-    """The line has limit, number and peer; those who are in stay."""
     room = Room(Answering(), Limits(max_connections=2))
     kept = [room.visit(), room.visit()]
     refused = room.visit(("192.0.2.7", 50_123))
@@ -47,7 +45,6 @@ def test_connection_over_the_limit_is_refused(log: LogLines) -> None:
 
 
 def test_connection_over_the_limit_of_its_address_is_refused(log: LogLines) -> None:
-    """Other addresses are still let in."""
     room = Room(Answering(), Limits(max_connections_per_ip=1))
     room.visit(("192.0.2.7", 1))
     refused, other = room.visit(("192.0.2.7", 2)), room.visit(("192.0.2.8", 1))
@@ -58,7 +55,6 @@ def test_connection_over_the_limit_of_its_address_is_refused(log: LogLines) -> N
 
 
 def test_refused_connection_is_not_served(log: LogLines) -> None:
-    """Bytes that come before the end of a refused connection reach nobody."""
     handler = Parking()
     room = Room(handler, Limits(max_connections=1))
     room.visit()
@@ -74,7 +70,6 @@ def test_refused_connection_is_not_served(log: LogLines) -> None:
 
 
 def test_lost_connection_makes_room() -> None:
-    """Both counts go down when a connection is lost."""
     room = Room(Answering(), Limits(max_connections=1, max_connections_per_ip=1))
     room.visit().lose()
     assert not room.visit().transport.closing
@@ -89,7 +84,6 @@ def test_closing_connection_still_counts(log: LogLines) -> None:
 
 
 def test_addresses_are_forgotten_with_their_connections() -> None:
-    """Nothing is kept of clients that left, however many addresses they came from."""
     room = Room(Answering())
     for number in range(3):
         room.visit((f"2001:db8::{number}", 1)).lose()
@@ -108,7 +102,6 @@ def test_client_without_a_name_is_served() -> None:
 
 
 def test_nothing_is_read_at_the_limit_in_flight() -> None:
-    """With as many parked as may be, reading stops; the connection stays."""
     visit = Room(Parking(), Limits(max_requests_in_flight=2)).visit()
     visit.send(heartbeat(0))
     assert visit.transport.reading
@@ -118,7 +111,6 @@ def test_nothing_is_read_at_the_limit_in_flight() -> None:
 
 
 def test_reading_goes_on_below_the_limit_in_flight() -> None:
-    """One answer makes room."""
     handler = Parking()
     visit = Room(handler, Limits(max_requests_in_flight=2)).visit()
     visit.send(heartbeat(0), heartbeat(1))
@@ -126,8 +118,7 @@ def test_reading_goes_on_below_the_limit_in_flight() -> None:
     assert visit.transport.reading
 
 
-def test_answer_out_of_turn_makes_no_room() -> None:
-    """A reply that waits for an earlier one is still held by us."""
+def test_an_answer_behind_an_earlier_request_makes_no_room() -> None:
     handler = Parking()
     visit = Room(handler, Limits(max_requests_in_flight=2)).visit()
     visit.send(heartbeat(0), heartbeat(1))
@@ -136,7 +127,6 @@ def test_answer_out_of_turn_makes_no_room() -> None:
 
 
 def test_requests_beyond_the_limit_wait() -> None:
-    """What one piece brings beyond the limit reaches the handler as room is made, in order."""
     handler = Parking()
     room = Room(handler, Limits(max_requests_in_flight=2))
     visit = room.visit()
@@ -159,8 +149,7 @@ def test_handler_is_not_called_within_a_reply() -> None:
     assert len(handler.exchanges) == 2
 
 
-def test_long_pipeline_is_handled_in_turns() -> None:
-    """Even if all is answered at once, the loop turns after as many as may be in flight."""
+def test_a_long_pipeline_lets_the_loop_turn_even_if_all_is_answered_at_once() -> None:
     handler = Answering()
     room = Room(handler, Limits(max_requests_in_flight=3))
     visit = room.visit()
@@ -174,7 +163,6 @@ def test_long_pipeline_is_handled_in_turns() -> None:
 
 
 def test_many_answers_at_once_are_followed_by_one_turn() -> None:
-    """However much room is made, waiting requests are looked at once."""
     handler = Parking()
     room = Room(handler, Limits(max_requests_in_flight=3))
     room.visit().send(b"".join(heartbeat(number) for number in range(5)))
@@ -184,7 +172,6 @@ def test_many_answers_at_once_are_followed_by_one_turn() -> None:
 
 
 def test_connection_that_closes_forgets_what_waits() -> None:
-    """Requests that waited for room are not handled after the end."""
     handler = Parking()
     room = Room(handler, Limits(max_requests_in_flight=1))
     visit = room.visit()
@@ -211,7 +198,6 @@ REPLY_BYTES = 14
 
 
 def test_slow_reader_is_not_read_from() -> None:
-    """Above the high mark nothing more is read."""
     visit = stopped_reader(Room(Answering(), SMALL))
     for number in range(4):
         assert visit.transport.reading
@@ -221,7 +207,6 @@ def test_slow_reader_is_not_read_from() -> None:
 
 
 def test_reader_that_catches_up_is_read_from() -> None:
-    """Reading goes on as soon as the client has read its answers."""
     visit = stopped_reader(Room(Answering(), SMALL))
     visit.send(*(heartbeat(number) for number in range(4)))
     visit.transport.drain()
@@ -243,7 +228,7 @@ def test_slow_reader_with_waiting_requests_goes_on_when_it_caught_up() -> None:
     assert visit.transport.reading
 
 
-def test_waiting_requests_wait_for_a_reader_who_just_fell_behind() -> None:
+def test_waiting_requests_wait_for_a_reader_that_just_fell_behind() -> None:
     """Room was made for them, but before the loop's next turn the client stopped reading."""
     handler = Parking()
     room = Room(handler, Limits(max_requests_in_flight=2, write_buffer_high_bytes=10))
@@ -260,7 +245,7 @@ def test_waiting_requests_wait_for_a_reader_who_just_fell_behind() -> None:
 
 
 def test_reader_too_far_behind_is_cut_off(log: LogLines) -> None:
-    """Parked answers that come when too much is unsent already are not added to it."""
+    """Parked answers are not added to the unsent bytes."""
     handler = Parking()
     room = Room(handler, SMALL)
     visit = stopped_reader(room)
@@ -297,7 +282,7 @@ def announce(size: int, sent: int) -> bytes:
 
 
 def test_largest_unfinished_frame_is_cut_off(log: LogLines) -> None:
-    """Who holds most goes, and not the small one that was in pieces at the wrong moment."""
+    """And not a small one that was in pieces at the wrong moment."""
     room = Room(Answering(), Limits(unfinished_frames_max_bytes=1_000))
     large, small = room.visit(("192.0.2.7", 1)), room.visit()
     large.send(announce(2_000, 990))
@@ -322,7 +307,6 @@ def test_unfinished_frame_can_cut_off_itself(log: LogLines) -> None:
 
 
 def test_unfinished_bytes_are_given_back() -> None:
-    """Finishing a frame, closing and losing a connection each settle the account."""
     room = Room(Answering())
     finishing, closing, losing = room.visit(), room.visit(), room.visit()
     for visit in (finishing, closing, losing):
@@ -370,7 +354,6 @@ def test_log_does_not_grow_with_the_number_of_attackers(log: LogLines) -> None:
 
 
 def test_stats_count_what_happened() -> None:
-    """Connections, requests, bytes, and what is open and in flight now."""
     handler = Answering("slow")
     room = Room(handler)
     visit, other = room.visit(), room.visit()
@@ -385,8 +368,7 @@ def test_stats_count_what_happened() -> None:
     assert set(stats.refused) == set(RefuseReason)
 
 
-def test_stats_do_not_change_afterwards() -> None:
-    """A snapshot is one."""
+def test_stats_are_a_snapshot() -> None:
     room = Room(Answering())
     before = room.registry.stats()
     room.visit().lose()

@@ -91,7 +91,6 @@ async def listen() -> AsyncIterator[Listen]:
 
 @pytest.mark.asyncio
 async def test_requests_are_answered(listen: Listen) -> None:
-    """A client that connects, pipelines and waits gets its answers in order."""
     listener = await listen(Answering())
     client = await connect(listener)
     client.send(heartbeat(0) + heartbeat(1))
@@ -101,7 +100,6 @@ async def test_requests_are_answered(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_port_0_becomes_a_real_one(listen: Listen) -> None:
-    """The addresses name the port that the system chose."""
     listener = await listen(Answering())
     ((host, port),) = listener.addresses
     assert host == "127.0.0.1"
@@ -110,7 +108,6 @@ async def test_port_0_becomes_a_real_one(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_two_addresses_share_one_listener(listen: Listen) -> None:
-    """A further start adds an address under the same limits and counts."""
     listener = await listen(Answering())
     await listener.start("127.0.0.1", 0)
     for host, port in listener.addresses:
@@ -147,7 +144,7 @@ async def test_port_can_be_taken_again_at_once(listen: Listen) -> None:
 async def test_accepted_sockets_send_at_once_and_notice_dead_hosts(
     listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Accepted sockets have TCP_NODELAY and SO_KEEPALIVE, inherited from the listening one."""
+    """TCP_NODELAY and SO_KEEPALIVE are inherited from the listening socket."""
     sockets: list[Any] = []
     made = Connection.connection_made
 
@@ -169,7 +166,6 @@ async def test_accepted_sockets_send_at_once_and_notice_dead_hosts(
 
 @pytest.mark.asyncio
 async def test_half_open_client_is_closed(listen: Listen) -> None:
-    """A client that ends its sending while a request is parked has left."""
     handler = Parking()
     client = await connect(await listen(handler))
     client.send(heartbeat(0))
@@ -182,7 +178,6 @@ async def test_half_open_client_is_closed(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_client_that_resets_is_forgotten(listen: Listen) -> None:
-    """A reset while a request is parked leaves nothing behind."""
     handler = Parking()
     listener = await listen(handler)
     client = await connect(listener)
@@ -198,7 +193,6 @@ async def test_client_that_resets_is_forgotten(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_oversized_frame_is_closed(listen: Listen, log: LogLines) -> None:
-    """A size over the limit closes before its bytes are sent."""
     client = await connect(await listen(Answering(), Limits(socket_request_max_bytes=1_000)))
     client.send(struct.pack(">i", 1_001))
     assert await client.ended()
@@ -208,7 +202,6 @@ async def test_oversized_frame_is_closed(listen: Listen, log: LogLines) -> None:
 
 @pytest.mark.asyncio
 async def test_garbage_harms_nobody_else(listen: Listen, log: LogLines) -> None:
-    """While 60 clients send random bytes, another one is answered as ever."""
     random_bytes = random.Random(20_250_101)
     listener = await listen(Answering())
     good = await connect(listener)
@@ -230,7 +223,6 @@ async def test_garbage_harms_nobody_else(listen: Listen, log: LogLines) -> None:
 
 @pytest.mark.asyncio
 async def test_silent_client_is_closed(listen: Listen, log: LogLines) -> None:
-    """The sweep closes whoever has not spoken by the clock that was handed in."""
     clock = Clock()
     listener = await listen(Answering(), Limits(first_byte_timeout_ms=1_000), now=clock)
     client = await connect(listener)
@@ -243,8 +235,8 @@ async def test_silent_client_is_closed(listen: Listen, log: LogLines) -> None:
 
 
 @pytest.mark.asyncio
-async def test_first_sweep_after_a_pause_closes_nobody(listen: Listen) -> None:
-    """A process that was suspended reads what has arrived first; the next sweep is as ever."""
+async def test_first_sweep_after_a_pause_closes_no_client(listen: Listen) -> None:
+    """A process that was suspended reads what has arrived first."""
     clock = Clock()
     listener = await listen(Answering(), now=clock)
     loop = asyncio.get_running_loop()
@@ -260,7 +252,6 @@ async def test_first_sweep_after_a_pause_closes_nobody(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_sweeps_come_by_themselves_until_the_end(log: LogLines) -> None:
-    """A listener looks after its limits of time at its interval, and no more when it is closed."""
     clock = Clock()
     listener = Listener(
         Answering(), Limits(first_byte_timeout_ms=1_000), now=clock, sweep_interval_s=0.001
@@ -280,7 +271,6 @@ async def test_sweeps_come_by_themselves_until_the_end(log: LogLines) -> None:
 
 @pytest.mark.asyncio
 async def test_connection_over_the_limit_is_refused(listen: Listen, log: LogLines) -> None:
-    """The client that is one too many sees its connection end; the others are served."""
     listener = await listen(Answering(), Limits(max_connections=1))
     first = await connect(listener)
     second = await connect(listener)
@@ -325,7 +315,6 @@ async def stubborn_client(listener: Listener) -> socket.socket:
 
 @pytest.mark.asyncio
 async def test_slow_reader_is_cut_off(listen: Listen, log: LogLines) -> None:
-    """Of 25 MB of parked answers only a bounded part is ever held for a client that reads none."""
     handler = Describing()
     limits = Limits(write_buffer_max_bytes=1_000_000)
     listener = await listen(handler, limits)
@@ -358,7 +347,6 @@ async def handled_in_all(listener: Listener) -> int:
 
 @pytest.mark.asyncio
 async def test_slow_reader_is_not_read_from(listen: Listen) -> None:
-    """A client that sends and never reads is stopped: its requests pile up on its own side."""
 
     class Echoing(Describing):
         def handle(self, exchange: Exchange) -> None:
@@ -385,7 +373,6 @@ async def test_slow_reader_is_not_read_from(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_stop_accepting_keeps_who_is_in(listen: Listen) -> None:
-    """New clients are refused, connections at hand are served on."""
     listener = await listen(Answering())
     client = await connect(listener)
     client.send(heartbeat(0))
@@ -401,7 +388,6 @@ async def test_stop_accepting_keeps_who_is_in(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_close_lets_pending_replies_out(listen: Listen) -> None:
-    """Requests that are answered within the grace get their answers before the end."""
     handler = Parking()
     listener = await listen(handler)
     client = await connect(listener)
@@ -420,7 +406,6 @@ async def test_close_lets_pending_replies_out(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_close_drops_what_is_not_answered(listen: Listen, log: LogLines) -> None:
-    """After the grace a parked request's connection is dropped, with a line that counts them."""
     handler = Parking()
     listener = await listen(handler)
     client = await connect(listener)
@@ -436,7 +421,6 @@ async def test_close_drops_what_is_not_answered(listen: Listen, log: LogLines) -
 
 @pytest.mark.asyncio
 async def test_close_sends_large_replies_whole(listen: Listen) -> None:
-    """What was answered and not yet sent leaves before the connection closes."""
     handler = Describing()
     listener = await listen(handler)
     client = await connect(listener)
@@ -454,7 +438,7 @@ async def test_close_sends_large_replies_whole(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_api_versions_is_the_only_one_answered_when_unknown(listen: Listen) -> None:
-    """A client from the future is told what is spoken, and not cut off."""
+    """A client from the future learns which versions are supported, and is not cut off."""
     client = await connect(await listen(Answering()))
     client.send(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 77, 5, -1))
     assert await client.payload() == struct.pack(">ihihhh", 5, 35, 1, 18, 0, 4)

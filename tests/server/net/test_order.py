@@ -14,7 +14,6 @@ from tests.server.net.doubles import Answering, Parking, Room, heartbeat, ok
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_replies_leave_in_request_order(order: tuple[int, ...]) -> None:
-    """Whatever order four parked requests are answered in, the client reads 0, 1, 2, 3."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(b"".join(heartbeat(number) for number in range(4)))
@@ -23,7 +22,6 @@ def test_replies_leave_in_request_order(order: tuple[int, ...]) -> None:
 
 
 def test_reply_waits_for_an_earlier_one() -> None:
-    """A reply that is ready while an earlier request is parked is not sent yet."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0), heartbeat(1))
@@ -31,8 +29,7 @@ def test_reply_waits_for_an_earlier_one() -> None:
     assert visit.answered() == []
 
 
-def test_reply_goes_out_at_once_when_it_is_its_turn() -> None:
-    """The first request's answer does not wait for the second's."""
+def test_the_first_requests_reply_is_sent_at_once() -> None:
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0), heartbeat(1))
@@ -41,7 +38,6 @@ def test_reply_goes_out_at_once_when_it_is_its_turn() -> None:
 
 
 def test_waiting_replies_are_written_in_one_piece() -> None:
-    """The answer that was awaited takes all those behind it along in a single write."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(*(heartbeat(number) for number in range(5)))
@@ -50,14 +46,12 @@ def test_waiting_replies_are_written_in_one_piece() -> None:
 
 
 def test_pipelined_requests_are_answered_in_one_write() -> None:
-    """Requests that come together and are answered at once cost one write."""
     visit = Room(Answering()).visit()
     visit.send(b"".join(heartbeat(number) for number in range(10)))
     assert (visit.answered(), visit.transport.writes) == (list(range(10)), 1)
 
 
 def test_connections_do_not_wait_for_each_other() -> None:
-    """A request parked on one connection holds up no other connection."""
     handler = Answering("slow")
     room = Room(handler)
     parked, other = room.visit(), room.visit()
@@ -77,7 +71,6 @@ def test_each_reply_is_encoded_in_the_version_of_its_request() -> None:
 
 
 def test_second_reply_is_refused() -> None:
-    """Replying twice is a bug of the handler's and is named."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0), heartbeat(1))
@@ -87,7 +80,6 @@ def test_second_reply_is_refused() -> None:
 
 
 def test_second_reply_is_refused_after_the_first_was_sent() -> None:
-    """A reply that has left already cannot be made again either."""
     handler = Parking()
     visit = Room(handler).visit()
     visit.send(heartbeat(0))
@@ -99,7 +91,6 @@ def test_second_reply_is_refused_after_the_first_was_sent() -> None:
 
 @given(data=st.data())
 def test_any_split_of_any_pipeline_gives_the_same_replies(data: st.DataObject) -> None:
-    """However a pipeline is cut, limited and parked, every request is answered once, in order."""
     count = data.draw(st.integers(1, 12), label="requests")
     parked = data.draw(st.sets(st.integers(0, count - 1)), label="parked")
     limit = data.draw(st.integers(1, 14), label="limit in flight")
@@ -135,7 +126,6 @@ def test_any_split_of_any_pipeline_gives_the_same_replies(data: st.DataObject) -
 
 @given(data=st.data())
 def test_any_split_handles_what_comes_before_garbage(data: st.DataObject) -> None:
-    """Requests before a broken one are answered and none behind it, however the bytes are cut."""
     broken = data.draw(
         st.sampled_from(
             [

@@ -251,8 +251,7 @@ class Dawdling(Parking):
         super().handle(exchange)
 
 
-def test_pipeline_longer_than_a_turn_with_its_first_request_parked() -> None:
-    """All requests are taken in, and reading goes on, though no answer has left yet."""
+def test_reading_goes_on_behind_a_long_pipeline_whose_first_request_is_parked() -> None:
     handler = Dawdling()
     room = Room(handler)
     room.registry.stopwatch = lambda: handler.passed_s
@@ -307,8 +306,7 @@ def test_client_that_stays_is_not_closed() -> None:
     assert visit.transport.closing
 
 
-def test_requests_before_a_close_are_worked_off() -> None:
-    """A pipeline that waits for its turn only is handled, though its client has closed since."""
+def test_requests_that_wait_are_handled_though_their_client_has_closed() -> None:
     handler = Dawdling()
     room = Room(handler)
     room.registry.stopwatch = lambda: handler.passed_s

@@ -22,8 +22,9 @@ LIMITS = Limits(
 )
 
 
-def test_silent_client_is_closed(log: LogLines) -> None:
-    """Who connects and says nothing has only the time until the first byte."""
+def test_a_client_that_says_nothing_is_closed_after_the_time_for_the_first_byte(
+    log: LogLines,
+) -> None:
     room = Room(Answering(), LIMITS)
     visit = room.visit()
     room.pass_time(999)
@@ -43,8 +44,7 @@ def test_silent_client_is_closed(log: LogLines) -> None:
     ]
 
 
-def test_idle_client_is_closed(log: LogLines) -> None:
-    """Who has nothing to say for long goes, and that is no warning."""
+def test_an_idle_client_is_closed_without_a_warning(log: LogLines) -> None:
     room = Room(Answering(), LIMITS)
     visit = room.visit()
     visit.send(heartbeat(0))
@@ -58,7 +58,6 @@ def test_idle_client_is_closed(log: LogLines) -> None:
 
 
 def test_client_that_speaks_is_not_idle() -> None:
-    """Each request begins the time anew, even if every sweep looks at it."""
     room = Room(Answering(), LIMITS)
     visit = room.visit()
     for number in range(5):
@@ -78,7 +77,6 @@ def test_client_that_waits_is_not_idle() -> None:
 
 
 def test_time_to_be_idle_begins_with_a_late_answer(log: LogLines) -> None:
-    """Who was answered after a long time has all the time to say something next."""
     handler = Parking()
     room = Room(handler, LIMITS)
     visit = room.visit()
@@ -94,7 +92,6 @@ def test_time_to_be_idle_begins_with_a_late_answer(log: LogLines) -> None:
 
 
 def test_slow_frame_is_closed(log: LogLines) -> None:
-    """One byte now and then does not keep half a frame for ever."""
     room = Room(Answering(), LIMITS)
     visit = room.visit()
     for byte in heartbeat(0)[:20]:
@@ -107,7 +104,6 @@ def test_slow_frame_is_closed(log: LogLines) -> None:
 
 
 def test_slow_frame_is_closed_even_as_a_size_alone(log: LogLines) -> None:
-    """A frame begins with the first byte of its size."""
     room = Room(Answering(), LIMITS)
     visit = room.visit()
     visit.send(b"\0")
@@ -169,7 +165,6 @@ def test_frame_time_does_not_run_while_we_do_not_read() -> None:
 
 
 def test_frame_time_runs_again_when_we_read(log: LogLines) -> None:
-    """After a pause a half frame has its time, and no more."""
     handler = Parking()
     room = Room(handler, LIMITS)
     visit = room.visit()
@@ -204,7 +199,6 @@ def test_reader_that_never_catches_up_is_cut_off(log: LogLines) -> None:
 
 
 def test_time_to_catch_up_begins_when_falling_behind(log: LogLines) -> None:
-    """A client that was swept as idle before has no more time than others."""
     room = Room(Answering(), LIMITS)
     visit = room.visit()
     visit.send(heartbeat(0))
@@ -217,7 +211,6 @@ def test_time_to_catch_up_begins_when_falling_behind(log: LogLines) -> None:
 
 
 def test_reader_that_caught_up_stays() -> None:
-    """The time to catch up starts anew each time."""
     room = Room(Answering(), LIMITS)
     visit = behind(room)
     for _ in range(5):
@@ -239,8 +232,7 @@ def test_closing_connection_that_cannot_send_is_aborted() -> None:
 
 
 @pytest.mark.parametrize("step_ms", [1, 7, 100, 999])
-def test_closing_comes_in_time_however_often_is_swept(step_ms: int, log: LogLines) -> None:
-    """A sweep skips who is in time, and never somebody who is not."""
+def test_sweeps_skip_only_clients_that_are_in_time(step_ms: int, log: LogLines) -> None:
     room = Room(Answering(), LIMITS)
     visit = room.visit()
     visit.send(heartbeat(0), heartbeat(1)[:3])
@@ -253,7 +245,6 @@ def test_closing_comes_in_time_however_often_is_swept(step_ms: int, log: LogLine
 
 
 def test_sweep_closes_only_who_is_late(log: LogLines) -> None:
-    """Of many connections the silent ones go."""
     room = Room(Answering(), LIMITS)
     visits = [room.visit() for _ in range(10)]
     for visit in visits[::2]:
@@ -267,7 +258,6 @@ def test_sweep_closes_only_who_is_late(log: LogLines) -> None:
 
 
 def test_stop_closes_who_waits_for_nothing() -> None:
-    """Connections without a request in flight close at once."""
     room = Room(Parking(), LIMITS)
     visit = room.visit()
     visit.send(heartbeat(0)[:7])
@@ -278,7 +268,6 @@ def test_stop_closes_who_waits_for_nothing() -> None:
 
 
 def test_stop_waits_for_answers() -> None:
-    """A parked request is still answered, and its connection closes then."""
     handler = Parking()
     room = Room(handler, LIMITS)
     visit = room.visit()
@@ -291,7 +280,6 @@ def test_stop_waits_for_answers() -> None:
 
 
 def test_stop_reads_nothing_more() -> None:
-    """Neither what waits for room nor what still comes is handled."""
     handler = Parking()
     room = Room(handler, LIMITS)
     visit = room.visit()
@@ -319,7 +307,6 @@ def test_stop_drops_requests_that_were_about_to_be_handled() -> None:
 
 
 def test_stop_refuses_new_connections(log: LogLines) -> None:
-    """Whoever was in the queue of the socket is turned away."""
     room = Room(Parking(), LIMITS)
     room.registry.stop()
     assert room.visit().transport.aborted
@@ -327,7 +314,6 @@ def test_stop_refuses_new_connections(log: LogLines) -> None:
 
 
 def test_abort_drops_all() -> None:
-    """Nobody is waited for any more."""
     handler = Parking()
     room = Room(handler, LIMITS)
     visits = [room.visit(), room.visit()]
@@ -394,7 +380,7 @@ def play(limits: Limits, steps: list[str | int], *, ask_all: bool) -> list[tuple
 
 @examples(250)
 @given(limits=TIGHT, steps=STEPS)
-def test_sweep_never_skips_who_is_late(limits: Limits, steps: list[str | int]) -> None:
+def test_sweep_never_skips_a_late_client(limits: Limits, steps: list[str | int]) -> None:
     """Asking only those whose time may have come closes the same ones at the same moments."""
     skipping = play(limits, steps, ask_all=False)
     assert skipping == play(limits, steps, ask_all=True)

@@ -217,8 +217,8 @@ def error_of(request: Request) -> ErrorCode:
     return ErrorCode(result.error_code)
 
 
-async def test_a_deletion_that_can_not_be_stored_is_known_to_nobody(deleting: Deleting) -> None:
-    """Groups would forget offsets of a topic that stays, and the journal tell of what never was."""
+async def test_a_deletion_that_can_not_be_stored_is_not_announced(deleting: Deleting) -> None:
+    """Groups would forget offsets of a topic that stays."""
     deleting.store.error = StoreError("disk full")
     request = deleting.delete()
     await turns()
@@ -254,10 +254,10 @@ async def test_a_deletion_is_answered_when_all_groups_have_forgotten(deleting: D
     assert error_of(request) == ErrorCode.NONE
 
 
-async def test_groups_that_do_not_forget_in_time_are_told_as_a_timeout(
+async def test_groups_that_do_not_forget_in_time_cause_a_timeout(
     deleting: Deleting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Kafka has it: the topic is gone, and the client asks again."""
+    """As in Kafka: the topic is gone, and the client asks again."""
     monkeypatch.setattr(topics_module, "_DELETION_MIN_S", 0.0)
     request = deleting.delete(timeout_ms=0)
     await turns()
@@ -265,7 +265,7 @@ async def test_groups_that_do_not_forget_in_time_are_told_as_a_timeout(
 
 
 @pytest.mark.parametrize("durable_first", [True, False])
-async def test_a_topic_is_made_anew_when_its_former_self_is_forgotten(
+async def test_a_topic_is_created_again_only_when_the_former_one_is_forgotten(
     deleting: Deleting, *, durable_first: bool
 ) -> None:
     """Or it would begin with offsets of the former one, after a crash in between."""
@@ -281,8 +281,7 @@ async def test_a_topic_is_made_anew_when_its_former_self_is_forgotten(
     assert deleting.changes == ["created", "deleted", "created"]
 
 
-async def test_who_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -> None:
-    """A deletion may take as long as the store does, and clients give up and ask again."""
+async def test_a_client_that_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -> None:
     deleting.delete()
     vanishing, patient = deleting.create(), deleting.create()
     vanished = weakref.ref(vanishing)
@@ -294,8 +293,7 @@ async def test_who_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -
     assert error_of(patient) == ErrorCode.NONE
 
 
-async def test_who_waits_behind_a_deletion_hears_of_its_failure(deleting: Deleting) -> None:
-    """And does not wait for ever."""
+async def test_requests_behind_a_deletion_are_refused_when_it_fails(deleting: Deleting) -> None:
     deleting.store.error = StoreError("disk full")
     deletion, creation = deleting.delete(), deleting.create()
     await turns()
@@ -318,7 +316,7 @@ async def test_a_catalogue_that_is_fenced_is_served_no_more(deleting: Deleting) 
 
 
 async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
-    """Whoever waits for records of a topic that grows is told at once to look again."""
+    """A consumer that waits for records of a topic that grows has to refresh its metadata."""
     both, other = bench.fetch("orders", "payments"), bench.fetch("payments")
     await bench.shard.ensure("orders", 3)
     assert both.errors() == {"orders": AGAIN, "payments": ErrorCode.NONE}
@@ -326,8 +324,7 @@ async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("version", range(13, 19))
-async def test_a_change_ends_the_wait_of_who_asked_by_id(bench: Bench, version: int) -> None:
-    """The name is what changes are told by, though the request and its answer have none."""
+async def test_a_change_ends_the_wait_of_a_fetch_by_id(bench: Bench, version: int) -> None:
     catalogue = bench.shard.core
     assert catalogue is not None
     topic_id = catalogue.topics["orders"].topic_id
@@ -341,8 +338,7 @@ async def test_a_change_ends_the_wait_of_who_asked_by_id(bench: Bench, version: 
     assert fetch.errors() == {"orders": AGAIN}
 
 
-async def test_the_wait_is_over_once(bench: Bench) -> None:
-    """A request is answered for the first change and has nothing to do with the second."""
+async def test_a_fetch_is_answered_for_the_first_change_alone(bench: Bench) -> None:
     request = bench.fetch("orders")
     await bench.shard.ensure("orders", 3)
     await bench.shard.ensure("orders", 5)
@@ -363,8 +359,7 @@ async def test_metadata_is_not_answered_with_nothing(bench: Bench) -> None:
     assert (request.replies, request.closed) == ([], ["the node is stopping"])
 
 
-async def test_changes_are_refused_at_the_end(bench: Bench) -> None:
-    """A node that stops creates no topics any more, and says so."""
+async def test_a_node_that_stops_refuses_to_create_topics(bench: Bench) -> None:
     await bench.shard.close()
     topic = m.CreatableTopic(
         name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()

@@ -83,7 +83,6 @@ async def test_with_nothing_to_wait_for_an_action_runs_at_once() -> None:
 
 
 async def test_an_action_waits_for_what_was_handed_in_before_it() -> None:
-    """The answer to a commit leaves when the commit is durable."""
     told = Told()
     told.put("a")
     told.then("answer")
@@ -96,7 +95,6 @@ async def test_an_action_waits_for_what_was_handed_in_before_it() -> None:
 
 
 async def test_actions_keep_their_order() -> None:
-    """What happened first is told first."""
     told = Told()
     for word in ("one", "two", "three"):
         told.put(word)
@@ -107,7 +105,6 @@ async def test_actions_keep_their_order() -> None:
 
 
 async def test_what_comes_while_the_disk_is_busy_shares_the_next_append() -> None:
-    """A slow disk makes appends larger and not more numerous."""
     told = Told()
     told.put("a")
     await settle()
@@ -122,8 +119,8 @@ async def test_what_comes_while_the_disk_is_busy_shares_the_next_append() -> Non
     assert told.meter.appended == [1, 3]
 
 
-async def test_after_a_failure_nobody_is_told_anything() -> None:
-    """A promise that could not be kept is never made, and the failure is reported once."""
+async def test_after_a_failure_no_waiting_action_runs() -> None:
+    """The failure is reported once."""
     told = Told()
     told.put("a")
     told.then("never")
@@ -139,5 +136,4 @@ async def test_after_a_failure_nobody_is_told_anything() -> None:
 
 
 async def test_settling_without_work_returns_at_once() -> None:
-    """A shard that had nothing to store can be closed."""
     await Told().queue.settle()

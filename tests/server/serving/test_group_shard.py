@@ -110,7 +110,6 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
-    """And not in the same breath in which it was made."""
     request = bench.commit(5)
     assert not request.answer.done()
     assert commit_error(await request.answer) == ErrorCode.NONE
@@ -118,7 +117,7 @@ async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
 
 
 async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
-    """Nobody is told of an end beyond what a crash leaves; whoever has an answer sees its own."""
+    """A client must not learn of an end that a crash takes back."""
     request = bench.commit(5)
     assert (request.answer.done(), bench.ends.end("t", 0)) == (False, 0)
     seen = request.answer
@@ -130,7 +129,6 @@ async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
 
 
 async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
-    """Neither when it fails nor when the shard is read again."""
     await bench.commit(5).answer
     bench.store.error = StoreError("disk full")
     refused = await bench.commit(9).answer
@@ -141,7 +139,7 @@ async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
 
 
 async def test_reading_waits_for_what_was_written_before(bench: Bench) -> None:
-    """Nobody is told of an offset that a crash takes back."""
+    """A client must not read an offset that a crash takes back."""
     with bench.store.held():
         bench.commit(5)
         fetch = asyncio.ensure_future(bench.committed())
@@ -226,8 +224,7 @@ async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(ben
     assert await bench.committed() == 7
 
 
-async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:
-    """The commit fails with an error that clients retry, and what was stored before holds."""
+async def test_a_commit_to_a_failing_store_fails_retriably(bench: Bench) -> None:
     await bench.commit(5).answer
     bench.store.error = StoreError("the disk is full")
     answer = await bench.commit(6).answer
@@ -238,8 +235,7 @@ async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:
     assert await bench.committed() == 5
 
 
-async def test_everybody_who_waits_is_told(bench: Bench) -> None:
-    """A parked join does not hang until its client gives up."""
+async def test_a_parked_join_is_refused_when_the_store_fails(bench: Bench) -> None:
     protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
     join = bench.ask(
         m.JoinGroupRequest(
@@ -281,15 +277,13 @@ async def test_a_bug_costs_the_memory_but_nothing_stored(bench: Bench) -> None:
     assert await bench.committed() == 5
 
 
-async def test_closing_answers_who_is_parked(bench: Bench) -> None:
-    """And those that come later are sent to look elsewhere."""
+async def test_after_closing_clients_are_sent_to_look_elsewhere(bench: Bench) -> None:
     await bench.shard.close()
     answer = await bench.answer(m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
 async def test_a_refused_rebalance_changes_nothing(bench: Bench) -> None:
-    """The operator is told why, and the shard goes on."""
     with pytest.raises(Refusal) as caught:
         await bench.shard.force_rebalance("nobody")
     assert caught.value.name == "group_not_found"
@@ -341,7 +335,6 @@ async def test_step_that_fails_is_logged_without_what_variables_hold(
 
 
 async def test_an_empty_shard_recovers_nothing(bench: Bench) -> None:
-    """No group, no event."""
     assert not [event for event in bench.events if isinstance(event, GroupRecovered)]
 
 

@@ -102,7 +102,7 @@ async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
 
 
 async def test_trust_ends_before_the_lease_does(bench: Bench) -> None:
-    """A tenth before: by then nobody else can have the shards, whatever clocks do."""
+    """A tenth before: until then no other node can have the shards, whatever clocks do."""
     bench.time.s += TTL_MS * 0.9 / 1000 - 0.001
     assert bench.trust.holds
     bench.time.s += 0.002
@@ -123,22 +123,20 @@ async def test_trust_counts_from_before_the_store_was_asked(bench: Bench) -> Non
 
 
 async def test_a_renewal_restores_trust(bench: Bench) -> None:
-    """After a pause in which nobody else claimed the shards, the node goes on."""
+    """After a pause in which no other node claimed the shards, the node goes on."""
     bench.time.s += 60.0
     assert not bench.trust.holds
     assert await bench.renewed() == ["confirmed"]
     assert bench.trust.holds
 
 
-async def test_a_shard_that_somebody_took_is_lost_at_once(bench: Bench) -> None:
-    """And the others stay."""
+async def test_a_shard_that_another_node_took_is_lost_and_the_others_stay(bench: Bench) -> None:
     bench.time.s += 60.0
     await bench.steal(1)
     assert await bench.renewed() == ["lost 1", "confirmed"]
 
 
-async def test_a_shard_that_nobody_holds_any_more_is_taken_back(bench: Bench) -> None:
-    """But not before its new owner's lease has ended."""
+async def test_a_lost_shard_is_taken_back_when_its_new_lease_has_ended(bench: Bench) -> None:
     bench.time.s += 60.0
     await bench.steal(1)
     await bench.renewed()
@@ -155,8 +153,7 @@ async def test_a_process_of_the_same_name_is_another_one_all_the_same(bench: Ben
     assert await bench.renewed() == ["lost 1", "confirmed"]
 
 
-async def test_a_store_that_fails_leaves_doubt(bench: Bench) -> None:
-    """It is said, and it is over when the store works again."""
+async def test_a_store_that_fails_leaves_doubt_until_it_works_again(bench: Bench) -> None:
     bench.store.error = StoreError("the disk is full")
     assert await bench.renewed() == ["doubted"]
     assert bench.keeper.trouble == "the disk is full"
@@ -168,7 +165,7 @@ async def test_a_store_that_fails_leaves_doubt(bench: Bench) -> None:
 async def test_a_store_that_does_not_answer_leaves_doubt(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to wait for as long as the store does."""
+    """A request does not have to wait for as long as the store does."""
     real = asyncio.wait
 
     async def impatient(tasks: Iterable[asyncio.Future[object]], timeout: float) -> object:  # noqa: ASYNC109  # asyncio's own
@@ -184,8 +181,7 @@ async def test_a_store_that_does_not_answer_leaves_doubt(
     monkeypatch.undo()
 
 
-async def test_shards_of_another_node_are_left_to_it() -> None:
-    """All of them, and what could be had is given up."""
+async def test_if_another_node_has_a_shard_none_is_kept() -> None:
     async with MoodyStore() as store:
         bench = Bench(store)
         await bench.steal(2)

@@ -153,8 +153,7 @@ async def test_a_shard_is_read_behind_the_last_append_of_its_former_life(bench: 
     await again.close()
 
 
-async def test_nothing_is_taken_between_two_lives(bench: Bench) -> None:
-    """What comes while the former life ends is refused, and never stored."""
+async def test_what_comes_between_two_lives_is_refused_and_never_stored(bench: Bench) -> None:
     bench.store.is_slow = True
     first = bench.commit(1)
     await turns()
@@ -167,8 +166,7 @@ async def test_nothing_is_taken_between_two_lives(bench: Bench) -> None:
     assert stored(bench.shard) == {0: 1}
 
 
-async def test_who_observes_and_raises_costs_no_commit(bench: Bench) -> None:
-    """What is durable stays, and what comes next is stored behind it."""
+async def test_an_observer_that_raises_costs_no_commit(bench: Bench) -> None:
 
     def fail(_ts_ms: int, _event: Event) -> None:
         bench.observer = lambda _ts, _event: None
@@ -194,7 +192,6 @@ async def test_records_that_can_not_be_written_down_are_a_bug_as_well(
 
 
 async def test_a_shard_that_is_lost_while_it_is_read_is_not_served(bench: Bench) -> None:
-    """The lease that it was read under is gone."""
     reading = asyncio.ensure_future(bench.shard.load())
     bench.shard.fence()
     await reading
@@ -212,8 +209,9 @@ async def test_a_shard_that_comes_back_is_read_anew(bench: Bench) -> None:
     assert error_of(await bench.commit(1)) == ErrorCode.NONE
 
 
-async def test_nothing_is_done_for_who_left_while_the_leases_were_in_doubt(bench: Bench) -> None:
-    """What is worked out for nobody keeps others waiting."""
+async def test_nothing_is_done_for_clients_that_left_while_the_leases_were_in_doubt(
+    bench: Bench,
+) -> None:
     bench.shard = bench.another(trust := LeaseTrust(lambda: 1.0))
     await bench.shard.load()
     trust.until_s = 0.0

@@ -110,8 +110,7 @@ def nothing(*topics: str) -> FetchResponse:
     )
 
 
-def test_answer_comes_when_its_time_is_up() -> None:
-    """Once, and nothing is kept then."""
+def test_a_parked_fetch_is_answered_once_when_its_time_is_up() -> None:
     parked, client = ParkedFetches((timers := Timers()).call_later), Client()
     parked.park(client.fetch(), nothing("t"), 500)
     assert (len(parked), client.flushed, timers.timers[0][0]) == (1, 0, 0.5)
@@ -123,8 +122,7 @@ def test_answer_comes_when_its_time_is_up() -> None:
     assert client.flushed == 1
 
 
-def test_nothing_outlives_the_connection() -> None:
-    """Neither the request nor the answer nor the timer, however long the client would wait."""
+def test_no_request_answer_or_timer_outlives_the_connection() -> None:
     parked, client = ParkedFetches((timers := Timers()).call_later), Client()
     for _ in range(3):
         parked.park(client.fetch(), nothing("t"), 2**31 - 1)
@@ -153,7 +151,7 @@ def test_change_of_a_topic_ends_the_wait_for_it() -> None:
 
 
 def test_answer_that_ends_its_connection() -> None:
-    """Whom an answer costs the connection is not answered again, though all were to be."""
+    """A request whose connection ended is not answered again, though all were to be."""
     parked, client = ParkedFetches(Timers().call_later), Client()
     client.goes_when_answered = True
     for _ in range(3):
@@ -178,7 +176,7 @@ def test_exchanges_are_handed_over() -> None:
 
 
 def test_exchange_that_is_answered_is_not_given_back() -> None:
-    """Only what still waits for an answer is; and nothing twice, or after it was taken back."""
+    """Only exchanges that still wait are given back, and each only once."""
     room, given_back = Room(handler := Parking()), list[Exchange]()
     visit = room.visit()
     visit.send(*map(heartbeat, range(4)))
@@ -192,7 +190,6 @@ def test_exchange_that_is_answered_is_not_given_back() -> None:
 
 
 def test_exchange_of_a_lost_connection_is_given_back_at_once() -> None:
-    """Whoever comes too late to ask is told all the same."""
     room, given_back = Room(handler := Parking()), list[Exchange]()
     visit = room.visit()
     visit.send(heartbeat(0))
@@ -239,8 +236,7 @@ def _long_fetch() -> bytes:
     return encode_request(message, 11, 7, "me")
 
 
-def test_errors_are_told_of_changed_topics() -> None:
-    """A Fetch that a change has ended says so."""
+def test_a_fetch_that_a_change_has_ended_says_so() -> None:
     sent: list[FetchResponse] = []
     client = Client()
     client.on_reply = cast(OnReply, lambda _api, message, _ms: sent.append(message))

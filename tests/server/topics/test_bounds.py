@@ -50,8 +50,7 @@ def look(room: Room, *names: str) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_one_topic_too_many(*, validate_only: bool) -> None:
-    """Of one request, the first topics get the places that are left; the last is told why not."""
+def test_the_first_topics_of_a_request_get_the_places_that_are_left(*, validate_only: bool) -> None:
     room = Room(max_topics=2).with_topics(a=1)
     results = room.create(new_topic("b", 1), new_topic("c", 1), validate_only=validate_only)
     assert told(results) == [("b", 0, None), ("c", POLICY, TOPICS_TEXT)]
@@ -59,29 +58,25 @@ def test_one_topic_too_many(*, validate_only: bool) -> None:
 
 
 def test_deleted_topics_make_room() -> None:
-    """What counts is what there is."""
     room = Room(max_topics=1).with_topics(a=1)
     room.ask(DeleteTopicsRequest(topic_names=("a",), timeout_ms=0), 5)
     assert told(room.create(new_topic("b", 1))) == [("b", 0, None)]
 
 
-def test_refused_topics_take_no_place() -> None:
-    """A topic that can't be made for another reason leaves its place to the next."""
+def test_a_topic_refused_for_another_reason_takes_no_place() -> None:
     room = Room(max_topics=1)
     (bad, good) = told(room.create(new_topic("no/name", 1), new_topic("b", 1)))
     assert bad[1] == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert good == ("b", 0, None)
 
 
-def test_topics_that_are_looked_for() -> None:
-    """Automatic creation stops there as well; topics that exist are told as ever."""
+def test_automatic_creation_stops_at_the_limit_of_topics() -> None:
     room = Room(max_topics=2).with_topics(a=3)
     assert look(room, "b", "c", "a") == [("b", 0, 1), ("c", POLICY, 0), ("a", 0, 3)]
     assert room.counts == {"a": 3, "b": 1}
 
 
-def test_growth_needs_no_place() -> None:
-    """A topic that grows is still one topic."""
+def test_a_topic_that_grows_takes_no_place() -> None:
     room = Room(max_topics=1).with_topics(a=1)
     assert grow(room, ("a", 9)) == [("a", 0, None)]
 
@@ -90,8 +85,7 @@ def test_growth_needs_no_place() -> None:
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_new_topics_have_too_many_partitions(*, validate_only: bool) -> None:
-    """A topic that does not fit is refused, a smaller one of the same request still fits."""
+def test_a_topic_that_does_not_fit_leaves_room_for_a_smaller_one(*, validate_only: bool) -> None:
     room = Room(max_partitions_in_all=10).with_topics(a=4)
     wishes = (new_topic("b", 5), new_topic("c", 2), new_topic("d", 1))
     text = "max.partitions is 10, and there would be 11."
@@ -103,8 +97,7 @@ def test_new_topics_have_too_many_partitions(*, validate_only: bool) -> None:
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_growth_has_its_limit(*, validate_only: bool) -> None:
-    """Only what is added counts, and what others of the same request were given."""
+def test_growth_counts_by_what_is_added(*, validate_only: bool) -> None:
     room = Room(max_partitions_in_all=10).with_topics(a=4, b=4)
     text = "max.partitions is 10, and there would be 11."
     assert grow(room, ("a", 5), ("b", 6), validate_only=validate_only) == [
@@ -114,14 +107,12 @@ def test_growth_has_its_limit(*, validate_only: bool) -> None:
     assert room.counts == {"a": 4 if validate_only else 5, "b": 4}
 
 
-def test_topics_that_are_looked_for_have_too_many_partitions() -> None:
-    """Automatic creation stops there as well."""
+def test_automatic_creation_stops_at_the_limit_of_partitions() -> None:
     room = Room(max_partitions_in_all=5, default_partitions=2)
     assert look(room, "a", "b", "c") == [("a", 0, 2), ("b", 0, 2), ("c", POLICY, 0)]
 
 
-def test_limits_hold_after_a_restart() -> None:
-    """What is read back counts."""
+def test_limits_count_what_was_read_back() -> None:
     room = Room(max_topics=2, max_partitions_in_all=10).with_topics(a=4)
     assert grow(room, ("a", 9)) == [("a", 0, None)]
     room.restart()
@@ -133,7 +124,6 @@ def test_limits_hold_after_a_restart() -> None:
 
 
 def test_lowered_limits_take_nothing_away() -> None:
-    """What there is stays; only more is refused."""
     room = Room(max_topics=0, max_partitions_in_all=0)
     room.config = Room(max_topics=3, max_partitions_in_all=9).config
     room.restart()
@@ -155,8 +145,9 @@ def test_lowered_limits_take_nothing_away() -> None:
         ({"max_partitions_in_all": 3}, "max.partitions is 3, and there would be 6."),
     ],
 )
-def test_operator_wants_too_much(settings: dict[str, int], sentence: str) -> None:
-    """A topic that is asked for at the start is refused in a sentence."""
+def test_a_topic_that_the_operator_asks_for_is_refused_in_a_sentence(
+    settings: dict[str, int], sentence: str
+) -> None:
     room = Room(**settings).with_topics(a=1)
     with pytest.raises(TopicRefusal) as caught:
         room.ensure("b", 5)
@@ -165,8 +156,7 @@ def test_operator_wants_too_much(settings: dict[str, int], sentence: str) -> Non
     assert room.counts == {"a": 1}
 
 
-def test_limits_that_were_hit_are_noted() -> None:
-    """Whoever runs the catalogue can tell its operator which setting kept what from being."""
+def test_the_limits_that_were_hit_are_noted() -> None:
     room = Room(max_topics=2, max_partitions_in_all=5).with_topics(a=1)
     room.create(new_topic("b", 5), new_topic("c", 1), new_topic("d", 1))
     assert hits(room) == [
@@ -179,8 +169,7 @@ def test_limits_that_were_hit_are_noted() -> None:
     assert hits(room) == [LimitHit("max.topics", 2, "topic e")]
 
 
-def test_size_of_one_topic_is_noted_as_well() -> None:
-    """The limit of a single topic is a limit like the others."""
+def test_the_limit_of_a_single_topic_is_noted() -> None:
     room = Room(max_partitions=3).with_topics(a=1)
     room.create(new_topic("b", 4))
     assert hits(room) == [LimitHit("topic.max.partitions", 3, "topic b")]

@@ -29,8 +29,7 @@ def delete(*names: str) -> DeleteTopicsRequest:
 # -- ensure ------------------------------------------------------------------------------------
 
 
-def test_ensure_creates() -> None:
-    """A topic that is not there is made, stored and told."""
+def test_ensure_makes_stores_and_tells_a_missing_topic() -> None:
     room = Room()
     room.ensure("orders", 4)
     row = TopicRow(
@@ -44,8 +43,7 @@ def test_ensure_creates() -> None:
     assert room.changes == [changed("orders", "created", 0, 4)]
 
 
-def test_ensure_grows() -> None:
-    """A topic with fewer partitions gets more, and keeps its id and its birthday."""
+def test_ensure_grows_a_topic_that_keeps_its_id_and_its_birthday() -> None:
     room = Room().with_topics(orders=4)
     room.now_ms += 500
     room.ensure("orders", 6)
@@ -60,8 +58,7 @@ def test_ensure_grows() -> None:
     assert room.changes == [changed("orders", "grown", 4, 6)]
 
 
-def test_ensure_leaves_what_is_right() -> None:
-    """A topic that has the partitions already causes nothing."""
+def test_ensure_leaves_a_topic_that_is_right() -> None:
     room = Room().with_topics(orders=4)
     room.ensure("orders", 4)
     assert (room.answer.records, room.changes) == ([], [])
@@ -80,8 +77,9 @@ def test_ensure_leaves_what_is_right() -> None:
         ("__cluster_metadata", 1, "invalid_name", "can't be called __cluster_metadata"),
     ],
 )
-def test_ensure_refuses(name: str, partitions: int, why: str, sentence: str) -> None:
-    """What can't be is refused by name and with a sentence, and changes nothing."""
+def test_ensure_refuses_by_name_and_changes_nothing(
+    name: str, partitions: int, why: str, sentence: str
+) -> None:
     room = Room(max_partitions=100).with_topics(orders=4, or_ders=1)
     with pytest.raises(TopicRefusal) as refusal:
         room.ensure(name, partitions)
@@ -100,8 +98,7 @@ def test_ensure_may_exceed_what_one_request_may() -> None:
 # -- what others see ---------------------------------------------------------------------------
 
 
-def test_counts_are_live() -> None:
-    """Whoever holds the mapping sees every change in it, and a recovery too."""
+def test_the_mapping_of_counts_shows_every_change_and_recovery() -> None:
     room = Room()
     counts = room.catalogue.counts
     seen = []
@@ -118,8 +115,7 @@ def test_counts_are_live() -> None:
     assert room.catalogue.counts is counts
 
 
-def test_changes_tell_each_topic() -> None:
-    """One request may change many topics; each is told with its counts before and after."""
+def test_each_changed_topic_is_told_with_its_counts_before_and_after() -> None:
     room = Room(default_partitions=3).with_topics(a=1, b=2)
     room.create(new_topic("c", 1), new_topic("d"))
     room.ask(grow("a", 5))
@@ -133,15 +129,13 @@ def test_changes_tell_each_topic() -> None:
     ]
 
 
-def test_deletion_is_stored() -> None:
-    """A topic that goes leaves a record that says so."""
+def test_a_deletion_leaves_a_record() -> None:
     room = Room().with_topics(a=1)
     room.ask(delete("a"), 5)
     assert (room.answer.records, room.stored) == ([Gone("a")], {})
 
 
-def test_topics_show_their_rows() -> None:
-    """Whoever shows the topics finds them by name."""
+def test_topics_are_shown_by_name() -> None:
     room = Room().with_topics(orders=4)
     assert room.catalogue.topics["orders"].topic_id == topic_id(1)
 
@@ -149,8 +143,7 @@ def test_topics_show_their_rows() -> None:
 # -- recovery ----------------------------------------------------------------------------------
 
 
-def test_recovery_restores_all() -> None:
-    """After a restart the topics, their ids, counts and birthdays are what they were."""
+def test_recovery_restores_topics_ids_counts_and_birthdays() -> None:
     room = Room().with_topics(a=1, b=2, gone=3)
     room.now_ms += 10
     room.ask(grow("a", 7))
@@ -162,7 +155,6 @@ def test_recovery_restores_all() -> None:
 
 
 def test_recovery_forgets_what_was_not_stored() -> None:
-    """What was made in memory alone is gone, its id and its claim on lookalike names as well."""
     room = Room().with_topics(kept=1)
     stored = list(room.catalogue.topics.values())
     room.create(new_topic("lo.st", 1))
@@ -172,16 +164,14 @@ def test_recovery_forgets_what_was_not_stored() -> None:
     assert result.error_code == 0
 
 
-def test_topic_made_anew_has_another_id() -> None:
-    """A name that comes back is another topic."""
+def test_a_topic_made_anew_has_another_id() -> None:
     room = Room().with_topics(a=1)
     room.ask(delete("a"), 5)
     (result,) = room.create(new_topic("a", 1))
     assert result.topic_id == topic_id(2)
 
 
-def test_foreign_request_is_a_bug() -> None:
-    """A request that is none of the catalogue's is not answered by guessing."""
+def test_a_request_that_is_not_about_topics_is_a_bug() -> None:
     request = HeartbeatRequest(group_id="g", generation_id=0, member_id="m")
     with pytest.raises(KeyError):
         Room().catalogue.handle(Asked(request, 0), 0)

@@ -35,10 +35,9 @@ REQUESTS = {request_class(api) for api in APIS}
 @by_class_and_version(lambda cls, _: cls in REQUESTS)
 @given(data=st.data())
 @examples(40)
-def test_any_request_has_an_answer_that_fits(
+def test_any_request_has_an_answer_that_fits_its_version(
     cls: type[Any], versions: list[int], data: st.DataObject
 ) -> None:
-    """Whatever a client sends is answered, in its version, without loss."""
     room = Room(max_partitions=20_000).with_topics(a=2, b=1)
     version, message = data.draw(versioned(cls, versions))
     answer = room.send(message, version)
@@ -101,7 +100,6 @@ def follow(counts: dict[str, int], answer: Answer) -> None:
 
 @given(st.lists(CHANGES, max_size=30))
 def test_store_and_listeners_keep_up(requests: list[Any]) -> None:
-    """After any requests, what is stored and what was told both make up what is remembered."""
     room = Room()
     heard: dict[str, int] = {}
     for request in requests:

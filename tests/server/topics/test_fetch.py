@@ -89,8 +89,7 @@ def test_the_end_is_where_the_client_is(version: int, offset: int) -> None:
     assert found.log_start_offset == (0 if version >= 5 else -1)
 
 
-def test_offset_before_the_beginning() -> None:
-    """Not even a negative offset is out of range."""
+def test_a_negative_offset_is_not_out_of_range() -> None:
     reply = ask(Room().with_topics(t=1), wanted(t=[at(0, -5)]))
     ((found,),) = (topic.partitions for topic in reply.responses)
     assert (found.error_code, found.high_watermark) == (0, 0)
@@ -147,24 +146,21 @@ def test_the_end_is_where_the_client_is_also_before_a_groups(version: int) -> No
     assert (found.error_code, found.high_watermark) == (0, 5)
 
 
-def test_error_says_nothing_else() -> None:
-    """A partition that is not there has no offsets."""
+def test_a_partition_that_is_not_there_has_no_offsets() -> None:
     reply = ask(Room(), wanted(nope=[at(0, 5)]))
     ((found,),) = (topic.partitions for topic in reply.responses)
     offsets = (found.high_watermark, found.last_stable_offset, found.log_start_offset)
     assert offsets == (-1, -1, -1)
 
 
-def test_fetching_does_not_create() -> None:
-    """Only Metadata makes topics by itself."""
+def test_fetching_creates_no_topics() -> None:
     room = Room()
     ask(room, wanted(nope=[at(0, 0)]))
     assert room.counts == {}
 
 
 @pytest.mark.parametrize("version", ALL)
-def test_no_other_replica(version: int) -> None:
-    """There is nobody else to read from."""
+def test_no_other_replica_is_preferred(version: int) -> None:
     reply = ask(Room().with_topics(t=1), wanted(t=[at(0, 0)]), version)
     ((found,),) = (topic.partitions for topic in reply.responses)
     assert found.preferred_read_replica == -1
@@ -193,14 +189,12 @@ def test_reply_waits_as_long_as_the_client_lets_it(version: int, max_wait_ms: in
 
 
 @pytest.mark.parametrize("max_wait_ms", [WAIT_MAX_MS + 1, 2**31 - 1])
-def test_reply_waits_no_longer_than_five_minutes(max_wait_ms: int) -> None:
-    """Whoever would wait for weeks is told to ask again."""
+def test_a_fetch_waits_no_longer_than_five_minutes(max_wait_ms: int) -> None:
     answer = Room().with_topics(t=1).send(wanted(max_wait_ms, t=[at(0, 0)]), 12)
     assert answer.wait_ms == WAIT_MAX_MS == 300_000
 
 
-def test_negative_wait_is_none() -> None:
-    """A time that can't be waited is not."""
+def test_a_negative_wait_is_none() -> None:
     assert Room().with_topics(t=1).send(wanted(-1, t=[at(0, 0)]), 12).wait_ms == 0
 
 
@@ -235,8 +229,7 @@ def test_no_bytes_are_there_at_once(fields: dict[str, Any]) -> None:
     assert Room().with_topics(t=1).send(request, 12).wait_ms == 0
 
 
-def test_other_requests_do_not_wait() -> None:
-    """Nothing but Fetch is held back."""
+def test_no_request_but_fetch_is_held_back() -> None:
     room = Room()
     room.ensure("t", 1)
     assert room.answer.wait_ms == 0
@@ -265,7 +258,6 @@ def test_session_of_another_server_is_unknown(version: int, session: tuple[int, 
 
 
 def test_forgotten_partitions_are_of_no_interest() -> None:
-    """Without sessions there is nothing to forget."""
     forgotten = (ForgottenTopic(topic="t", partitions=(0,)),)
     request = FetchRequest(
         max_wait_ms=0,

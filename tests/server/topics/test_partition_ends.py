@@ -38,8 +38,7 @@ async def test_the_end_is_the_highest_offset_of_any_group(tmp_path: Path) -> Non
         assert await admin.offsets.earliest([("t", 0)]) == {("t", 0): 0}
 
 
-async def test_ends_do_not_go_back_while_the_topic_lives(tmp_path: Path) -> None:
-    """Neither with the group that went farthest, nor with its offsets."""
+async def test_ends_do_not_go_back_with_the_group_that_went_farthest(tmp_path: Path) -> None:
     async with server(tmp_path) as it, Admin(str(it.address)) as admin:
         await admin.topics.create("t", partitions=2)
         await ends_after(admin, {"a": 7, "b": 19})
@@ -49,8 +48,7 @@ async def test_ends_do_not_go_back_while_the_topic_lives(tmp_path: Path) -> None
         assert await ends_after(admin) == [19, 0]
 
 
-async def test_ends_are_read_back(tmp_path: Path) -> None:
-    """After a restart they are where the groups are that are left."""
+async def test_ends_are_read_back_from_the_groups_that_are_left(tmp_path: Path) -> None:
     async with server(tmp_path) as it, Admin(str(it.address)) as admin:
         await admin.topics.create("t", partitions=2)
         await ends_after(admin, {"a": 7, "b": 19, "c": 23})

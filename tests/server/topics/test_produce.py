@@ -28,8 +28,7 @@ def records(acks: int, **topics: list[int]) -> ProduceRequest:
 
 @pytest.mark.parametrize("version", range(10))
 @pytest.mark.parametrize("acks", [1, -1])
-def test_every_partition_is_refused(version: int, acks: int) -> None:
-    """Known or not, every partition is refused with the same error, and no topic is made."""
+def test_every_partition_is_refused_and_no_topic_is_made(version: int, acks: int) -> None:
     room = Room().with_topics(t=1)
     reply = room.ask(records(acks, t=[0, 5], nope=[0]), version)
     found = [
@@ -43,26 +42,22 @@ def test_every_partition_is_refused(version: int, acks: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_refusal_says_why(version: int) -> None:
-    """From version 8 on the error has words."""
+def test_from_version_8_on_the_refusal_says_why(version: int) -> None:
     reply = Room().ask(records(1, t=[0]), version)
     ((found,),) = (topic.partition_responses for topic in reply.responses)
     assert found.error_message == (NO_RECORDS_HERE if version >= 8 else None)
 
 
-def test_refusal_is_final() -> None:
-    """The error is none that producers try again after."""
+def test_producers_do_not_try_again_after_the_refusal() -> None:
     error = error_for(ErrorCode.POLICY_VIOLATION)
     assert not isinstance(error, RetriableKafkaError)
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_producer_that_reads_no_answer_is_cut_off(version: int) -> None:
-    """Without acknowledgements there is no answer to be sent, only a connection to be closed."""
+def test_a_producer_without_acknowledgements_is_cut_off(version: int) -> None:
     answer = Room().send(records(0, t=[0]), version)
     assert (answer.message, answer.close) == (None, NO_RECORDS_HERE)
 
 
-def test_others_are_not_cut_off() -> None:
-    """A producer that reads answers keeps its connection."""
+def test_a_producer_that_reads_answers_keeps_its_connection() -> None:
     assert Room().send(records(1, t=[0]), 9).close == ""

@@ -19,16 +19,14 @@ ROWS = st.builds(
 
 
 @given(ROWS)
-def test_row_survives_storage(row: TopicRow) -> None:
-    """What is stored reads back as what it was."""
+def test_a_stored_row_reads_back_as_it_was(row: TopicRow) -> None:
     key, value = to_stored(row)
     assert value is not None
     assert from_stored(key, value) == row
 
 
 @given(ROWS)
-def test_gone_topic_has_the_key_of_its_row(row: TopicRow) -> None:
-    """A topic is taken away under the key under which it was put."""
+def test_a_deleted_topic_has_the_key_of_its_row(row: TopicRow) -> None:
     assert to_stored(Gone(row.name)) == (to_stored(row)[0], None)
 
 
