@@ -6,6 +6,8 @@ import inspect
 import json
 import re
 import runpy
+import subprocess
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +20,10 @@ from coterie_cli.commands.serve import serve
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
 from coterie_server.config.listeners import NamedAddress, make_listeners
 from coterie_server.config.settings import SETTINGS
+from tests.live.daemon import environment
 
+#: What tells the tests in the image where the coordinator is.
+COORDINATOR: Final = ("COORDINATOR", "COORDINATOR_HTTP", "COORDINATOR_DATA")
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMPOSE: Final = ("compose.yaml", "compose.test.yaml")
 CLIENT_PORT, HTTP_PORT = (address.rpartition(":")[2] for address in (BOOTSTRAP, HTTP))
@@ -116,6 +121,51 @@ def test_test_image_installs_what_the_lock_pins(dockerfile: str, folder: Path) -
     (names,) = re.findall(r"awk -v names='([^']*)'", dockerfile)
     lock = (folder.parent / "requirements" / "dev.txt").read_text(encoding="utf-8")
     assert set(names.split()) <= set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE))
+
+
+#: Collects tests, as if only the distributions that the first argument names were installed.
+COLLECT: Final = """
+import importlib.metadata, re, sys
+import pytest
+
+here = {*sys.argv[1].split(), "coterie"}
+names = importlib.metadata.packages_distributions()
+missing = {
+    name
+    for name, distributions in names.items()
+    if not any(re.sub("[-_.]+", "-", each).lower() in here for each in distributions)
+}
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"the image has no {name}")
+
+sys.meta_path.insert(0, Nothing())
+for name in [name for name in sys.modules if name.partition(".")[0] in missing]:
+    del sys.modules[name]
+plugins = "pytest_asyncio.plugin", "_hypothesis_pytestplugin", "coterie_testing.plugin"
+options = [f"-p{plugin}" for plugin in (*plugins, "no:cacheprovider")]
+sys.exit(pytest.main(["--collect-only", "-q", *options, *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.slow
+def test_tests_in_the_image_import_only_what_it_has(dockerfile: str, folder: Path) -> None:
+    (names,) = re.findall(r"awk -v names='([^']*)'", dockerfile)
+    lock = (folder.parent / "requirements" / "run.txt").read_text(encoding="utf-8")
+    installed = [*names.split(), *re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE)]
+    command = [sys.executable, "-c", COLLECT, " ".join(installed), "tests/docker/on_a_coordinator"]
+    ended = subprocess.run(
+        command,
+        cwd=folder.parent,
+        env=environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", **dict.fromkeys(COORDINATOR, "c:1")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "tests/docker/on_a_coordinator/test_stock_clients.py" in ended.stdout
 
 
 def test_nothing_is_tied_to_a_registry_or_an_index(folder: Path) -> None:
