@@ -53,7 +53,7 @@ _REST: Final = "..."
 _INTERRUPT: Final = "^C"
 _ACTIVATE: Final = ". .venv/bin/activate"
 #: It only bounds a failure, and machines may have much else to do.
-_WAIT_S: Final = 60.0
+_WAIT_S: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True)
