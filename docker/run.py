@@ -250,6 +250,9 @@ def test(engine: Engine) -> int:
     """Run the integration tests; return their status."""
     build(engine, *IMAGES)
     file = "compose.test.yaml"
+    # What a run that was broken off has left; also a network that never got names.
+    with contextlib.suppress(ContainerError):
+        _take_down(engine, file)
     try:
         # By itself, or podman-compose would build both images once more, without the secrets.
         engine.composed(file, "up", "--no-build", "--detach", "coordinator")

@@ -35,7 +35,7 @@ class Machine:
     def run(self) -> subprocess.CompletedProcess[str]:
         """Run the script."""
         return subprocess.run(
-            [str(self._folder / "bash"), str(SCRIPT), "400"],
+            [str(self._folder / "bash"), str(SCRIPT), "900"],
             env={"PATH": str(self._folder)},
             capture_output=True,
             text=True,
