@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from coterie_cli.commands import groups, journal, members, offsets, pipeline, topics
+from coterie_cli.commands import groups, journal, members, offsets, pipeline, profile, topics
 from coterie_cli.commands.demo import demo
 from coterie_cli.commands.serve import serve
 from coterie_cli.commands.simulate import simulate
@@ -15,6 +15,7 @@ app = typer.Typer(
     name="coterie",
     no_args_is_help=True,
     add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     # A bug's traceback is Python's own: whole lines for a log, and never what variables hold.
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
@@ -48,6 +49,7 @@ app.add_typer(groups.app, name="groups")
 app.add_typer(members.app, name="members")
 app.add_typer(offsets.app, name="offsets")
 app.add_typer(journal.app, name="journal")
+app.add_typer(profile.app, name="profile")
 app.add_typer(pipeline.app, name="pipeline")
 app.command()(simulate)
 app.command()(demo)

@@ -47,9 +47,11 @@ class CommandRunner:
         """Start a member of the group `static`, with the instance id i1, and have it commit."""
         command = [sys.executable, "-c", _MEMBER, self._address]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as member:
-            eventually(lambda: len(self.json("offsets", "show", "static")) == 3, "commits")
-            yield
-            member.kill()
+            try:
+                eventually(lambda: len(self.json("offsets", "show", "static")) == 3, "commits")
+                yield
+            finally:
+                member.kill()
 
     def run(self, *words: str, code: int = 0) -> Result:
         """Run a command, and check its exit code."""
