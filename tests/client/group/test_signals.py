@@ -49,7 +49,7 @@ async def test_signal_ends_run_in_good_order(number: signal.Signals) -> None:
         await here.until_shared(a=2)
         signal.raise_signal(number)
         await running
-        assert here.diary.running() == set()
+        assert here.recorder.running() == set()
         assert here.server_members() == set()
         assert group.phase is Phase.OVER
 
@@ -99,9 +99,9 @@ async def test_signal_before_run_is_no_error() -> None:
 @pytest.mark.asyncio
 async def test_signal_before_changes_are_read_is_no_error() -> None:
     async with world(1) as here, here.group("a", stop_on_signals=True) as group:
-        await here.diary.until(lambda: bool(here.diary.of(AssignmentReceived)))
+        await here.recorder.until(lambda: bool(here.recorder.of(AssignmentReceived)))
         signal.raise_signal(signal.SIGTERM)
-        await here.diary.until(lambda: bool(here.diary.of(GroupLeft)))
+        await here.recorder.until(lambda: bool(here.recorder.of(GroupLeft)))
         assert [change async for change in group.changes()] == []
 
 
