@@ -39,7 +39,7 @@ class GroupView:
     owned: dict[str, frozenset[int]]
     #: The ids of the members.
     ids: frozenset[str]
-    #: The causes of its rebalances since the daemon started, the first one first.
+    #: The causes of its rebalances, also of those before a restart, the first one first.
     causes: tuple[str, ...]
 
 
