@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
+from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
     catalogue_maker,
     connection_limits,
@@ -25,11 +26,12 @@ from coterie_server.config.options import Address, ServerOptions
 from coterie_server.config.settings import SETTINGS
 from coterie_server.history import History
 from coterie_server.http import AllowedHosts, HttpServer, NodeView, create_app
-from coterie_server.journal import JournalWriter, read_acknowledged
+from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
 from coterie_server.serving.clock import Clock
+from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import open_store
 from coterie_server.storage.lock import hold_directory
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
     from coterie_server.storage import Store
 
 __all__ = ["Address", "Gate", "Observer", "Server", "ServerError", "ServerOptions"]
-
-#: Clients can't connect to these, so another address has to be advertised.
-_ANY_HOST: Final = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
 
 #: How many rebalances of each group the history keeps.
 _REBALANCES_KEPT: Final = 20
@@ -141,10 +140,11 @@ class Server:
     async def _start(self) -> None:
         began = time.monotonic()
         store = await self._parts.enter_async_context(self._open_store())
+        backfill = self._make_backfill()
         journal = self._start_journal()
         listener = self._make_listener()
         view = NodeView(listener, journal)
-        await self._start_http(view)
+        await self._start_http(view, backfill)
         # Clients can connect from here on; their requests wait for the node.
         self._parts.push_async_callback(
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
@@ -169,6 +169,14 @@ class Server:
             self._parts.enter_context(hold_directory(options.data_dir))
         where = options.store or str(options.data_dir or "memory:")
         return open_store(where, accept_loss=options.accept_data_loss)
+
+    def _make_backfill(self) -> Backfill:
+        """Note which files the journal has, before this life's lines begin another."""
+        directory = self.options.data_dir
+        segments = None if directory is None else list_segments(directory / "journal")
+        backfill = Backfill(self.history, segments, self.clock.date_ms())
+        self._parts.push_async_callback(backfill.close)
+        return backfill
 
     def _start_journal(self) -> JournalWriter | None:
         if self.options.data_dir is None:
@@ -201,11 +209,11 @@ class Server:
             at_once={ApiKey.HEARTBEAT: self._handler.try_heartbeat},
         )
 
-    async def _start_http(self, view: NodeView) -> None:
+    async def _start_http(self, view: NodeView, backfill: Backfill) -> None:
         address = self.options.http
         if address is None:
             return
-        http = HttpServer(create_app(view, self.history, self.metrics, self._allowed_hosts()))
+        http = HttpServer(create_app(view, backfill, self.metrics, self._allowed_hosts()))
         try:
             await http.start(address.host, address.port)
         except OSError as error:
@@ -227,7 +235,7 @@ class Server:
         """Begin to listen; only then is it known which address clients are to be told."""
         options, settings = self.options, self.options.settings
         advertise = options.advertise
-        if advertise is None and options.listen.host in _ANY_HOST:
+        if advertise is None and options.listen.host in ANY_HOST:
             raise ServerError(
                 f"Clients can't connect to {options.listen}: they are told where to find this"
                 " server. Say how they reach it with --advertise HOST:PORT."
@@ -242,6 +250,7 @@ class Server:
             shards=settings.shards,
             lease_ms=settings.shard_lease_ms,
             accept_loss=options.accept_data_loss,
+            http=(http.host, http.port) if (http := self._http_address) else None,
         )
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coterie_cli.connection import administer, ask_about_group, http_address
 from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import GroupName, Json, Target, with_target
-from coterie_cli.output import MISUSED, count_of, fail, print_json, print_table
+from coterie_cli.output import MISUSED, count_of, fail, print_json, print_table, time_text
 from coterie_cli.rebalances import explain
 from coterie_cli.views import group_view
 
@@ -133,13 +134,26 @@ def why(
     if json:
         print_json(records)
         return
-    if not records:
-        typer.echo(f"{group} has not rebalanced since this node started.")
     for number, record in enumerate(records):
         if number:
             typer.echo()
         for line in explain(record):
             typer.echo(line)
+    if len(records) < last:
+        _print_beginning(group, found["history"], is_first=not records)
+
+
+def _print_beginning(group: str, history: Mapping[str, Any], *, is_first: bool) -> None:
+    """Say why there are no more rebalances to explain, unless there never were any."""
+    if history["since_ms"] is None:
+        if is_first:
+            typer.echo(f"{group} has never rebalanced.")
+        return
+    since = time_text(history["since_ms"])
+    if is_first:
+        typer.echo(f"{group} has not rebalanced since {since}. {history['message']}")
+    else:
+        typer.echo(f"\nNothing is known of the time before {since}. {history['message']}")
 
 
 # -- watch -----------------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ from coterie_protocol.errors import (
 )
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     MetadataRequest,
@@ -204,6 +206,13 @@ class Caller:
             raise BrokerNotAvailableError("the cluster names no nodes yet")
         return answer
 
+    async def http_address(self, node: NodeAddress, deadline_s: float) -> str | None:
+        """Where a node answers HTTP, as HOST:PORT; None if it does not say."""
+        answer: ApiVersionsResponse = await self.ask(_WHERE_IS_HTTP, deadline_s, node)
+        if answer.http_address.startswith(":"):
+            return str(NodeAddress(node.host, int(answer.http_address[1:])))
+        return answer.http_address or None
+
     async def for_groups(
         self,
         groups: Iterable[str],
@@ -287,6 +296,9 @@ class Caller:
             self._coordinators.pop(group, None)
 
 
+_WHERE_IS_HTTP: Final = ApiVersionsRequest(
+    client_software_name="coterie", client_software_version="0", wants_http=True
+)
 _NO_TOPICS: Final = MetadataRequest(topics=(), allow_auto_topic_creation=False)
 
 

@@ -84,7 +84,7 @@ class MemberRow:
     protocols: tuple[SupportedProtocol, ...] = field(Array(SupportedProtocol))
     #: What it was given last.
     assignment: bytes = field(BYTES, default=b"")
-    #: Nobody is shown its assignment any more: a later one was on its way and came to nothing.
+    #: Its assignment is not shown any more: a later one was on its way and came to nothing.
     is_void: bool = field(BOOL, default=False)
     #: A static member that did not join this generation; it has not let go of anything.
     is_away: bool = field(BOOL, default=False)

@@ -62,6 +62,8 @@ class NodeOptions:
     lease_ms: int
     #: Go on with a store that has lost something that was acknowledged.
     accept_loss: bool = False
+    #: The host and the port on which the node answers HTTP, if it does.
+    http: tuple[str, int] | None = None
 
     @property
     def owner(self) -> str:
@@ -273,7 +275,7 @@ class Node:
     def _make_routes(self) -> dict[type[Any], Callable[[Exchange], None]]:
         where = (self._options.node_id, self._options.host, self._options.port)
         return {
-            m.ApiVersionsRequest: lambda e: e.reply(discovery.api_versions(e.message, e.version)),
+            m.ApiVersionsRequest: self._tell_versions,
             m.CreatePartitionsRequest: self._to_topics,
             m.CreateTopicsRequest: self._to_topics,
             m.DeleteGroupsRequest: self._to_several,
@@ -299,6 +301,10 @@ class Node:
             m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
             m.SyncGroupRequest: self._to_group,
         }
+
+    def _tell_versions(self, exchange: Exchange) -> None:
+        http = discovery.http_address_for(exchange.host, self._options.http)
+        exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
 
     def _shard_of(self, group_id: str) -> int:
         return zlib.crc32(group_id.encode()) % self._shard_count

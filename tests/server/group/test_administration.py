@@ -86,8 +86,7 @@ def test_a_group_of_offsets_alone_is_empty_and_has_no_type() -> None:
     assert (group.group_state, group.protocol_type) == ("Empty", "")
 
 
-def test_allowed_operations() -> None:
-    """They are told to those who ask: whoever gets through may do anything with a group."""
+def test_all_operations_are_allowed_to_every_client() -> None:
     world = World()
     pair(world)
     for asked, told in ((True, 3400), (False, NOBODY_ASKED)):

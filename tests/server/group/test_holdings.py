@@ -54,7 +54,7 @@ def test_partitions_that_come_back_to_their_owner_have_not_moved() -> None:
     assert world.seen(RebalanceCompleted)[-1].moved == 0
 
 
-def test_partitions_that_nobody_had_for_a_while_have_not_moved() -> None:
+def test_partitions_without_an_owner_in_between_have_not_moved() -> None:
     """An assignment that leaves them out for good is not the first half of a move."""
     world = World()
     first, second = world.member("a"), world.member("b")

@@ -78,7 +78,7 @@ def test_the_delay_grows_up_to_the_first_members_rebalance_timeout(
 
 
 def test_member_that_leaves_does_not_end_the_delay() -> None:
-    """All who are there have joined, but others may come still."""
+    """All members have joined, but others may still come."""
     world = World()
     stays, goes = world.member("a"), world.member("b")
     join = stays.join()

@@ -228,7 +228,7 @@ def test_a_heartbeat_needs_a_group_that_exists() -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_heartbeat_for_the_group_without_a_name(version: int) -> None:
-    """There is such a group if offsets were committed for it; all the same it has no members."""
+    """The group exists if offsets were committed for it, but it never has members."""
     partition = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=1, committed_metadata=None
     )

@@ -25,7 +25,7 @@ def kept(**settings: int) -> World:
 
 
 def emptied(world: World, *clients: Client) -> None:
-    """Let everybody leave."""
+    """Let all members leave."""
     for client in clients:
         client.leave()
     assert world.state() is GroupState.EMPTY
@@ -273,7 +273,6 @@ def test_a_sweep_looks_at_each_group_for_itself() -> None:
 
 
 def test_the_longest_retention_of_kafkas_setting_does_not_overflow() -> None:
-    """The largest number of minutes that Kafka's setting allows."""
     world = kept(offsets_retention_ms=(2**31 - 1) * 60_000, offsets_check_interval_ms=3_600_000)
     world.commit({T0: 1})
     world.sleep(1_000 * 3_600_000)

@@ -232,7 +232,7 @@ def test_topics_that_a_member_gives_up_are_protected_until_the_next_generation()
 
 
 def test_topics_of_a_static_member_that_came_back_are_protected() -> None:
-    """Its new subscription counts as soon as it is shared out."""
+    """Its new subscription counts as soon as there is an assignment for it."""
     world = World()
     first, second = world.member("a"), world.member("b", static="i1")
     world.form(first, second)
@@ -245,7 +245,7 @@ def test_topics_of_a_static_member_that_came_back_are_protected() -> None:
 
 @pytest.mark.parametrize("attributes", [{}, {"topics": ("u",)}])
 def test_first_rebalance_protects_every_topic(attributes: dict[str, object]) -> None:
-    """Until the members have agreed on a protocol nobody can tell what they subscribe to."""
+    """The subscriptions are unknown until the members have agreed on a protocol."""
     world = World()
     world.member("a", **attributes).join()
     answer = delete(world, {"t": (0,), "u": (0,)})

@@ -1,4 +1,4 @@
-"""The ownership ledger and its guard: nobody is given what another has not let go of."""
+"""The ownership ledger and its guard: no member is given what another has not let go of."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_an_absent_static_member_holds_what_it_was_given() -> None:
 
 
 def test_static_member_that_comes_in_the_second_phase_speaks_for_itself() -> None:
-    """It has joined after all, and says that it holds nothing."""
+    """It has joined, and says that it holds nothing."""
     world, leader, absent = away("enforce")
     absent.join()
     leader.sync({leader: assigned("t", 0, 1, 2, 3)})
@@ -170,8 +170,8 @@ def test_of_two_equal_claims_the_first_members_counts() -> None:
     assert conflicts(world) == [(0, first.id, second.id, True)]
 
 
-def test_absent_member_knows_better_than_an_old_claim() -> None:
-    """It was given the partition in the last generation; the claim is of one before."""
+def test_share_of_an_absent_member_outweighs_an_old_claim() -> None:
+    """It got the partition in the last generation; the claim is from one before."""
     world, leader, absent = away("enforce")
     leader.sync({leader: assigned("t", 0, 2), absent: assigned("t", 1, 3)})
     leader.owned, leader.owned_generation = partitions(1), 0
@@ -181,8 +181,8 @@ def test_absent_member_knows_better_than_an_old_claim() -> None:
     assert conflicts(world) == [(1, absent.id, leader.id, True)]
 
 
-def test_restart_does_not_make_old_claims_better() -> None:
-    """What an absent member was given before a crash still counts as given last."""
+def test_old_claims_do_not_win_after_a_restart() -> None:
+    """The share of an absent member before a crash still counts as the last one."""
     world, leader, absent = away("enforce")
     leader.sync({leader: assigned("t", 0, 2), absent: assigned("t", 1, 3)})
     world.crash()

@@ -1,4 +1,4 @@
-"""A crash at any moment makes nobody forget who owns what, or who was asked to join once more.
+"""Ownership, and requests to join once more, survive a crash at any moment.
 
 Every test runs with the crash and without it: what comes after must be the same.  (So must what
 is remembered, which `World.crash` compares wherever a test of the coordinator crashes it.)
@@ -36,7 +36,7 @@ def perhaps(world: World, *, crash: bool) -> None:
 
 @crashes
 def test_absent_member_in_the_second_phase(*, crash: bool) -> None:
-    """It has not been told to let go of anything, so nobody else gets what it holds."""
+    """It was not told to let go of anything, so no other member gets its partitions."""
     world, leader, absent = away("enforce")
     perhaps(world, crash=crash)
     leader.sync({leader: assigned("t", 0, 1, 2, 3)})
@@ -46,7 +46,7 @@ def test_absent_member_in_the_second_phase(*, crash: bool) -> None:
 
 @crashes
 def test_absent_member_owes_no_sync(*, crash: bool) -> None:
-    """Nobody waits for one that was not told of the generation, and it loses nothing by that."""
+    """It was not told of the generation, and loses nothing if it does not sync."""
     world, leader, absent = away("report")
     perhaps(world, crash=crash)
     assert world.group().pending_syncs == {leader.id}
@@ -57,7 +57,7 @@ def test_absent_member_owes_no_sync(*, crash: bool) -> None:
 
 @crashes
 def test_member_that_came_in_the_second_phase(*, crash: bool) -> None:
-    """It has joined after all, and says that it holds nothing."""
+    """It has joined, and says that it holds nothing."""
     world, leader, absent = away("enforce")
     absent.join()
     perhaps(world, crash=crash)
@@ -67,7 +67,7 @@ def test_member_that_came_in_the_second_phase(*, crash: bool) -> None:
 
 @crashes
 def test_absent_member_through_two_generations(*, crash: bool) -> None:
-    """A second phase that came to nothing took nothing from it, though nobody is shown its part."""
+    """An incomplete second phase took nothing from it, though no member is shown its part."""
     world, leader, absent = away("enforce")
     leader.topics = ("t", "u")
     leader.join()
@@ -120,8 +120,8 @@ def test_follow_ups_of_a_leader_that_asks_all_to_rejoin_are_known_after_a_crash(
 
 
 @crashes
-def test_only_the_present_generation_asks(*, crash: bool) -> None:
-    """What an earlier one asked for was done; whoever joins now has another reason."""
+def test_follow_up_of_a_former_generation_is_forgotten(*, crash: bool) -> None:
+    """It was done; a member that joins now has another reason."""
     world, owner, newcomer = cooperative("report")
     bring(owner, {owner: (0, 1), newcomer: ()})
     claims(owner, 0, 1)

@@ -85,7 +85,7 @@ def test_each_generation_has_its_own_time_to_sync() -> None:
 
 
 def test_member_that_leaves_is_not_waited_for() -> None:
-    """If all who are left have synced, the time does not matter any more."""
+    """When all that remain have synced, the deadline is void."""
     world = World(initial_rebalance_delay_ms=0)
     leader, follower = patient(world, "a", "b")
     joined(world, leader, follower)

@@ -56,7 +56,7 @@ def test_everything_shown_is_as_it_was() -> None:
     assert world.describe() == before
 
 
-def test_change_of_a_topic_that_was_not_told_is_told_then() -> None:
+def test_unannounced_topic_change_is_announced_after_a_restart() -> None:
     """The node stopped between storing the change and telling the group."""
     world = World()
     pair(world)
@@ -67,8 +67,8 @@ def test_change_of_a_topic_that_was_not_told_is_told_then() -> None:
     assert [event.cause for event in world.seen(RebalanceStarted)][1:] == ["topic_changed"]
 
 
-def test_change_of_a_topic_that_was_told_costs_no_rebalance() -> None:
-    """The generation that followed has heard of it."""
+def test_announced_topic_change_costs_no_second_rebalance() -> None:
+    """The generation that followed took it into account."""
     world = World()
     world.topics_changed_at["t"] = world.now_ms
     world.sleep(1_000)
@@ -79,7 +79,7 @@ def test_change_of_a_topic_that_was_told_costs_no_rebalance() -> None:
 
 
 def test_offsets_of_a_deleted_topic_do_not_come_back() -> None:
-    """The node stopped when the topic was gone, and before its groups had forgotten it."""
+    """The node stopped after the topic was gone, and before its groups had forgotten it."""
     world = World()
     world.commit({("u", 0): 5, ("t", 0): 7})
     del world.topics["u"]
@@ -89,7 +89,7 @@ def test_offsets_of_a_deleted_topic_do_not_come_back() -> None:
 
 
 def test_members_get_a_fresh_session() -> None:
-    """They could not be heard of while the node was down."""
+    """Their heartbeats could not arrive while the node was down."""
     world = World()
     leader, follower = pair(world)
     world.sleep(9_999)
@@ -102,7 +102,7 @@ def test_members_get_a_fresh_session() -> None:
 
 
 def test_silence_counts_from_the_restart() -> None:
-    """Nobody knows who would have been heard of while the node was down."""
+    """Heartbeats could not arrive while the node was down."""
     world = World()
     leader, follower = pair(world)
     world.sleep(5_000)
@@ -212,12 +212,7 @@ def test_lost_first_rebalance_is_told() -> None:
     assert (recovered.state, recovered.generation, recovered.members) == ("Empty", 0, ())
 
 
-def test_empty_group_is_told_of_after_a_restart() -> None:
-    """The former life may have stored that it is empty, and died before the journal knew.
-
-    The simulator found it: the next rebalance began from a generation that the journal had never
-    heard of, or without members whose end it had not told.
-    """
+def test_empty_group_is_journalled_after_a_restart() -> None:
     world = World()
     member = world.member("a")
     world.form(member)
@@ -366,7 +361,6 @@ def test_members_that_left_stay_away() -> None:
 
 
 def test_recovering_changes_nothing_that_a_second_recovery_would_need() -> None:
-    """Recovering changes nothing that a second recovery would need."""
     world = World()
     pair(world)
     world.member("x", group="h").join()
@@ -429,7 +423,7 @@ def test_keys_of_groups_and_members_do_not_run_together() -> None:
     assert len(keys) == 4
 
 
-def test_groups_sort_before_their_members_and_offsets() -> None:
+def test_groups_sort_before_their_members() -> None:
     names = ["g", "gg", "", "a" * 300, "é"]
     kinds = [(GroupRow, ""), (MemberRow, "m")]
     keys = {to_stored(Gone(kind, name, of))[0]: kind for name in names for kind, of in kinds}

@@ -41,7 +41,7 @@ def test_an_unchanged_join_in_the_second_phase_is_answered_again() -> None:
 
 
 def test_same_join_does_not_prolong_the_session() -> None:
-    """It may be a repetition that was long under way: only heartbeats show life."""
+    """It may be a repetition that was delayed: only heartbeats show life."""
     world = World()
     leader, follower = joined(world)
     leader.sync({})
@@ -227,7 +227,7 @@ def test_a_leader_that_joins_in_time_leads_on() -> None:
 
 
 def test_static_members_are_waited_for_again_and_again() -> None:
-    """If nobody at all joins there is nobody to lead: the phase goes on until somebody does."""
+    """If no member joins there is none to lead: the phase goes on until one does."""
     world = World()
     first = world.member("a", static="i1", session_ms=1_000_000, rebalance_ms=5_000)
     second = world.member("b", static="i2", session_ms=1_000_000, rebalance_ms=5_000)

@@ -168,7 +168,7 @@ def test_a_dynamic_newcomer_leads_absent_static_members() -> None:
 
 
 def test_only_an_absent_static_member_is_left() -> None:
-    """The group can't go on without anybody who joins: it waits, in the same generation."""
+    """The group can't go on until a member joins: it waits, in the same generation."""
     world = World()
     leader, follower = pair(world)
     newcomer = world.member("c", rebalance_ms=5_000)

@@ -53,7 +53,7 @@ def test_since_version_9_a_leader_that_comes_back_is_told_to_skip_the_assignment
 
 @pytest.mark.parametrize("version", [5, 7, 8])
 def test_leader_comes_back_before_version_9(version: int) -> None:
-    """It must not learn that it leads, or it would hand out an assignment nobody asked for."""
+    """It must not learn that it leads, or it would send an assignment that nothing asked for."""
     world = World()
     old, _ = pair(world)
     new = old.restarted(version=version)
@@ -230,7 +230,6 @@ def test_the_return_of_the_last_awaited_member_ends_the_first_phase() -> None:
 
 
 def test_place_outlives_a_crash_in_the_first_phase() -> None:
-    """A static member that came back while a round was going on is not lost with the node."""
     world = World()
     leader, old = pair(world)
     world.member("c", version=3).join()
@@ -270,7 +269,7 @@ def completing(world: World) -> tuple[Client, Client]:
 
 
 def test_parked_sync_of_the_old_process() -> None:
-    """It is sent away; the leader had the old id in its list, so there is another round."""
+    """It is refused; the leader had the old id in its list, so there is another round."""
     world = World()
     leader, old = completing(world)
     sync = old.sync()

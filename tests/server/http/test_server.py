@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import ClientSession, web
 
+from coterie_server.backfill import Backfill
 from coterie_server.config.settings import Settings
 from coterie_server.http import (
     HttpServer,
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.asyncio
 
 
 async def test_server_listens_until_it_is_closed(view: NodeView, world: WatchedWorld) -> None:
-    server = HttpServer(create_app(view, world.history, world.metrics))
+    server = HttpServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
     await server.start("127.0.0.1", 0)
     async with ClientSession() as session:
         async with session.get(f"http://127.0.0.1:{server.port}/healthz") as answer:
@@ -39,7 +40,7 @@ async def test_server_listens_until_it_is_closed(view: NodeView, world: WatchedW
 
 async def test_address_in_use_is_an_error(view: NodeView, world: WatchedWorld) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        server = HttpServer(create_app(view, world.history, world.metrics))
+        server = HttpServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
         with pytest.raises(OSError, match="address already in use"):
             await server.start("127.0.0.1", taken.getsockname()[1])
 
@@ -164,7 +165,7 @@ class SlowView(NodeView):
 def app(view: NodeView) -> web.Application:
     """The pages of a node."""
     world = WatchedWorld()
-    return create_app(view, world.history, world.metrics)
+    return create_app(view, Backfill(world.history, None, 0), world.metrics)
 
 
 async def turns() -> None:

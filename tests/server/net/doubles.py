@@ -1,4 +1,4 @@
-"""A connection without a network: a transport, a clock, a loop and a handler to play with."""
+"""Doubles for connections without a network: transport, clock, handlers, listener, clients."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from coterie_server.net.registry import Registry
 
 __all__ = [
     "PATIENCE_S",
-    "Answering",
+    "AnsweringHandler",
     "Clock",
+    "FakeClient",
+    "FakeListener",
     "FakeTransport",
-    "Parking",
-    "Room",
-    "Visit",
+    "ParkingHandler",
     "heartbeat",
     "ok",
     "until",
@@ -43,12 +43,12 @@ def ok(number: int = 0) -> HeartbeatResponse:
 
 
 class Clock:
-    """Time that passes when a test says so."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         # Counted in whole milliseconds, so that many steps add up to what they should.
         self.now_ms = 1_000_000
-        #: How often somebody looked.
+        #: How often it was read.
         self.calls = 0
 
     def __call__(self) -> float:
@@ -128,7 +128,7 @@ class FakeTransport(asyncio.Transport):
         return self.closing
 
 
-class Parking:
+class ParkingHandler:
     """A handler that keeps every exchange until the test answers it."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Parking:
             exchange.reply(ok(exchange.request.correlation_id))
 
 
-class Answering:
+class AnsweringHandler:
     """A handler that replies to everything at once, except to the members named as parked."""
 
     def __init__(self, *parked: str) -> None:
@@ -162,8 +162,8 @@ class Answering:
             exchange.reply(ok(exchange.request.correlation_id))
 
 
-class Visit:
-    """One client in the room: its transport and the connection that serves it."""
+class FakeClient:
+    """One client of the fake listener: its transport and the connection that serves it."""
 
     def __init__(self, connection: Connection, transport: FakeTransport) -> None:
         self.connection = connection
@@ -205,8 +205,8 @@ class Visit:
         return [correlation_id for correlation_id, _ in answers]
 
 
-class Room:
-    """A listener without sockets: a registry, its clock, and a loop that turns when told."""
+class FakeListener:
+    """A listener without sockets: a registry, its clock, and a loop that turns when told to."""
 
     def __init__(self, handler: Handler, limits: Limits | None = None) -> None:
         self.clock = Clock()
@@ -225,12 +225,12 @@ class Room:
         """How much was called soon and has not run."""
         return len(self._soon)
 
-    def visit(self, peername: tuple[str, int] | None = ("127.0.0.1", 4711)) -> Visit:
-        """Let a client in."""
+    def connect(self, peername: tuple[str, int] | None = ("127.0.0.1", 4711)) -> FakeClient:
+        """Connect a client."""
         connection = Connection(self.registry)
         transport = FakeTransport(connection, peername)
         connection.connection_made(transport)
-        return Visit(connection, transport)
+        return FakeClient(connection, transport)
 
     def turn(self) -> int:
         """Run what was called soon; answer how much that was."""

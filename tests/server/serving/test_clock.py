@@ -72,7 +72,7 @@ def test_running_time_passes_to_the_millisecond_while_the_node_runs() -> None:
 
 
 def test_time_begins_when_the_node_serves() -> None:
-    """While the groups are read nobody can be heard, so no session passes; the date goes on."""
+    """No heartbeat is handled while the groups are read, so no session passes; the date goes on."""
     machine = Machine(started=False)
     machine.run(60_000)
     assert (machine.ran_ms, machine.clock.date_ms()) == (0, machine.wall_ms)
@@ -140,7 +140,7 @@ def test_busy_node_does_not_outrun_its_sockets() -> None:
 
 @pytest.mark.parametrize("step_ms", [-HOUR_MS, -700, 700, HOUR_MS, 50 * 365 * 24 * HOUR_MS])
 def test_step_does_not_touch_running_time(step_ms: int) -> None:
-    """Nobody's session ends because the system's clock was set."""
+    """No session ends because the system's clock was set."""
     machine = Machine()
     machine.run(1_000)
     machine.step(step_ms)

@@ -15,8 +15,8 @@ def software(name: str, version: str = "1.0") -> m.ApiVersionsRequest:
     return m.ApiVersionsRequest(client_software_name=name, client_software_version=version)
 
 
-def test_all_that_is_spoken_is_told() -> None:
-    """Every API with its versions; Produce too, by which librdkafka judges what a broker can do."""
+def test_api_versions_lists_every_api_and_version() -> None:
+    """Produce too, by which librdkafka judges what a broker can do."""
     answer = api_versions(m.ApiVersionsRequest(), 0)
     told = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
     assert told == {api: (v.first, v.last) for api, v in API_VERSIONS.items()}

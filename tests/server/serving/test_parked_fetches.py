@@ -25,7 +25,7 @@ from coterie_server.server import Address, Server, ServerOptions
 from coterie_server.server import _NodeHandler as NodeHandler
 from coterie_server.serving.node import Node
 from coterie_server.serving.parked_fetches import ParkedFetches
-from tests.server.net.doubles import Parking, Room, heartbeat, until
+from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, until
 
 
 class Timer:
@@ -78,11 +78,11 @@ class Client:
             self.go()
 
     def close_for_handler(self, why: str) -> None:
-        """Nobody does that here."""
+        """These tests do not do that."""
         raise AssertionError(why)
 
     def close_for_unencodable(self, request: Request, error: Exception) -> None:
-        """Nobody does that here."""
+        """These tests do not do that."""
         raise AssertionError(request) from error
 
     def fetch(self) -> Exchange:
@@ -150,7 +150,7 @@ def test_change_of_a_topic_ends_the_wait_for_it() -> None:
 
 
 def test_answer_that_ends_its_connection() -> None:
-    """Whom an answer costs the connection is not answered again, though all were to be."""
+    """A request whose connection ended is not answered again, though all were to be."""
     parked, client = ParkedFetches(Timers().call_later), Client()
     client.goes_when_answered = True
     for _ in range(3):
@@ -175,25 +175,24 @@ def test_exchanges_are_handed_over() -> None:
 
 
 def test_exchange_that_is_answered_is_not_given_back() -> None:
-    """Only what still waits for an answer is; and nothing twice, or after it was taken back."""
-    room, given_back = Room(handler := Parking()), list[Exchange]()
-    visit = room.visit()
-    visit.send(*map(heartbeat, range(4)))
+    """Only exchanges that still wait are given back, and each only once."""
+    listener, given_back = FakeListener(handler := ParkingHandler()), list[Exchange]()
+    client = listener.connect()
+    client.send(*map(heartbeat, range(4)))
     for exchange in handler.exchanges:
         exchange.when_gone(given_back.append)
     handler.answer([0, 2])
     handler.exchanges[3].when_gone(None)
-    visit.connection.eof_received()
-    visit.lose()
+    client.connection.eof_received()
+    client.lose()
     assert given_back == [handler.exchanges[1]]
 
 
 def test_exchange_of_a_lost_connection_is_given_back_at_once() -> None:
-    """Whoever comes too late to ask is told all the same."""
-    room, given_back = Room(handler := Parking()), list[Exchange]()
-    visit = room.visit()
-    visit.send(heartbeat(0))
-    visit.lose()
+    listener, given_back = FakeListener(handler := ParkingHandler()), list[Exchange]()
+    client = listener.connect()
+    client.send(heartbeat(0))
+    client.lose()
     handler.exchanges[0].when_gone(given_back.append)
     assert given_back == handler.exchanges
 
@@ -211,13 +210,13 @@ async def test_vanished_clients_leave_no_fetch_behind() -> None:
 
 def test_vanished_clients_leave_no_early_requests() -> None:
     """While the groups are read, requests wait for as long as their clients do, in order."""
-    room = Room(handler := NodeHandler(None))
-    gone, stays = room.visit(), room.visit()
+    listener = FakeListener(handler := NodeHandler(None))
+    gone, stays = listener.connect(), listener.connect()
     for number in range(2):
         gone.send(heartbeat(number))
         stays.send(heartbeat(10 + number))
     gone.lose()
-    handler.open(cast(Node, node := Parking()))
+    handler.open(cast(Node, node := ParkingHandler()))
     numbers = [exchange.request.correlation_id for exchange in node.exchanges]
     assert numbers == [10, 11]
     stays.lose()

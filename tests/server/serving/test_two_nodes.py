@@ -239,7 +239,7 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", range(RUNS))
-def test_nobody_is_told_less_than_was_acknowledged(number: int) -> None:
+def test_no_client_reads_less_than_was_acknowledged(number: int) -> None:
     """Run again with TWO_NODES_SEED and TWO_NODES_RUNS=1, as printed."""
     print(f"TWO_NODES_SEED={SEED + number} TWO_NODES_RUNS=1")  # noqa: T201  # shown if it fails
     story = Story(SEED + number)

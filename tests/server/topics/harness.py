@@ -44,8 +44,8 @@ __all__ = [
     "NODE",
     "PORT",
     "Answer",
+    "CatalogueHarness",
     "CountedIds",
-    "Room",
     "api_of",
     "changed",
     "new_topic",
@@ -108,7 +108,7 @@ class Answer:
         return answer
 
 
-class Room:
+class CatalogueHarness:
     """A catalogue, its store, and all that others were told."""
 
     def __init__(self, **settings: Any) -> None:
@@ -160,7 +160,7 @@ class Room:
         request = CreateTopicsRequest(topics=topics, validate_only=validate_only)
         return list(self.ask(request).topics)
 
-    def with_topics(self, **counts: int) -> Room:
+    def with_topics(self, **counts: int) -> CatalogueHarness:
         """Make topics, and forget that it happened."""
         for name, count in counts.items():
             self.ensure(name, count)
