@@ -22,7 +22,7 @@ def group_view(group: GroupDescription) -> dict[str, Any]:
     return {
         "group": group.group_id,
         "state": group.state,
-        "protocol_type": group.protocol_type or None,
+        "type": group.protocol_type or None,
         "protocol": group.protocol or None,
         "coordinator": str(group.coordinator),
         "members": member_views(group),
