@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
 from coterie_cli.nearest import did_you_mean
@@ -32,6 +32,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+_LATER_MS: Final = 200
+
 
 def run_admin(target: Target, work: Callable[[Admin], Awaitable[T]]) -> T:
     """Let `work` use an administrator's client."""
@@ -42,7 +44,9 @@ def run_admin(target: Target, work: Callable[[Admin], Awaitable[T]]) -> T:
     from coterie_client.wire import ConnectionLimits
 
     timeout_ms = max(1, round(target.timeout_s * 1000))
-    timing = Timing(timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, fail_fast=True)
+    # A connection that takes too long knows more to say than the call that waits for it.
+    call_ms = timeout_ms + _LATER_MS
+    timing = Timing(timeout_ms=call_ms, request_timeout_ms=call_ms, fail_fast=True)
     limits = ConnectionLimits(connect_timeout_ms=timeout_ms)
 
     async def run() -> T:

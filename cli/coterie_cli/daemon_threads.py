@@ -27,6 +27,7 @@ class DaemonThreads(ThreadPoolExecutor):
     ) -> Future[T]:
         """Call a function in a thread of its own."""
         future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # from here on, it can't be cancelled
 
         def call() -> None:
             try:

@@ -56,7 +56,7 @@ def _states(given: list[str] | None) -> list[str] | None:
 
 
 def _complete_state(incomplete: str) -> list[str]:
-    return [state for state in _STATES if state.lower().startswith(incomplete.lower())]
+    return [state for state in _STATES if state.startswith(incomplete)]
 
 
 States = Annotated[
