@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Somebody's own folders. Written as a pattern, so that this file does not match itself.
+# Users' own folders. Written as a pattern, so that this file does not match itself.
 LOCAL_PATH = re.compile(rb"(?<![\w.])/(?:work|root|home/[\w.-]+|Users/[\w.-]+)/")
 
 

@@ -385,7 +385,7 @@ def test_request_and_response_are_not_mixed_up() -> None:
             call()
 
 
-# Tagged fields that nobody knows
+# Unknown tagged fields
 
 
 Tags = dict[int, bytes]
@@ -576,7 +576,7 @@ def test_known_tags_exist() -> None:
 
 def tag_section(tags: Tags) -> bytes:
     """A section of tagged fields."""
-    return PlainWriter(0, tags)._section({})  # noqa: SLF001  # nobody else needs one alone
+    return PlainWriter(0, tags)._section({})  # noqa: SLF001  # no other code needs one alone
 
 
 def test_unknown_tagged_fields_in_a_request_header_are_skipped() -> None:

@@ -37,9 +37,9 @@ MEMORY_PER_BYTE = 40
 # For an error with its text, its traceback and the local variables of the frame that raised.
 MEMORY_AT_LEAST = 8 * 1024
 
-# Lines of Python for each byte of input, at most.  The worst takes 16: a tagged field that nobody
-# knows and that has no content, 2 bytes.  The worst but for tagged fields takes 9: an empty string
-# in a compact array of strings, a single byte.
+# Lines of Python for each byte of input, at most.  The worst takes 16: an unknown tagged field
+# without content, 2 bytes.  The worst but for tagged fields takes 9: an empty string in a compact
+# array of strings, a single byte.
 LINES_PER_BYTE = 20
 # For the fields that a message has once, and for explaining what is wrong.
 LINES_AT_LEAST = 300

@@ -129,7 +129,7 @@ class CountedIds:
 
 
 class World:
-    """A coordinator with its store, its clock and everybody who talks to it."""
+    """A coordinator with its store, its clock and all its clients."""
 
     def __init__(self, topics: Mapping[str, int] | None = None, **settings: Any) -> None:
         self.config = Config(**settings)
@@ -245,7 +245,7 @@ class World:
         return answer
 
     def member(self, name: str, **attributes: Any) -> Client:
-        """Somebody who may become a member; nothing is sent yet."""
+        """A client that may become a member; it has sent nothing yet."""
         return Client(self, name, **attributes)
 
     def describe(self, group: str = "g", version: int = 5) -> DescribedGroup:
@@ -357,7 +357,7 @@ class World:
         self.share(*clients)
 
     def share(self, *clients: Client) -> None:
-        """Let the leader share the partitions of the topic `t`, and everybody sync."""
+        """Let the leader assign the partitions of the topic `t`, and all members sync."""
         plan = {
             client: assigned("t", *range(index, self.topics.get("t", 0), len(clients)))
             for index, client in enumerate(clients)

@@ -182,7 +182,7 @@ def _names(world: World) -> Iterator[Deadline]:
 
 
 def _check_no_deadline_leaks(world: World) -> None:
-    """Nothing is due for somebody who is gone."""
+    """Nothing is due for a former member."""
     deadlines = world.table.deadlines
     armed = [name for name in _names(world) if deadlines.at(name) is not None]
     assert len(deadlines) == len(armed)

@@ -13,7 +13,7 @@ from typing import Final, Self
 from coterie_cli.demo.group import NAMES, PARTITIONS, SESSION_S, TOPIC, DemoGroup, Figures
 from coterie_protocol.journal import Event, RebalanceCompleted
 from coterie_server.config.settings import Settings
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 
 __all__ = ["STEPS", "Chapter", "Demo", "Narration", "Step"]
 
@@ -73,7 +73,7 @@ class Demo:
         self._server = Server(
             ServerOptions(
                 settings=settings,
-                listen=Address("127.0.0.1", 0),
+                listeners=(ListenerOptions(Address("127.0.0.1", 0)),),
                 store="memory:",
                 topics={TOPIC: PARTITIONS},
             )

@@ -31,7 +31,7 @@ FIXED = range(150)
 FRESH = 100
 
 
-class Chaos:
+class SeededRun:
     """One member's life, by one seed."""
 
     def __init__(self, seed: int) -> None:
@@ -127,7 +127,7 @@ class Chaos:
 def live(seed: int) -> None:
     """Live one life, and say by which seed if that goes wrong."""
     try:
-        Chaos(seed).run()
+        SeededRun(seed).run()
     except Exception as error:
         error.add_note(f"seed {seed}")
         raise

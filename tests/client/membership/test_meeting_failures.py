@@ -1,6 +1,6 @@
 """Members, connections and the coordinator fail: work goes on, and no partition has two workers.
 
-After every step the rig checks that no partition has two workers.
+After every step the meeting checks that no partition has two workers.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def test_isolated_member_stops_before_others_begin() -> None:
 def test_process_that_sleeps_through_its_session_loses_everything_on_waking() -> None:
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
-    second.is_alive = False  # Nothing of it runs; its work has to be taken out of the rig's sight.
+    second.is_alive = (
+        False  # Nothing of it runs; its work has to be taken out of the meeting's sight.
+    )
     had = dict(second.working)
     second.working = {}
     meeting.run(2 * SESSION_MS)
@@ -281,7 +283,7 @@ def test_leave_that_never_arrives_delays_no_close() -> None:
 # -- assignors ---------------------------------------------------------------------------------
 
 
-class Moody(CooperativeStickyAssignor):
+class FaultyAssignor(CooperativeStickyAssignor):
     """An assignor of a user's, with one fault."""
 
     def __init__(self, fault: str) -> None:
@@ -305,7 +307,7 @@ class Moody(CooperativeStickyAssignor):
 @pytest.mark.parametrize("fault", ["raises", "gives what is not there", "forgets the members"])
 def test_group_survives_a_broken_leader(fault: str) -> None:
     meeting = Meeting({"t": 4})
-    broken = meeting.worker("broken", assignors=[Moody(fault)]).start()
+    broken = meeting.worker("broken", assignors=[FaultyAssignor(fault)]).start()
     meeting.run(10)
     others = [meeting.worker(name).start() for name in ("a", "b")]
     meeting.run(5_000)

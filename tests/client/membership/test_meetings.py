@@ -1,6 +1,6 @@
 """Members come and go: real memberships and the real coordinator, in virtual time.
 
-After every step the rig checks that no partition has two workers.
+After every step the meeting checks that no partition has two workers.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def test_two_processes_under_one_name() -> None:
     meeting.settle()
     newer = meeting.worker("a", instance="a").start()
     while older.stopped is None:
-        older.working.clear()  # The rig knows no exception.
+        older.working.clear()  # The meeting's check knows no exception.
         assert meeting.step(meeting.now_ms + 10_000)
     meeting.settle()
     assert newer.machine.identity.member_id in str(older.stopped.error)

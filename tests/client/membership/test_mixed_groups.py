@@ -117,7 +117,7 @@ def test_member_without_a_common_protocol_is_refused() -> None:
 # -- stock members -----------------------------------------------------------------------------
 
 
-class Stock:
+class StockMember:
     """A cooperative member as the stock clients are: it obeys no NEEDS_REJOIN.
 
     It keeps what it has while it joins, and joins again when it had to let go of something.
@@ -168,7 +168,7 @@ class Stock:
         raise AssertionError(self.meeting.describe_workers())
 
 
-def everything(meeting: Meeting, stock: Stock) -> set[tuple[str, int]]:
+def everything(meeting: Meeting, stock: StockMember) -> set[tuple[str, int]]:
     """What all members work on."""
     return set(stock.owned).union(*(worker.working for worker in meeting.alive))
 
@@ -176,7 +176,7 @@ def everything(meeting: Meeting, stock: Stock) -> set[tuple[str, int]]:
 def test_stock_member_gets_its_share_after_its_owners_let_go() -> None:
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
-    stock = Stock(meeting)
+    stock = StockMember(meeting)
     stock.rebalance()
     stock.live(10_000)
     assert len(stock.owned) == 2
@@ -187,7 +187,7 @@ def test_stock_member_gets_its_share_after_its_owners_let_go() -> None:
 def test_ours_joins_a_stock_member() -> None:
     meeting = Meeting({"t": 6})
     (first,) = meeting.team(1)
-    stock = Stock(meeting)
+    stock = StockMember(meeting)
     stock.rebalance()
     stock.live(5_000)
     second = meeting.worker("second").start()
@@ -198,7 +198,7 @@ def test_ours_joins_a_stock_member() -> None:
 def test_stock_member_leaves() -> None:
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
-    stock = Stock(meeting)
+    stock = StockMember(meeting)
     stock.rebalance()
     stock.live(5_000)
     stock.client.leave()
@@ -210,7 +210,7 @@ def test_stock_member_leaves() -> None:
 def test_false_claim_never_gives_a_partition_two_workers() -> None:
     meeting = Meeting({"t": 6})
     (first,) = meeting.team(1)
-    stock = Stock(meeting)
+    stock = StockMember(meeting)
     stock.rebalance()
     stock.live(5_000)
     stock.owned |= {next(iter(sorted(first.working)))}

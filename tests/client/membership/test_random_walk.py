@@ -1,6 +1,6 @@
 """Anything at all happens to a group, in any order, and then it is left alone.
 
-After every step the rig checks that no partition has two workers, that work is begun only where
+After every step the walk checks that no partition has two workers, that work is begun only where
 there is none, and that a commit is settled once. In the end every partition has a worker again.
 """
 

@@ -15,7 +15,7 @@ REFUSED = ErrorCode.POLICY_VIOLATION
 HERE = {("t", 0): 1}
 
 
-def somebody(world: World, group: str, **attributes: object) -> Client:
+def client_in(world: World, group: str, **attributes: object) -> Client:
     """A client of a group of its own."""
     return world.member(f"client-of-{group}", group=group, **attributes)
 
@@ -31,9 +31,9 @@ def test_a_join_beyond_max_groups_is_refused_for_good_and_makes_nothing(
     version: int, static: str | None
 ) -> None:
     world = World(max_groups=1)
-    world.form(somebody(world, "g"))
+    world.form(client_in(world, "g"))
     stored = dict(world.store)
-    answer = somebody(world, "h", version=version, static=static).join()
+    answer = client_in(world, "h", version=version, static=static).join()
     assert (answer.error, answer.reply.member_id) == (REFUSED, "")
     assert world.state("h") is GroupState.DEAD
     assert world.store == stored
@@ -50,7 +50,7 @@ def test_a_commit_beyond_max_groups_is_refused_where_the_partition_exists(versio
 
 def test_groups_that_exist_go_on_at_the_limit() -> None:
     world = World(max_groups=1)
-    first, second = somebody(world, "g"), world.member("other", version=3)
+    first, second = client_in(world, "g"), world.member("other", version=3)
     world.form(first)
     assert second.join().is_parked
     first.join()
@@ -62,8 +62,8 @@ def test_groups_that_exist_go_on_at_the_limit() -> None:
 
 def test_what_makes_no_group_is_answered_as_if_there_were_room() -> None:
     world = World(max_groups=0)
-    assert somebody(world, "h", id="made-up").join().error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert somebody(world, "h", session_ms=1).join().error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert client_in(world, "h", id="made-up").join().error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert client_in(world, "h", session_ms=1).join().error is ErrorCode.INVALID_SESSION_TIMEOUT
     assert world.commit({("nowhere", 0): 1}).part_errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     member = world.commit(HERE, generation_id_or_member_epoch=1, member_id="m", version=8)
     assert member.part_errors == [ErrorCode.ILLEGAL_GENERATION]
@@ -74,10 +74,10 @@ def test_deleted_and_expired_groups_make_room() -> None:
     world = World(max_groups=1, offsets_check_interval_ms=60_000)
     world.commit(HERE)
     world.delete("g")
-    somebody(world, "h").join_once()
-    assert somebody(world, "i").join_once().error is REFUSED
+    client_in(world, "h").join_once()
+    assert client_in(world, "i").join_once().error is REFUSED
     world.sleep(120_000)
-    assert somebody(world, "i").join_once().error is ErrorCode.MEMBER_ID_REQUIRED
+    assert client_in(world, "i").join_once().error is ErrorCode.MEMBER_ID_REQUIRED
 
 
 def test_groups_of_other_shards_count_towards_the_limit() -> None:
@@ -93,7 +93,7 @@ def test_the_limit_that_was_hit_is_noted() -> None:
     world.commit(HERE)
     assert world.limit_hits == []
     world.commit(HERE, group_id="h")
-    somebody(world, "x" * 2_000).join()
+    client_in(world, "x" * 2_000).join()
     assert world.limit_hits == [
         LimitHit("max.groups", 1, "group h"),
         LimitHit("max.groups", 1, "group " + "x" * 1_000),
@@ -112,7 +112,7 @@ def test_ids_that_are_not_handed_out_are_noted() -> None:
 
 def used(world: World, group: str, generations: int) -> None:
     """Make a group, let it come to so many generations, and delete it."""
-    client = somebody(world, group)
+    client = client_in(world, group)
     world.form(client)
     while world.group(group).generation < generations - 1:
         client.join()
@@ -124,7 +124,7 @@ def used(world: World, group: str, generations: int) -> None:
 
 def generation_of(world: World, group: str) -> int:
     """The first generation of a group that is made now."""
-    client = somebody(world, group)
+    client = client_in(world, group)
     world.form(client)
     return client.generation
 

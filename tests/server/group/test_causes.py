@@ -27,23 +27,23 @@ def statics(world: World, count: int) -> list[Client]:
 
 
 def member_joined(world: World) -> None:
-    """Somebody comes."""
+    """A member comes."""
     group_of(world, 1)
     world.member("new").join()
 
 
 def member_left(world: World) -> None:
-    """Somebody goes."""
+    """A member leaves."""
     group_of(world, 2)[1].leave()
 
 
 def member_removed(world: World) -> None:
-    """Somebody is made to go."""
+    """A member is removed."""
     statics(world, 2)[1].leave(member_id="")
 
 
 def session_expired(world: World) -> None:
-    """Somebody is silent."""
+    """A member is silent."""
     world.live(10_000, group_of(world, 2)[0])
 
 
@@ -56,7 +56,7 @@ def join_expired(world: World) -> None:
 
 
 def sync_expired(world: World) -> None:
-    """Somebody joins and does not ask for its part."""
+    """A member joins and does not ask for its assignment."""
     leader, lazy = (world.member(n, rebalance_ms=8_000, session_ms=60_000) for n in "ab")
     leader.join()
     lazy.join()
@@ -66,14 +66,14 @@ def sync_expired(world: World) -> None:
 
 
 def subscription_changed(world: World) -> None:
-    """Somebody wants something else."""
+    """A member changes its subscription."""
     client = group_of(world, 2)[1]
     client.topics = ("u",)
     client.join()
 
 
 def revocation_follow_up(world: World) -> None:
-    """Somebody had to let go of something first."""
+    """A member had to let go of something first."""
     (owner,) = group_of(world, 1)
     owner.owned = [("t", n) for n in range(4)]
     newcomer = world.member("new")

@@ -1,4 +1,4 @@
-"""Fencing tokens: whoever takes a partition over has a higher one than anybody who had it."""
+"""Fencing tokens: each owner of a partition has a higher one than all owners before it."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ def test_the_join_beyond_the_limit_is_refused_and_gets_no_id() -> None:
 
 def test_ids_do_not_count_but_the_last_to_use_one_finds_no_place() -> None:
     world = World(max_size=2)
-    everybody = clients(world, 3)
-    for client in everybody:
+    members = clients(world, 3)
+    for client in members:
         assert client.join_once().error is ErrorCode.MEMBER_ID_REQUIRED
-    joins = [client.join_once() for client in everybody]
+    joins = [client.join_once() for client in members]
     assert [join.is_parked for join in joins] == [True, True, False]
     assert joins[2].error is FULL
     assert world.group().pending_joins == set()
@@ -59,11 +59,11 @@ def test_members_of_a_full_group_may_join_again_and_strangers_may_not(
 
 def test_a_member_whose_join_is_parked_keeps_its_place() -> None:
     world = World(max_size=2)
-    everybody = clients(world, 3)
-    joins = [client.join() for client in everybody]
+    members = clients(world, 3)
+    joins = [client.join() for client in members]
     assert joins[2].error is FULL
-    assert everybody[0].join().is_parked
-    assert everybody[2].join().error is not ErrorCode.NONE
+    assert members[0].join().is_parked
+    assert members[2].join().error is not ErrorCode.NONE
 
 
 def test_a_static_member_comes_back_into_a_full_group() -> None:

@@ -25,7 +25,7 @@ def kept(**settings: int) -> World:
 
 
 def emptied(world: World, *clients: Client) -> None:
-    """Let everybody leave."""
+    """Let all members leave."""
     for client in clients:
         client.leave()
     assert world.state() is GroupState.EMPTY

@@ -1,4 +1,4 @@
-"""The ownership ledger and its guard: nobody is given what another has not let go of."""
+"""The ownership ledger and its guard: no member is given what another has not let go of."""
 
 from __future__ import annotations
 

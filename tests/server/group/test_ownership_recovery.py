@@ -1,4 +1,4 @@
-"""A crash at any moment makes nobody forget who owns what, or who was asked to join once more.
+"""Ownership, and requests to join once more, survive a crash at any moment.
 
 Every test runs with the crash and without it: what comes after must be the same.  (So must what
 is remembered, which `World.crash` compares wherever a test of the coordinator crashes it.)

@@ -32,7 +32,7 @@ Outcome = tuple[E | str, GroupState]
 
 @dataclass
 class Scene:
-    """A group in some state, and everybody who may ask something of it."""
+    """A group in some state, and all clients that may send it requests."""
 
     world: World
     leader: Client
@@ -87,7 +87,7 @@ def offset_delete(scene: Scene, topic: str) -> Answer:
 
 
 def remove(scene: Scene, **identity: str) -> Answer:
-    """Make somebody leave."""
+    """Make a member leave."""
     members = (MemberIdentity(**{"member_id": ""} | identity),)
     return scene.world.request(LeaveGroupRequest(group_id="g", members=members), 5)
 
@@ -123,9 +123,9 @@ def unchanged(*errors: E | str) -> dict[GroupState, Outcome]:
 NEW: dict[GroupState, Outcome] = dict.fromkeys(GroupState, (PARKED, PREPARING))
 UNKNOWN = E.UNKNOWN_MEMBER_ID
 GOING_ON = E.REBALANCE_IN_PROGRESS
-NOBODY: dict[GroupState, Outcome] = {state: (UNKNOWN, state) for state in (EMPTY, DEAD)}
-CHANGED = NEW | NOBODY
-LEAVING = dict.fromkeys(GroupState, (E.NONE, PREPARING)) | NOBODY
+NO_MEMBERS: dict[GroupState, Outcome] = {state: (UNKNOWN, state) for state in (EMPTY, DEAD)}
+CHANGED = NEW | NO_MEMBERS
+LEAVING = dict.fromkeys(GroupState, (E.NONE, PREPARING)) | NO_MEMBERS
 
 Request = Callable[[Scene], "Answer | E"]
 ROWS: dict[str, tuple[Request, dict[GroupState, Outcome]]] = {
@@ -161,7 +161,7 @@ ROWS: dict[str, tuple[Request, dict[GroupState, Outcome]]] = {
         ).join_once(),
         CHANGED,
     ),
-    "join, id that nobody knows": (
+    "join, unknown id": (
         lambda s: s.newcomer.join_once(member_id="nobody"),
         unchanged(*[UNKNOWN] * 5),
     ),

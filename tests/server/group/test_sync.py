@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, everybody is told their part."""
+"""SyncGroup: the leader brings the assignment, each member is told its part."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _INSTANCES = (None, "i1", "i2")
 
 
 def _scene(state: GroupState, *, parked: bool) -> Scene:
-    """A group in a state, in which some wait for an answer or nobody does."""
+    """A group in a state, in which some members or none wait for an answer."""
     found = scene(state)
     if parked and state is GroupState.PREPARING:
         found.follower.join()

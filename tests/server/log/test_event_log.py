@@ -195,7 +195,7 @@ def test_unclaimed_id_is_a_warning_only_during_a_rebalance(
     assert levels == ["debug", "warning"]
 
 
-def test_unknown_way_to_go_is_told_as_it_is(world: WatchedWorld, log: LogLines) -> None:
+def test_unknown_reason_of_leaving_is_logged_as_it_is(world: WatchedWorld, log: LogLines) -> None:
     """A newer Coterie may have written a journal that is replayed."""
     world.observe(0, gone(how="beamed_up"))
     (line,) = said(log, "member gone")

@@ -13,6 +13,7 @@ import pytest_asyncio
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import TopicChanged
+from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds
 from coterie_server.net import Exchange
 from coterie_server.serving import CATALOGUE_SHARD, CatalogueShard, NodeContext, TopicCounts
@@ -33,6 +34,7 @@ class Request:
     """Stands in for an exchange: a request, and what came of it."""
 
     abandoned = False
+    advertised = Address("here", 9092)
 
     def __init__(self, message: Any, version: int) -> None:
         self.message, self.version = message, version
@@ -63,7 +65,7 @@ class Request:
         return {t.topic: ErrorCode(t.partitions[0].error_code) for t in reply.responses}
 
 
-class Bench:
+class Harness:
     """A shard with two topics."""
 
     def __init__(self, shard: CatalogueShard) -> None:
@@ -90,12 +92,12 @@ class Bench:
 
 def catalogue(ends: PartitionEnds) -> Catalogue:
     """The core that is run."""
-    config = TopicConfig(node_id=1, host="here", port=9092, cluster_id="coterie")
+    config = TopicConfig(node_id=1, cluster_id="coterie")
     return Catalogue(config, RandomIds(), ends)
 
 
 @pytest_asyncio.fixture
-async def bench() -> Bench:
+async def harness() -> Harness:
     """Give a shard with two topics."""
     store = MemoryStore()
     await store.open()
@@ -111,7 +113,7 @@ async def bench() -> Bench:
     await shard.load()
     for topic in ("orders", "payments"):
         await shard.ensure(topic, 1)
-    return Bench(shard)
+    return Harness(shard)
 
 
 async def test_a_topic_that_can_not_be_stored_is_no_topic() -> None:
@@ -195,11 +197,11 @@ async def deleting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Deleting]:
     async with BrittleStore() as store:
         lease = await store.claim(CATALOGUE_SHARD, "node-1", "here:9092", 0, 60_000)
         assert lease is not None
-        bench = Deleting(store, lease)
-        await bench.shard.load()
-        await bench.shard.ensure("orders", 1)
-        yield bench
-        await bench.shard.close()
+        harness = Deleting(store, lease)
+        await harness.shard.load()
+        await harness.shard.ensure("orders", 1)
+        yield harness
+        await harness.shard.close()
 
 
 async def turns() -> None:
@@ -313,55 +315,55 @@ async def test_a_catalogue_that_is_fenced_is_served_no_more(deleting: Deleting) 
     assert deleting.shard.core is None
 
 
-async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
+async def test_a_change_ends_the_wait_for_records(harness: Harness) -> None:
     """A consumer that waits for records of a topic that grows has to refresh its metadata."""
-    both, other = bench.fetch("orders", "payments"), bench.fetch("payments")
-    await bench.shard.ensure("orders", 3)
+    both, other = harness.fetch("orders", "payments"), harness.fetch("payments")
+    await harness.shard.ensure("orders", 3)
     assert both.errors() == {"orders": AGAIN, "payments": ErrorCode.NONE}
     assert other.replies == []
 
 
 @pytest.mark.parametrize("version", range(13, 19))
-async def test_a_change_ends_the_wait_of_a_fetch_by_id(bench: Bench, version: int) -> None:
-    catalogue = bench.shard.core
+async def test_a_change_ends_the_wait_of_a_fetch_by_id(harness: Harness, version: int) -> None:
+    catalogue = harness.shard.core
     assert catalogue is not None
     topic_id = catalogue.topics["orders"].topic_id
     partition = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     topics = (m.FetchTopic(topic_id=topic_id, partitions=(partition,)),)
     request = m.FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
-    fetch = bench.ask(request, version)
-    await bench.shard.ensure("payments", 2)
+    fetch = harness.ask(request, version)
+    await harness.shard.ensure("payments", 2)
     assert fetch.replies == []
-    await bench.shard.ensure("orders", 3)
+    await harness.shard.ensure("orders", 3)
     assert fetch.errors() == {"orders": AGAIN}
 
 
-async def test_a_fetch_is_answered_for_the_first_change_alone(bench: Bench) -> None:
-    request = bench.fetch("orders")
-    await bench.shard.ensure("orders", 3)
-    await bench.shard.ensure("orders", 5)
+async def test_a_fetch_is_answered_for_the_first_change_alone(harness: Harness) -> None:
+    request = harness.fetch("orders")
+    await harness.shard.ensure("orders", 3)
+    await harness.shard.ensure("orders", 5)
     assert len(request.replies) == 1
 
 
-async def test_the_end_ends_the_wait_for_records(bench: Bench) -> None:
+async def test_the_end_ends_the_wait_for_records(harness: Harness) -> None:
     """A node that stops does not let consumers wait until it gives up on them."""
-    request = bench.fetch("orders")
-    await bench.shard.close()
+    request = harness.fetch("orders")
+    await harness.shard.close()
     assert request.errors() == {"orders": ErrorCode.NONE}
 
 
-async def test_metadata_is_not_answered_with_nothing(bench: Bench) -> None:
+async def test_metadata_is_not_answered_with_nothing(harness: Harness) -> None:
     """A node that stops hangs up: an answer without topics would make members rejoin."""
-    await bench.shard.close()
-    request = bench.ask(m.MetadataRequest(topics=None), 9)
+    await harness.shard.close()
+    request = harness.ask(m.MetadataRequest(topics=None), 9)
     assert (request.replies, request.closed) == ([], ["the node is stopping"])
 
 
-async def test_a_node_that_stops_refuses_to_create_topics(bench: Bench) -> None:
-    await bench.shard.close()
+async def test_a_node_that_stops_refuses_to_create_topics(harness: Harness) -> None:
+    await harness.shard.close()
     topic = m.CreatableTopic(
         name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
-    request = bench.ask(m.CreateTopicsRequest(topics=(topic,), timeout_ms=1000), 7)
+    request = harness.ask(m.CreateTopicsRequest(topics=(topic,), timeout_ms=1000), 7)
     ((result,),) = (reply.topics for reply in request.replies)
     assert result.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

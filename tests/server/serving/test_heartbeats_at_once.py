@@ -1,4 +1,4 @@
-"""Heartbeats of which nothing comes are spared the way of the others, and nobody can tell."""
+"""Heartbeats that only prolong a session take a short way, and no client can tell."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ async def test_a_loss_can_be_accepted(tmp_path: Path) -> None:
         left = len(await store.load(0))
         await store.claim(0, "node-1", "h:1", 0, 10_000)
     assert 0 < left < RECORDS
-    # Nobody has said so to the store.
+    # The store was not told so.
     assert "accepting its loss was interrupted" in await refusal(path)
     async with SqliteStore(path, accept_loss=True) as store:
         await store.accept_loss()

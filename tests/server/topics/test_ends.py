@@ -69,7 +69,7 @@ def test_a_topic_made_anew_begins_at_0() -> None:
 
 
 def test_a_commit_for_a_topic_that_was_deleted_meanwhile() -> None:
-    """What was accepted before the deletion and is durable after it is not the new topic's."""
+    """A commit that was accepted before the deletion does not move the end of the new topic."""
     ends = PartitionEnds()
     accepted_at = ends.deletions
     ends.forget("t")
@@ -80,7 +80,7 @@ def test_a_commit_for_a_topic_that_was_deleted_meanwhile() -> None:
 def test_deletions_are_not_remembered_for_ever() -> None:
     ends = PartitionEnds()
     accepted_at = ends.deletions
-    limit = ends_module._DELETIONS_MAX  # noqa: SLF001  # nobody else needs it
+    limit = ends_module._DELETIONS_MAX  # noqa: SLF001  # no other code needs it
     for at in range(3 * limit):
         ends.forget(f"t{at}")
     assert len(ends._deleted_at) == limit  # noqa: SLF001  # it shows nowhere else

@@ -9,7 +9,8 @@ import pytest
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
 from coterie_protocol.schema import NIL_UUID
-from tests.server.topics.room import CLUSTER, HOST, NODE, PORT, Room, changed, topic_id
+from tests.server.topics.harness import CLUSTER, NODE, CatalogueHarness, changed, topic_id
+from tests.support.requests import ADVERTISED
 
 ALL = range(13)
 NOT_ASKED = -(2**31)
@@ -38,20 +39,21 @@ def told(reply: Any) -> list[tuple[str | None, int, int]]:
 @pytest.mark.parametrize("version", ALL)
 def test_every_version_names_one_broker_at_the_advertised_address(version: int) -> None:
     request = named() if version else named("t")
-    (broker,) = Room().ask(request, version).brokers
-    assert (broker.node_id, broker.host, broker.port, broker.rack) == (NODE, HOST, PORT, None)
+    (broker,) = CatalogueHarness().ask(request, version).brokers
+    told = (broker.node_id, broker.host, broker.port, broker.rack)
+    assert told == (NODE, ADVERTISED.host, ADVERTISED.port, None)
 
 
 @pytest.mark.parametrize("version", ALL)
 def test_the_node_is_the_controller_of_the_cluster(version: int) -> None:
-    reply = Room().ask(named("t"), version)
+    reply = CatalogueHarness().ask(named("t"), version)
     assert reply.controller_id == (NODE if version >= 1 else -1)
     assert reply.cluster_id == (CLUSTER if version >= 2 else None)
 
 
 @pytest.mark.parametrize("version", ALL)
 def test_every_partition_is_led_and_held_by_this_node(version: int) -> None:
-    reply = Room().with_topics(t=3).ask(named("t"), version)
+    reply = CatalogueHarness().with_topics(t=3).ask(named("t"), version)
     (topic,) = reply.topics
     assert [p.partition_index for p in topic.partitions] == [0, 1, 2]
     epoch = 0 if version >= 7 else -1
@@ -63,47 +65,47 @@ def test_every_partition_is_led_and_held_by_this_node(version: int) -> None:
 
 
 def test_each_topic_has_its_own_number_of_partitions() -> None:
-    room = Room().with_topics(many=5, one=1, some=3)
-    assert told(room.ask(ALL_TOPICS)) == [("many", 0, 5), ("one", 0, 1), ("some", 0, 3)]
-    room.ensure("one", 7)
-    assert told(room.ask(named("some", "one"))) == [("some", 0, 3), ("one", 0, 7)]
+    harness = CatalogueHarness().with_topics(many=5, one=1, some=3)
+    assert told(harness.ask(ALL_TOPICS)) == [("many", 0, 5), ("one", 0, 1), ("some", 0, 3)]
+    harness.ensure("one", 7)
+    assert told(harness.ask(named("some", "one"))) == [("some", 0, 3), ("one", 0, 7)]
 
 
 @pytest.mark.parametrize("version", ALL)
 def test_topic_ids_from_version_10(version: int) -> None:
-    (topic,) = Room().with_topics(t=1).ask(named("t"), version).topics
+    (topic,) = CatalogueHarness().with_topics(t=1).ask(named("t"), version).topics
     assert topic.topic_id == (topic_id(1) if version >= 10 else NIL_UUID)
 
 
 def test_topic_ids_survive_a_restart() -> None:
-    room = Room().with_topics(a=1, b=2)
-    before = room.ask(ALL_TOPICS)
-    room.restart()
-    assert room.ask(ALL_TOPICS) == before
+    harness = CatalogueHarness().with_topics(a=1, b=2)
+    before = harness.ask(ALL_TOPICS)
+    harness.restart()
+    assert harness.ask(ALL_TOPICS) == before
 
 
 # -- which topics ------------------------------------------------------------------------------
 
 
 def test_an_empty_list_is_all_topics_in_version_0() -> None:
-    room = Room().with_topics(a=1, b=2)
-    assert told(room.ask(named(), 0)) == [("a", 0, 1), ("b", 0, 2)]
+    harness = CatalogueHarness().with_topics(a=1, b=2)
+    assert told(harness.ask(named(), 0)) == [("a", 0, 1), ("b", 0, 2)]
 
 
 @pytest.mark.parametrize("version", ALL[1:])
 def test_from_version_1_on_null_is_all_topics_and_empty_none(version: int) -> None:
-    room = Room().with_topics(a=1, b=2)
-    assert told(room.ask(ALL_TOPICS, version)) == [("a", 0, 1), ("b", 0, 2)]
-    assert told(room.ask(named(), version)) == []
+    harness = CatalogueHarness().with_topics(a=1, b=2)
+    assert told(harness.ask(ALL_TOPICS, version)) == [("a", 0, 1), ("b", 0, 2)]
+    assert told(harness.ask(named(), version)) == []
 
 
 def test_name_asked_for_twice_is_told_once() -> None:
-    assert told(Room().with_topics(a=1).ask(named("a", "a"))) == [("a", 0, 1)]
+    assert told(CatalogueHarness().with_topics(a=1).ask(named("a", "a"))) == [("a", 0, 1)]
 
 
 def test_internal_names_are_marked() -> None:
-    room = Room(auto_create=False).with_topics(__consumer_offsets=1, a=1)
-    reply = room.ask(named("__consumer_offsets", "__transaction_state", "a"))
+    harness = CatalogueHarness(auto_create=False).with_topics(__consumer_offsets=1, a=1)
+    reply = harness.ask(named("__consumer_offsets", "__transaction_state", "a"))
     assert [topic.is_internal for topic in reply.topics] == [True, True, False]
 
 
@@ -111,25 +113,25 @@ def test_internal_names_are_marked() -> None:
 
 
 def test_version_12_finds_topics_by_id() -> None:
-    reply = Room().with_topics(a=1, b=2).ask(by_id(2, 99, 2))
+    reply = CatalogueHarness().with_topics(a=1, b=2).ask(by_id(2, 99, 2))
     assert told(reply) == [("b", 0, 2), (None, ErrorCode.UNKNOWN_TOPIC_ID, 0)]
     assert [t.topic_id for t in reply.topics] == [topic_id(2), topic_id(99)]
 
 
 def test_once_an_id_is_given_names_are_not_looked_at() -> None:
-    room = Room().with_topics(a=1)
+    harness = CatalogueHarness().with_topics(a=1)
     topics = (
         MetadataRequestTopic(name="other", topic_id=topic_id(1)),
         MetadataRequestTopic(name="new"),
     )
-    assert told(room.ask(MetadataRequest(topics=topics))) == [("a", 0, 1)]
-    assert room.counts == {"a": 1}
+    assert told(harness.ask(MetadataRequest(topics=topics))) == [("a", 0, 1)]
+    assert harness.counts == {"a": 1}
 
 
 def test_a_deleted_topics_id_is_unknown() -> None:
-    room = Room().with_topics(a=1)
-    room.catalogue.recover([])
-    assert told(room.ask(by_id(1))) == [(None, ErrorCode.UNKNOWN_TOPIC_ID, 0)]
+    harness = CatalogueHarness().with_topics(a=1)
+    harness.catalogue.recover([])
+    assert told(harness.ask(by_id(1))) == [(None, ErrorCode.UNKNOWN_TOPIC_ID, 0)]
 
 
 @pytest.mark.parametrize("version", [10, 11])
@@ -146,26 +148,25 @@ def test_ids_before_version_12_fail_the_whole_request(
     version: int, topic: MetadataRequestTopic
 ) -> None:
     request = MetadataRequest(topics=(topic, MetadataRequestTopic(name="a")))
-    reply = Room().with_topics(a=1).ask(request, version)
+    reply = CatalogueHarness().with_topics(a=1).ask(request, version)
     invalid = ErrorCode.INVALID_REQUEST
     assert told(reply) == [(topic.name or "", invalid, 0), ("a", invalid, 0)]
     assert reply.topics[0].topic_id == topic.topic_id
     assert (reply.brokers, reply.controller_id, reply.cluster_id) == ((), -1, None)
 
 
-def test_nothing_next_to_an_id_is_passed_over() -> None:
-    """Version 12 can say nothing at all in place of a topic; next to an id it does no harm."""
+def test_empty_topic_next_to_an_id_is_ignored() -> None:
+    """In version 12, a topic may have neither name nor id."""
     topics = (
         MetadataRequestTopic(name=None),
         MetadataRequestTopic(name=None, topic_id=topic_id(1)),
     )
-    reply = Room().with_topics(a=1).ask(MetadataRequest(topics=topics))
+    reply = CatalogueHarness().with_topics(a=1).ask(MetadataRequest(topics=topics))
     assert told(reply) == [("a", 0, 1)]
 
 
 def test_topic_without_name_and_id_fails_the_whole_request() -> None:
-    """A request that names nothing at all is none."""
-    assert told(Room().ask(named(None))) == [("", ErrorCode.INVALID_REQUEST, 0)]
+    assert told(CatalogueHarness().ask(named(None))) == [("", ErrorCode.INVALID_REQUEST, 0)]
 
 
 # -- automatic creation ------------------------------------------------------------------------
@@ -173,64 +174,64 @@ def test_topic_without_name_and_id_fails_the_whole_request() -> None:
 
 @pytest.mark.parametrize("version", ALL)
 def test_a_missing_topic_is_in_the_reply_that_made_it(version: int) -> None:
-    room = Room(default_partitions=4)
-    assert told(room.ask(named("new"), version)) == [("new", 0, 4)]
-    assert room.changes == [changed("new", "created", 0, 4)]
-    assert len(room.stored) == 1
+    harness = CatalogueHarness(default_partitions=4)
+    assert told(harness.ask(named("new"), version)) == [("new", 0, 4)]
+    assert harness.changes == [changed("new", "created", 0, 4)]
+    assert len(harness.stored) == 1
 
 
 def test_asking_again_finds_the_topic_that_was_made() -> None:
-    room = Room()
-    first, second = room.ask(named("new")), room.ask(named("new"))
+    harness = CatalogueHarness()
+    first, second = harness.ask(named("new")), harness.ask(named("new"))
     assert first == second
-    assert len(room.changes) == 1
+    assert len(harness.changes) == 1
 
 
 @pytest.mark.parametrize("version", ALL[4:])
 def test_from_version_4_on_a_client_may_forbid_creation(version: int) -> None:
-    room = Room()
+    harness = CatalogueHarness()
     request = named("new", allow_auto_topic_creation=False)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert told(room.ask(request, version)) == [("new", unknown, 0)]
-    assert room.counts == {}
+    assert told(harness.ask(request, version)) == [("new", unknown, 0)]
+    assert harness.counts == {}
 
 
 @pytest.mark.parametrize("version", ALL)
 def test_the_operator_may_forbid_creation(version: int) -> None:
-    room = Room(auto_create=False)
-    reply = room.ask(named("new", "bad!"), version)
+    harness = CatalogueHarness(auto_create=False)
+    reply = harness.ask(named("new", "bad!"), version)
     unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
     assert told(reply) == [("new", unknown, 0), ("bad!", invalid, 0)]
     assert {topic.topic_id for topic in reply.topics} == {NIL_UUID}
-    assert room.counts == {}
+    assert harness.counts == {}
 
 
 @pytest.mark.parametrize("version", [0, 12])
 def test_asking_for_all_topics_makes_none(version: int) -> None:
-    room = Room()
-    assert told(room.ask(ALL_TOPICS if version else named(), version)) == []
-    assert room.changes == []
+    harness = CatalogueHarness()
+    assert told(harness.ask(ALL_TOPICS if version else named(), version)) == []
+    assert harness.changes == []
 
 
 @pytest.mark.parametrize("name", ["bad!", "", ".", "..", "x" * 250, "ta.ken"])
 def test_impossible_names_are_told_and_not_made(name: str) -> None:
-    room = Room().with_topics(ta_ken=1)
-    assert told(room.ask(named(name))) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION, 0)]
-    assert room.changes == []
+    harness = CatalogueHarness().with_topics(ta_ken=1)
+    assert told(harness.ask(named(name))) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION, 0)]
+    assert harness.changes == []
 
 
 def test_the_controllers_log_is_not_made() -> None:
     """The name of the controllers' log stays unknown, as it does in Kafka."""
-    room = Room()
+    harness = CatalogueHarness()
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert told(room.ask(named("__cluster_metadata"))) == [("__cluster_metadata", unknown, 0)]
-    assert room.changes == []
+    assert told(harness.ask(named("__cluster_metadata"))) == [("__cluster_metadata", unknown, 0)]
+    assert harness.changes == []
 
 
 def test_a_request_for_more_than_10_000_new_partitions_makes_none() -> None:
-    room = Room(default_partitions=5_000).with_topics(old=1)
+    harness = CatalogueHarness(default_partitions=5_000).with_topics(old=1)
     policy = ErrorCode.POLICY_VIOLATION
-    reply = room.ask(named("a", "old", "b", "c", "bad!"))
+    reply = harness.ask(named("a", "old", "b", "c", "bad!"))
     assert told(reply) == [
         ("a", policy, 0),
         ("old", 0, 1),
@@ -238,12 +239,12 @@ def test_a_request_for_more_than_10_000_new_partitions_makes_none() -> None:
         ("c", policy, 0),
         ("bad!", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
     ]
-    assert told(room.ask(named("a", "b"))) == [("a", 0, 5_000), ("b", 0, 5_000)]
+    assert told(harness.ask(named("a", "b"))) == [("a", 0, 5_000), ("b", 0, 5_000)]
 
 
 def test_a_default_beyond_the_limit_makes_no_topic() -> None:
-    room = Room(default_partitions=11, max_partitions=10)
-    assert told(room.ask(named("a"))) == [("a", ErrorCode.POLICY_VIOLATION, 0)]
+    harness = CatalogueHarness(default_partitions=11, max_partitions=10)
+    assert told(harness.ask(named("a"))) == [("a", ErrorCode.POLICY_VIOLATION, 0)]
 
 
 # -- authorized operations ---------------------------------------------------------------------
@@ -251,23 +252,22 @@ def test_a_default_beyond_the_limit_makes_no_topic() -> None:
 
 @pytest.mark.parametrize("version", ALL[8:])
 def test_operations_on_topics_are_told_when_asked(version: int) -> None:
-    room = Room(auto_create=False).with_topics(a=1)
-    asked = room.ask(named("a", "no", include_topic_authorized_operations=True), version)
+    harness = CatalogueHarness(auto_create=False).with_topics(a=1)
+    asked = harness.ask(named("a", "no", include_topic_authorized_operations=True), version)
     assert [t.topic_authorized_operations for t in asked.topics] == [3576, 3576]
-    not_asked = room.ask(named("a", "no"), version)
+    not_asked = harness.ask(named("a", "no"), version)
     assert [t.topic_authorized_operations for t in not_asked.topics] == [NOT_ASKED] * 2
 
 
 def test_no_operations_on_an_unknown_id() -> None:
-    """What is not known at all has no operations."""
-    reply = Room().ask(by_id(99, include_topic_authorized_operations=True))
+    reply = CatalogueHarness().ask(by_id(99, include_topic_authorized_operations=True))
     assert [t.topic_authorized_operations for t in reply.topics] == [NOT_ASKED]
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
 def test_operations_on_the_cluster_are_told_when_asked(version: int) -> None:
-    room = Room()
-    asked = room.ask(named(include_cluster_authorized_operations=True), version)
-    not_asked = room.ask(named(), version)
+    harness = CatalogueHarness()
+    asked = harness.ask(named(include_cluster_authorized_operations=True), version)
+    not_asked = harness.ask(named(), version)
     found = (asked.cluster_authorized_operations, not_asked.cluster_authorized_operations)
     assert found == (8096, NOT_ASKED)

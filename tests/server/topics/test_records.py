@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_server.topics import Gone, TopicRow, from_stored, to_stored
-from tests.server.topics.room import topic_id
+from tests.server.topics.harness import topic_id
 
 ROWS = st.builds(
     TopicRow,
@@ -54,6 +54,5 @@ def test_row_of_another_version_is_refused() -> None:
 
 
 def test_foreign_key_is_refused() -> None:
-    """A key of some other kind is not read as a topic."""
     with pytest.raises(ValueError, match="not the key of a topic"):
         from_stored(b"\x02orders", b"\x00")
