@@ -161,8 +161,8 @@ def http_address(target: Target, group: str) -> str:
 def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, Any]]:
     """All groups, or those in some states, as the HTTP pages show them, by name.
 
-    Nodes that can't be asked over HTTP, such as Kafka's brokers, don't tell generations and
-    members.
+    If a node can't be asked over HTTP, as a Kafka broker can't, they come by Kafka's protocol,
+    without their generations and members.
     """
     addresses: tuple[str | None, ...] = (target.http,)
     if target.http is None:
@@ -175,11 +175,9 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
                 for row in list_groups(address or "", target.timeout_s, states)
             ]
             return sorted(rows, key=_name_of)
-    except RefusedError as error:
-        fail(str(error), FAILED)
-    except NoAnswerError as error:
+    except (NoAnswerError, RefusedError) as error:
         if target.http is not None:
-            fail(str(error), UNREACHABLE)
+            fail(str(error), UNREACHABLE if isinstance(error, NoAnswerError) else FAILED)
     found = administer(target, lambda admin: admin.groups.list(states=states))
     return [_listed(each) for each in found]
 
