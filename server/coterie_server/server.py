@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
+from coterie_server.address import Address
 from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
     catalogue_maker,
@@ -22,7 +23,8 @@ from coterie_server.config.assembly import (
     group_config,
     id_maker,
 )
-from coterie_server.config.options import Address, ServerOptions
+from coterie_server.config.listeners import ListenerOptions
+from coterie_server.config.options import ServerOptions
 from coterie_server.config.settings import SETTINGS
 from coterie_server.history import History
 from coterie_server.http import AllowedHosts, HttpServer, NodeView, create_app
@@ -31,7 +33,6 @@ from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
 from coterie_server.serving.clock import Clock
-from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import open_store
 from coterie_server.storage.lock import hold_directory
@@ -42,7 +43,15 @@ if TYPE_CHECKING:
     from coterie_server.net import Exchange
     from coterie_server.storage import Store
 
-__all__ = ["Address", "Gate", "Observer", "Server", "ServerError", "ServerOptions"]
+__all__ = [
+    "Address",
+    "Gate",
+    "ListenerOptions",
+    "Observer",
+    "Server",
+    "ServerError",
+    "ServerOptions",
+]
 
 #: How many rebalances of each group the history keeps.
 _REBALANCES_KEPT: Final = 20
@@ -64,6 +73,13 @@ class Observer(Protocol):
 Gate = Callable[["Exchange"], bool]
 
 
+def _why(error: OSError) -> str:
+    # Names that can't be resolved have negative numbers and texts of their own.
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
+
+
 class Server:
     """A server in this process.
 
@@ -83,7 +99,7 @@ class Server:
         #: What has been started, to be stopped.
         self._parts = AsyncExitStack()
         self._node: Node | None = None
-        self._address: Address | None = None
+        self._addresses: dict[str, Address] = {}
         self._http_address: Address | None = None
 
     async def __aenter__(self) -> Self:
@@ -110,10 +126,15 @@ class Server:
 
     @property
     def address(self) -> Address:
-        """Where clients are served."""
-        if self._address is None:
+        """Where clients are served, by the first listener."""
+        if not self._addresses:
             raise AssertionError("the server was not started")
-        return self._address
+        return next(iter(self._addresses.values()))
+
+    @property
+    def addresses(self) -> Mapping[str, Address]:
+        """Where clients are served, by the names of the listeners, in their order."""
+        return self._addresses
 
     @property
     def http_address(self) -> Address | None:
@@ -217,36 +238,33 @@ class Server:
         try:
             await http.start(address.host, address.port)
         except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
             raise ServerError(
-                f"can't answer HTTP on {address}: {why}. Choose another address with --http, or"
-                " --http off."
+                f"can't answer HTTP on {address}: {_why(error)}. Choose another address with"
+                " --http, or --http off."
             ) from error
         self._parts.push_async_callback(http.close)
         self._http_address = Address(address.host, http.port)
 
     def _allowed_hosts(self) -> AllowedHosts:
         options = self.options
-        addresses = (options.http, options.listen, options.advertise)
+        listeners = options.listeners
+        addresses = [options.http, *(address for each in listeners for address in each.addresses)]
         ours = (address.host for address in addresses if address is not None)
         return AllowedHosts((*ours, *options.settings.http_allowed_hosts.split(",")))
 
     async def _listen(self, listener: Listener) -> NodeOptions:
-        """Begin to listen; only then is it known which address clients are to be told."""
+        """Begin to listen; only then are the ports known."""
         options, settings = self.options, self.options.settings
-        advertise = options.advertise
-        if advertise is None and options.listen.host in ANY_HOST:
-            raise ServerError(
-                f"Clients can't connect to {options.listen}: they are told where to find this"
-                " server. Say how they reach it with --advertise HOST:PORT."
-            )
-        await listener.start(options.listen.host, options.listen.port)
-        self._address = Address(options.listen.host, listener.addresses[0][1])
-        advertise = advertise or self._address
+        for each in options.listeners:
+            try:
+                self._addresses[each.name] = await listener.start(
+                    each.bind.host, each.bind.port, advertise=each.advertise, name=each.name
+                )
+            except OSError as error:
+                raise ServerError(f"can't listen on {each}: {_why(error)}.") from error
         return NodeOptions(
             node_id=settings.node_id,
-            host=advertise.host,
-            port=advertise.port or self._address.port,
+            address=options.listeners[0].advertise or self.address,
             shards=settings.shards,
             lease_ms=settings.shard_lease_ms,
             accept_loss=options.accept_data_loss,

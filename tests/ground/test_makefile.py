@@ -80,6 +80,9 @@ def test_ci_runs_test_all_with_the_long_profile(root: Path) -> None:
     script = (root / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert 'export CI="${CI:-true}"' in script
     assert [line for line in script if line.startswith("make ")] == ["make lint", "make test-all"]
+    assert [line for line in script if line.startswith("  .ci/")] == [
+        '  .ci/compose-test "$left_s"'
+    ]
 
 
 def test_arguments_and_flags_do_not_reach_inner_makes(root: Path) -> None:

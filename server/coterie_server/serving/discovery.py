@@ -21,6 +21,7 @@ from coterie_protocol.messages import (
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+    from coterie_server.address import Address
 
 __all__ = [
     "ANY_HOST",
@@ -83,12 +84,12 @@ def _is_loopback(host: str) -> bool:
 
 
 def find_coordinator(
-    message: FindCoordinatorRequest, version: int, node_id: int, host: str, port: int
+    message: FindCoordinatorRequest, version: int, node_id: int, advertised: Address
 ) -> FindCoordinatorResponse:
-    """Tell where the groups' coordinator is: it is this node."""
+    """Tell where the groups' coordinator is: it is this node, reached as this client reaches it."""
     is_group = message.key_type == _GROUP_KEYS
     error = ErrorCode.NONE if is_group else ErrorCode.INVALID_REQUEST
-    where = (node_id, host, port) if is_group else (-1, "", -1)
+    where = (node_id, advertised.host, advertised.port) if is_group else (-1, "", -1)
     if version >= _MANY_KEYS_FROM:
         return FindCoordinatorResponse(
             coordinators=tuple(_found(key, where, error) for key in message.coordinator_keys)

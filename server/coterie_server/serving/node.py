@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie_protocol.journal import Event, TopicChanged
+    from coterie_server.address import Address
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.journal import AcknowledgedState
     from coterie_server.net import Exchange
@@ -56,8 +57,8 @@ class NodeOptions:
     """What a node is called, where it is reached, and how it divides its groups."""
 
     node_id: int
-    host: str
-    port: int
+    #: Where clients find it, for those who ask who has a shard.
+    address: Address
     shards: int
     lease_ms: int
     #: Go on with a store that has lost something that was acknowledged.
@@ -69,11 +70,6 @@ class NodeOptions:
     def owner(self) -> str:
         """The name under which it holds its shards."""
         return f"node-{self.node_id}"
-
-    @property
-    def address(self) -> str:
-        """Where clients find it."""
-        return f"{self.host}:{self.port}"
 
 
 class Node:
@@ -105,7 +101,7 @@ class Node:
         self.shards: list[GroupShard] = []
         self._catalogue: CatalogueShard | None = None
         self._trust = LeaseTrust(clock.elapsed_s)
-        terms = LeaseTerms(options.owner, options.address, options.lease_ms)
+        terms = LeaseTerms(options.owner, str(options.address), options.lease_ms)
         self._keeper = LeaseKeeper(store, terms, self._trust, clock.date_ms, self)
         self._context = NodeContext(
             store,
@@ -273,7 +269,7 @@ class Node:
         return self.shards[self._shard_of(message.group_id)].try_heartbeat(message)
 
     def _make_routes(self) -> dict[type[Any], Callable[[Exchange], None]]:
-        where = (self._options.node_id, self._options.host, self._options.port)
+        node_id = self._options.node_id
         return {
             m.ApiVersionsRequest: self._tell_versions,
             m.CreatePartitionsRequest: self._to_topics,
@@ -283,7 +279,7 @@ class Node:
             m.DescribeGroupsRequest: self._to_several,
             m.FetchRequest: self._to_topics,
             m.FindCoordinatorRequest: lambda e: e.reply(
-                discovery.find_coordinator(e.message, e.version, *where)
+                discovery.find_coordinator(e.message, e.version, node_id, e.advertised)
             ),
             m.HeartbeatRequest: self._to_group,
             m.JoinGroupRequest: self._to_group,

@@ -28,13 +28,13 @@ from coterie_server.topics.fetch import fetch
 from coterie_server.topics.list_offsets import list_offsets
 from coterie_server.topics.metadata import metadata
 from coterie_server.topics.produce import produce
-from coterie_server.topics.step import Step, TopicConfig, TopicIds
+from coterie_server.topics.step import Request, Step, TopicConfig, TopicIds
 from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie_server.step import Outcome, Request
+    from coterie_server.step import Outcome
     from coterie_server.topics.records import Record, TopicRow
 
 __all__ = ["Catalogue", "TopicRefusal"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from coterie_client import Event, Group, Partition, PartitionLostError, Work
 from coterie_server.config.settings import Settings
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 
 __all__ = ["GROUP", "TOPIC", "Entry", "Member", "Recorder", "World", "server_options", "world"]
 
@@ -195,7 +195,7 @@ def server_options(partitions: int, *, store: str = "memory:", port: int = 0) ->
     """Tell a daemon where to listen, and to have a topic."""
     return ServerOptions(
         settings=Settings.load(overrides=SETTINGS),
-        listen=Address("127.0.0.1", port),
+        listeners=(ListenerOptions(Address("127.0.0.1", port)),),
         store=store,
         topics={TOPIC: partitions},
     )

@@ -22,7 +22,7 @@ from coterie_client.errors import (
 from coterie_client.wire import Connection, ConnectionLimits, Network, Security, Tls
 from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.messages import MetadataRequest
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from tests.client.wire.doubles import PATIENCE_S, FakeServer, heartbeat
 
 
@@ -86,7 +86,9 @@ async def terminating_tls(to: NodeAddress, context: ssl.SSLContext) -> AsyncIter
 @pytest_asyncio.fixture
 async def daemon() -> AsyncIterator[NodeAddress]:
     """A server of ours, in this process."""
-    options = ServerOptions(listen=Address("127.0.0.1", 0), topics={"orders": 3})
+    options = ServerOptions(
+        listeners=(ListenerOptions(Address("127.0.0.1", 0)),), topics={"orders": 3}
+    )
     async with Server(options) as server:
         yield NodeAddress(server.address.host, server.address.port)
 

@@ -20,7 +20,7 @@ from coterie_server.http import (
 from coterie_server.http.server import BoundedConnection, ConnectionLimit
 from coterie_server.metrics import NodeSnapshot
 from coterie_server.net import Listener
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from tests.server.net.doubles import until
 from tests.support.watched_world import WatchedWorld
 
@@ -48,9 +48,8 @@ async def test_address_in_use_is_an_error(view: NodeView, world: WatchedWorld) -
 async def test_server_answers_by_its_own_names() -> None:
     here = Address("127.0.0.1", 0)
     options = ServerOptions(
-        listen=here,
+        listeners=(ListenerOptions(here, Address("coordinator.example", 0)),),
         http=here,
-        advertise=Address("coordinator.example", 0),
         settings=Settings(http_allowed_hosts="one.example, two.example"),
     )
     async with Server(options) as server, ClientSession() as session:

@@ -8,11 +8,13 @@ from typing import Any
 
 from coterie_protocol import ApiKey, FrameReader, decode_response, encode_request, response_class
 from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
+from coterie_server.address import Address
 from coterie_server.net import Exchange, Handler, Limits
 from coterie_server.net.connection import Connection
 from coterie_server.net.registry import Registry
 
 __all__ = [
+    "ADVERTISED",
     "PATIENCE_S",
     "AnsweringHandler",
     "Clock",
@@ -27,6 +29,9 @@ __all__ = [
 
 #: Far longer than anything with real sockets takes; a test that needs it fails.
 PATIENCE_S = 10.0
+
+#: Where clients of the connections under test are told to connect.
+ADVERTISED = Address("coterie.example", 9092)
 
 API, VERSION = ApiKey.HEARTBEAT, 3
 
@@ -227,7 +232,7 @@ class FakeListener:
 
     def connect(self, peername: tuple[str, int] | None = ("127.0.0.1", 4711)) -> FakeClient:
         """Connect a client."""
-        connection = Connection(self.registry)
+        connection = Connection(self.registry, ADVERTISED)
         transport = FakeTransport(connection, peername)
         connection.connection_made(transport)
         return FakeClient(connection, transport)

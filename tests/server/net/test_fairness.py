@@ -5,7 +5,15 @@ from __future__ import annotations
 from coterie_server.net import Exchange, Limits
 from coterie_server.net.connection import Connection
 from coterie_server.net.registry import Registry
-from tests.server.net.doubles import Clock, FakeClient, FakeListener, FakeTransport, heartbeat, ok
+from tests.server.net.doubles import (
+    ADVERTISED,
+    Clock,
+    FakeClient,
+    FakeListener,
+    FakeTransport,
+    heartbeat,
+    ok,
+)
 
 
 class SlowHandler:
@@ -70,7 +78,7 @@ def test_a_request_that_comes_alone_costs_no_look_at_the_time() -> None:
     slow = SlowHandler()
     clock = Clock()
     registry = Registry(slow, Limits(), now=Clock(), call_soon=lambda _: None, stopwatch=clock)
-    connection = Connection(registry)
+    connection = Connection(registry, ADVERTISED)
     transport = FakeTransport(connection, ("127.0.0.1", 1))
     connection.connection_made(transport)
     FakeClient(connection, transport).send(heartbeat(0))

@@ -13,6 +13,7 @@ import pytest_asyncio
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import TopicChanged
+from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds
 from coterie_server.net import Exchange
 from coterie_server.serving import CATALOGUE_SHARD, CatalogueShard, NodeContext, TopicCounts
@@ -33,6 +34,7 @@ class Request:
     """Stands in for an exchange: a request, and what came of it."""
 
     abandoned = False
+    advertised = Address("here", 9092)
 
     def __init__(self, message: Any, version: int) -> None:
         self.message, self.version = message, version
@@ -90,7 +92,7 @@ class Harness:
 
 def catalogue(ends: PartitionEnds) -> Catalogue:
     """The core that is run."""
-    config = TopicConfig(node_id=1, host="here", port=9092, cluster_id="coterie")
+    config = TopicConfig(node_id=1, cluster_id="coterie")
     return Catalogue(config, RandomIds(), ends)
 
 

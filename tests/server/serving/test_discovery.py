@@ -7,7 +7,16 @@ import pytest
 from coterie_protocol import API_VERSIONS
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.serving.discovery import api_versions, authenticate, find_coordinator, handshake
+from coterie_server.address import Address
+from coterie_server.serving.discovery import (
+    api_versions,
+    authenticate,
+    find_coordinator,
+    handshake,
+    http_address_for,
+)
+
+HERE = Address("host", 9092)
 
 
 def software(name: str, version: str = "1.0") -> m.ApiVersionsRequest:
@@ -30,14 +39,44 @@ def test_a_client_must_have_a_proper_name(name: str) -> None:
     assert api_versions(software(name), 2).error_code == ErrorCode.NONE
 
 
+def test_http_address_is_told_to_those_who_ask() -> None:
+    """No stock client finds a field in its answer that it does not know."""
+    assert api_versions(software("coterie"), 3, "h:9080").http_address == ""
+    asked = m.ApiVersionsRequest(
+        client_software_name="coterie", client_software_version="1", wants_http=True
+    )
+    assert api_versions(asked, 3, "h:9080").http_address == "h:9080"
+
+
+@pytest.mark.parametrize(
+    ("http", "client", "told"),
+    [
+        (None, "/127.0.0.1", ""),
+        (("127.0.0.1", 9080), "/127.0.0.1", "127.0.0.1:9080"),
+        (("localhost", 9080), "/0:0:0:0:0:0:0:1", "localhost:9080"),
+        (("::1", 9080), "/127.0.0.1", "[::1]:9080"),
+        (("127.0.0.1", 9080), "/10.0.0.7", ""),
+        (("10.0.0.1", 9080), "/10.0.0.7", "10.0.0.1:9080"),
+        (("0.0.0.0", 9080), "/10.0.0.7", ":9080"),  # noqa: S104 - the address that is tested
+        (("::", 9080), "/127.0.0.1", ":9080"),
+        (("node.example", 9080), "unknown", "node.example:9080"),
+    ],
+)
+def test_http_address_is_one_that_the_client_can_reach(
+    http: tuple[str, int] | None, client: str, told: str
+) -> None:
+    assert http_address_for(client, http) == told
+
+
 def test_in_old_versions_one_group_is_asked_for_and_this_node_told() -> None:
-    answer = find_coordinator(m.FindCoordinatorRequest(key="g"), 3, 7, "host", 9092)
-    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 7, "host", 9092)
+    answer = find_coordinator(m.FindCoordinatorRequest(key="g"), 3, 7, HERE)
+    found = Address(answer.host, answer.port)
+    assert (answer.error_code, answer.node_id, found) == (0, 7, HERE)
 
 
 def test_since_version_4_many_coordinators_are_found_in_order() -> None:
     request = m.FindCoordinatorRequest(coordinator_keys=("b", "a"))
-    answer = find_coordinator(request, 4, 7, "host", 9092)
+    answer = find_coordinator(request, 4, 7, HERE)
     assert [(c.key, c.node_id, c.error_code) for c in answer.coordinators] == [
         ("b", 7, 0),
         ("a", 7, 0),
@@ -47,7 +86,7 @@ def test_since_version_4_many_coordinators_are_found_in_order() -> None:
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
 def test_transactions_have_no_coordinator_here(version: int) -> None:
     request = m.FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=("t",))
-    answer = find_coordinator(request, version, 7, "host", 9092)
+    answer = find_coordinator(request, version, 7, HERE)
     found = answer.coordinators[0] if version >= 4 else answer
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
     assert "consumer groups" in (found.error_message or "")

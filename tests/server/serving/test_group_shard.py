@@ -20,6 +20,7 @@ from coterie_protocol.consumer import (
 )
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, GroupRecovered, RebalanceStarted
+from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds
 from coterie_server.group import Config, GroupCoordinator, Refusal
 from coterie_server.log import configure
@@ -343,10 +344,10 @@ async def test_an_empty_shard_recovers_nothing(harness: Harness) -> None:
 
 async def test_what_a_node_knows_of_the_order_of_commits_outlives_the_shards_memory() -> None:
     """The connections on which a commit may be held up outlive it as well."""
-    topics = TopicConfig(node_id=1, host="h", port=1, cluster_id="c")
+    topics = TopicConfig(node_id=1, cluster_id="c")
     async with BrittleStore() as store:
         node = Node(
-            NodeOptions(1, "h", 1, shards=1, lease_ms=10_000),
+            NodeOptions(1, Address("h", 1), shards=1, lease_ms=10_000),
             Config(),
             store,
             Clock(),

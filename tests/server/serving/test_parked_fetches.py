@@ -21,7 +21,7 @@ from coterie_protocol.messages import (
 from coterie_server.net import Exchange
 from coterie_server.net.addresses import Peer
 from coterie_server.net.exchange import OnReply
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from coterie_server.server import _NodeHandler as NodeHandler
 from coterie_server.serving.node import Node
 from coterie_server.serving.parked_fetches import ParkedFetches
@@ -63,6 +63,7 @@ class Client:
     """A connection that keeps what it is to send."""
 
     peer = Peer("127.0.0.1")
+    advertised = Address("127.0.0.1", 9092)
     on_reply: OnReply | None = None
 
     def __init__(self) -> None:
@@ -200,7 +201,9 @@ def test_exchange_of_a_lost_connection_is_given_back_at_once() -> None:
 @pytest.mark.asyncio
 async def test_vanished_clients_leave_no_fetch_behind() -> None:
     """A server over a real socket: the client goes, and so does all that it asked for."""
-    async with Server(ServerOptions(listen=Address("127.0.0.1", 0), topics={"t": 1})) as server:
+    async with Server(
+        ServerOptions(listeners=(ListenerOptions(Address("127.0.0.1", 0)),), topics={"t": 1})
+    ) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
         writer.write(_long_fetch())
         await until(lambda: server.node.parked_fetches == 1)

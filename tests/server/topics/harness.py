@@ -40,9 +40,7 @@ from tests.support.requests import Asked
 
 __all__ = [
     "CLUSTER",
-    "HOST",
     "NODE",
-    "PORT",
     "Answer",
     "CatalogueHarness",
     "CountedIds",
@@ -54,8 +52,6 @@ __all__ = [
 ]
 
 NODE = 7
-HOST = "coterie.example"
-PORT = 9092
 CLUSTER = "the-cluster"
 
 
@@ -112,9 +108,7 @@ class CatalogueHarness:
     """A catalogue, its store, and all that others were told."""
 
     def __init__(self, **settings: Any) -> None:
-        self.config = TopicConfig(
-            node_id=NODE, host=HOST, port=PORT, cluster_id=CLUSTER, **settings
-        )
+        self.config = TopicConfig(node_id=NODE, cluster_id=CLUSTER, **settings)
         self.ids = CountedIds()
         self.ends = PartitionEnds()
         self.catalogue = Catalogue(self.config, self.ids, self.ends)

@@ -9,15 +9,8 @@ import pytest
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
 from coterie_protocol.schema import NIL_UUID
-from tests.server.topics.harness import (
-    CLUSTER,
-    HOST,
-    NODE,
-    PORT,
-    CatalogueHarness,
-    changed,
-    topic_id,
-)
+from tests.server.topics.harness import CLUSTER, NODE, CatalogueHarness, changed, topic_id
+from tests.support.requests import ADVERTISED
 
 ALL = range(13)
 NOT_ASKED = -(2**31)
@@ -47,7 +40,8 @@ def told(reply: Any) -> list[tuple[str | None, int, int]]:
 def test_every_version_names_one_broker_at_the_advertised_address(version: int) -> None:
     request = named() if version else named("t")
     (broker,) = CatalogueHarness().ask(request, version).brokers
-    assert (broker.node_id, broker.host, broker.port, broker.rack) == (NODE, HOST, PORT, None)
+    told = (broker.node_id, broker.host, broker.port, broker.rack)
+    assert told == (NODE, ADVERTISED.host, ADVERTISED.port, None)
 
 
 @pytest.mark.parametrize("version", ALL)

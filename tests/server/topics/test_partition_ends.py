@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coterie_client import Admin
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 
 pytestmark = pytest.mark.asyncio
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio
 def server(folder: Path) -> Server:
     """A server that keeps things in a folder."""
     listen = Address.parse("127.0.0.1:0")
-    return Server(ServerOptions(listen=listen, http=None, data_dir=folder))
+    return Server(ServerOptions(listeners=(ListenerOptions(listen),), http=None, data_dir=folder))
 
 
 async def ends_after(
