@@ -125,6 +125,16 @@ def test_refusal_of_many_partitions_is_said_once_without_tuples(commands: Comman
     )
 
 
+def test_refusal_that_is_about_partitions_names_them(
+    commands: CommandRunner, tmp_path: Path
+) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text("orders,7,10\norders,8,20\n", encoding="utf-8")
+    said = commands.refused("offsets", "reset", "idle", "--file", str(file))
+    assert said.startswith("orders[7-8]: ")
+    assert said.count("orders") == 1
+
+
 def test_what_no_patience_mends_is_not_said_to_work_later(commands: CommandRunner) -> None:
     assert "later" not in commands.refused("topics", "delete", "nowhere")
 
