@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
 from coterie_cli.nearest import did_you_mean
-from coterie_cli.node_http import NoAnswerError, RefusedError, ask, groups_over_http, path_of_group
+from coterie_cli.node_http import NoAnswerError, RefusedError, ask, list_groups, path_of_group
 from coterie_cli.output import FAILED, MISUSED, UNREACHABLE, fail
 from coterie_cli.refusals import sentence_of
 from coterie_cli.target import Target
-from coterie_cli.variables import HTTP, PASSWORD
+from coterie_cli.variables import PASSWORD
 
 if TYPE_CHECKING:
-    from coterie_client.admin import Admin
+    from coterie_client.admin import Admin, GroupListing
     from coterie_client.errors import ConnectionFailedError
     from coterie_client.wire import Security
 
 __all__ = [
     "administer",
     "ask_about_group",
+    "find_groups",
     "group_must_exist",
     "http_address",
     "run_admin",
@@ -143,25 +144,77 @@ def _security(target: Target) -> Security:
     return Security(tls=tls, sasl=Sasl(target.mechanism, target.user, password))
 
 
-def http_address(target: Target) -> str:
-    """Where the node answers HTTP: as given, or else the usual port of the first node given."""
+def http_address(target: Target, group: str) -> str:
+    """Where the node that coordinates a group answers HTTP: as given, or as it says itself."""
     if target.http is not None:
         return target.http
-    host, _, _ = target.bootstrap.split(",")[0].strip().rpartition(":")
-    return f"{host or '127.0.0.1'}:{HTTP.rpartition(':')[2]}"
+    found = administer(target, lambda admin: admin.groups.http_address(group), group=group)
+    if found is None:
+        fail(
+            f"The node that coordinates {group!r} is not one of Coterie's, or answers no HTTP that"
+            " can be reached from here. Say where it answers with --http.",
+            UNREACHABLE,
+        )
+    return found
+
+
+def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """All groups, or those in some states, as the HTTP pages show them, by name.
+
+    If a node can't be asked over HTTP, as a Kafka broker can't, they come by Kafka's protocol,
+    without their generations and members.
+    """
+    addresses: tuple[str | None, ...] = (target.http,)
+    if target.http is None:
+        addresses = administer(target, lambda admin: admin.groups.http_addresses())
+    try:
+        if None not in addresses:
+            rows = [
+                row
+                for address in addresses
+                for row in list_groups(address or "", target.timeout_s, states)
+            ]
+            return sorted(rows, key=_name_of)
+    except (NoAnswerError, RefusedError) as error:
+        if target.http is not None:
+            fail(str(error), UNREACHABLE if isinstance(error, NoAnswerError) else FAILED)
+    found = administer(target, lambda admin: admin.groups.list(states=states))
+    return [_listed(each) for each in found]
+
+
+def _name_of(row: Mapping[str, Any]) -> str:
+    return str(row["group"])
+
+
+def _listed(group: GroupListing) -> dict[str, Any]:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "generation": None,
+        "type": group.protocol_type or None,
+        "protocol": None,
+        "members": None,
+    }
+
+
+def _group_names_at(address: str, timeout_s: float) -> list[str]:
+    try:
+        return [_name_of(row) for row in list_groups(address, timeout_s)]
+    except (NoAnswerError, RefusedError):  # then there is just no name to suggest
+        return []
 
 
 def ask_about_group(
     target: Target, group: str, *rest: str, post: bool = False
 ) -> Mapping[str, Any]:
     """Ask a node about a group over HTTP; an error ends the command with a sentence."""
-    address = http_address(target)
+    address = http_address(target, group)
     try:
         found = ask(address, path_of_group(group, *rest), timeout_s=target.timeout_s, post=post)
         return cast(Mapping[str, Any], found)
     except RefusedError as error:
         if error.name == "group_not_found":
-            fail(_no_such("group", group, groups_over_http(address, target.timeout_s)), FAILED)
+            fail(_no_such("group", group, _group_names_at(address, target.timeout_s)), FAILED)
         fail(str(error), FAILED)
     except NoAnswerError as error:
         fail(f"{error} Say where the node answers HTTP with --http.", UNREACHABLE)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["NoAnswerError", "RefusedError", "ask", "groups_over_http", "path_of_group"]
+__all__ = ["NoAnswerError", "RefusedError", "ask", "list_groups", "path_of_group"]
 
 
 class NoAnswerError(Exception):
@@ -29,6 +30,10 @@ def path_of_group(group: str, *rest: str) -> str:
 
 def ask(address: str, path: str, *, timeout_s: float, post: bool = False) -> Any:  # noqa: ANN401  # any JSON
     """Return what a node answers, or raise `NoAnswerError` or `RefusedError`."""
+    return _decoded(address, _answer_of(address, path, timeout_s=timeout_s, post=post))
+
+
+def _answer_of(address: str, path: str, *, timeout_s: float, post: bool = False) -> bytes:
     import http.client
     import json
 
@@ -50,7 +55,7 @@ def ask(address: str, path: str, *, timeout_s: float, post: bool = False) -> Any
             raise NoAnswerError(f"{address} is no address; expected HOST:PORT.") from None
         raise NoAnswerError(f"{address} does not answer HTTP.") from None
     if response.status < http.client.BAD_REQUEST:
-        return _decoded(address, body)
+        return body
     try:
         problem = json.loads(body)
         raise RefusedError(str(problem["error"]), str(problem["message"]))
@@ -59,21 +64,23 @@ def ask(address: str, path: str, *, timeout_s: float, post: bool = False) -> Any
         raise RefusedError("", sentence) from None
 
 
-def groups_over_http(address: str, timeout_s: float) -> list[str]:
-    """The names of a node's groups; none if it does not tell."""
-    from urllib.parse import quote
+def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """A node's groups as the HTTP pages show them, by name; raises as `ask` does."""
+    import json
+    from urllib.parse import urlencode
 
-    names: list[str] = []
-    after: str | None = ""
+    query = urlencode([("format", "jsonl"), *(("state", state) for state in states)])
+    body = _answer_of(address, f"/v1/groups?{query}", timeout_s=timeout_s)
     try:
-        while after is not None:
-            path = f"/v1/groups?limit=10000&after={quote(after, safe='')}"
-            page = ask(address, path, timeout_s=timeout_s)
-            names += [group["group"] for group in page["groups"]]
-            after = page["next"]
-    except (NoAnswerError, RefusedError):
-        return []
-    return names
+        # One document is read faster than many.
+        found = json.loads(b"[%s]" % b",".join(body.splitlines()))
+        return sorted(found, key=lambda group: str(group["group"]))
+    except (ValueError, KeyError, TypeError):
+        raise NoAnswerError(_not_coterie(address)) from None
+
+
+def _not_coterie(address: str) -> str:
+    return f"http://{address} answers, but is no node of Coterie."
 
 
 def _decoded(address: str, body: bytes) -> Any:  # noqa: ANN401  # any JSON
@@ -82,4 +89,4 @@ def _decoded(address: str, body: bytes) -> Any:  # noqa: ANN401  # any JSON
     try:
         return json.loads(body)
     except ValueError:
-        raise NoAnswerError(f"http://{address} answers, but is no node of Coterie.") from None
+        raise NoAnswerError(_not_coterie(address)) from None

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,12 +63,17 @@ class Profiles:
     def read(cls, path: Path) -> Profiles:
         """Read a file of profiles; without one, there are none."""
         try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return cls()
-        except OSError as error:
-            raise ProfileError(f"{path} can't be read: {error.strerror}.") from None
-        except ValueError as error:  # not TOML, or not UTF-8
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise ProfileError(f"{path} can't be read: {reason}.") from None
+        import tomllib
+
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
             raise ProfileError(f"{path} is not valid TOML: {error}.") from None
         try:
             return cls._checked(content)

@@ -29,10 +29,20 @@ def sentence_of(error: CoterieError) -> str:
 
 
 def _of_batch(error: BatchFailedError) -> list[str]:
-    """A sentence for each kind of error, with the items that have it if some have not."""
+    """A sentence for each kind of error, with the items that have it unless it is the group's."""
     from coterie_client.reporting import brief
-    from coterie_protocol.errors import KafkaError
+    from coterie_protocol.errors import (
+        GroupSubscribedToTopicError,
+        KafkaError,
+        TopicAuthorizationFailedError,
+        UnknownTopicOrPartitionError,
+    )
 
+    of_topics = (
+        GroupSubscribedToTopicError,
+        TopicAuthorizationFailedError,
+        UnknownTopicOrPartitionError,
+    )
     kinds: dict[type, list[object]] = {}
     for item, each in error.errors.items():
         kinds.setdefault(type(each), []).append(item)
@@ -45,7 +55,7 @@ def _of_batch(error: BatchFailedError) -> list[str]:
             else str(first)
         )
         pairs = [item for item in items if isinstance(item, tuple)]
-        if len(items) < error.asked:
+        if len(items) < error.asked or isinstance(first, of_topics):
             text = f"{brief(pairs) if pairs else ', '.join(map(str, items))}: {text}"
         told.append(text)
     return told

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from typer.testing import CliRunner
 
 from coterie_cli.commands import topics
 from coterie_cli.main import app
-from coterie_cli.profiles import ProfileError, Profiles, file_path
+from coterie_cli.profiles import KEYS, ProfileError, Profiles, file_path
 from coterie_cli.target import TIMEOUT_S, Target
 from coterie_cli.variables import BOOTSTRAP, Variable
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 
 
 def run(*words: str, code: int = 0, environ: Mapping[str, str] | None = None) -> str:
@@ -164,3 +166,25 @@ def test_mistake_in_the_file_is_told_with_its_place(
         Profiles.read(profiles_file)
     assert str(caught.value).startswith(str(profiles_file))
     assert str(profiles_file) in run("topics", "list", code=2)
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def test_page_shows_what_the_commands_print() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    shown = page.partition("### Profiles")[2].partition("```console\n")[2].partition("```")[0]
+    for block in shown.split("$ coterie ")[1:]:
+        command, _, output = block.partition("\n")
+        if command.startswith("profile "):
+            assert run(*command.split()) == output
+
+
+def test_page_shows_a_file_that_can_be_read(profiles_file: Path) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    profiles_file.parent.mkdir()
+    text = page.partition("```toml\n")[2].partition("```")[0]
+    profiles_file.write_text(text, encoding="utf-8")
+    found = Profiles.read(profiles_file)
+    assert found.current == "local"
+    assert set(KEYS) == {key for values in found.by_name.values() for key in values}

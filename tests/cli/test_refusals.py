@@ -59,3 +59,9 @@ def test_error_of_a_part_of_a_batch_names_the_part_in_short() -> None:
     said = sentence_of(BatchFailedError(errors, 9))
     assert said.startswith("t[0-2,5]: Group g: The group is subscribed to this topic")
     assert said.count("subscribed") == 1
+
+
+def test_error_about_topics_names_them_even_if_all_have_it() -> None:
+    detail = "group g, partition {} of t"
+    errors = {("t", n): UnknownTopicOrPartitionError(detail.format(n)) for n in (7, 8)}
+    assert sentence_of(BatchFailedError(errors, 2)).startswith("t[7-8]: Group g: No such topic")

@@ -30,7 +30,7 @@ def commands(
 def test_topics_are_created_grown_and_deleted(commands: CommandRunner) -> None:
     assert "Created jobs with 2 partitions." in commands.told("topics", "create", "jobs", "2")
     assert "jobs has 5 partitions now." in commands.told("topics", "grow", "jobs", "5")
-    listed = {topic["name"]: topic["partitions"] for topic in commands.json("topics", "list")}
+    listed = {topic["topic"]: topic["partitions"] for topic in commands.json("topics", "list")}
     assert (listed["jobs"], listed["orders"]) == (5, 3)
     assert "Deleted jobs." in commands.told("topics", "delete", "jobs")
     assert "exists" in commands.refused("topics", "create", "orders", "1")
@@ -40,7 +40,7 @@ def test_group_is_described_with_what_its_member_owns(commands: CommandRunner) -
     assert "static  Stable  consumer" in commands.told("groups", "list")
     assert "static: Stable, cooperative-sticky" in commands.told("groups", "describe", "static")
     (member,) = commands.json("members", "list", "static")
-    assert member["instance_id"] == "i1"
+    assert member["instance"] == "i1"
     assert commands.json("offsets", "show", "static")["orders[0]"]["offset"] == 7
     assert "nobody" in commands.refused("groups", "describe", "nobody")
 
@@ -65,8 +65,7 @@ def test_static_member_is_removed_by_its_instance_id(commands: CommandRunner) ->
     commands.run("members", "remove", "static", "--instance", "i1")
     eventually(
         lambda: (
-            [m["member_id"] for m in commands.json("members", "list", "static")]
-            != [before["member_id"]]
+            [m["member"] for m in commands.json("members", "list", "static")] != [before["member"]]
         ),
         "another member id, or none",
     )

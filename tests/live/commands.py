@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,7 +38,11 @@ class CommandRunner:
 
     def __init__(self, address: str, http_port: int | None = None) -> None:
         self._address = address
-        self._environ = {"COTERIE_BOOTSTRAP": address, "COLUMNS": "200"}
+        self._environ = {
+            "COTERIE_BOOTSTRAP": address,
+            "COTERIE_PROFILES": os.devnull,
+            "COLUMNS": "200",
+        }
         if http_port is not None:
             self._environ["COTERIE_HTTP"] = f"127.0.0.1:{http_port}"
         self._runner = CliRunner()

@@ -42,13 +42,13 @@ def coterie() -> str:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """An environment without variables of daemons, clients or these tests."""
+    """An environment without variables of daemons, clients or these tests, and without profiles."""
     inherited = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("COTERIE_") and name not in ("PYTHONASYNCIODEBUG", "NOTIFY_SOCKET")
     }
-    return {**inherited, "PYTHONUNBUFFERED": "1", **more}
+    return {**inherited, "PYTHONUNBUFFERED": "1", "COTERIE_PROFILES": os.devnull, **more}
 
 
 def eventually(

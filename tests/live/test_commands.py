@@ -29,7 +29,7 @@ def own_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 @pytest.fixture(scope="module")
 def commands(own_daemon: Daemon) -> Iterator[CommandRunner]:
     """Runs commands on it; there is a group of one static member that has committed."""
-    commands = CommandRunner(own_daemon.address, own_daemon.http_port)
+    commands = CommandRunner(own_daemon.address)
     with commands.static_member():
         yield commands
 
@@ -125,6 +125,16 @@ def test_refusal_of_many_partitions_is_said_once_without_tuples(commands: Comman
     )
 
 
+def test_refusal_that_is_about_partitions_names_them(
+    commands: CommandRunner, tmp_path: Path
+) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text("orders,7,10\norders,8,20\n", encoding="utf-8")
+    said = commands.refused("offsets", "reset", "idle", "--file", str(file))
+    assert said.startswith("orders[7-8]: ")
+    assert said.count("orders") == 1
+
+
 def test_what_no_patience_mends_is_not_said_to_work_later(commands: CommandRunner) -> None:
     assert "later" not in commands.refused("topics", "delete", "nowhere")
 
@@ -176,9 +186,15 @@ def test_slow_resolver_is_not_waited_for(
         done.set()
 
 
-def test_one_address_is_enough_where_http_has_its_usual_port(commands: CommandRunner) -> None:
-    said = commands.refused("groups", "why", "static", "--bootstrap", "127.0.0.2:1", code=3)
-    assert "http://127.0.0.2:9080" in said
+def test_node_says_itself_where_it_answers_http(
+    commands: CommandRunner, own_daemon: Daemon
+) -> None:
+    """The commands of these tests are given one address, and HTTP has a port of the system's."""
+    where = ("--bootstrap", own_daemon.address)
+    assert "generation 1" in commands.told("groups", "why", "static", *where)
+    (row,) = (each for each in commands.json("groups", "list") if each["group"] == "static")
+    assert (row["type"], row["members"]) == ("consumer", 1)
+    assert row["generation"] >= 1
 
 
 def test_names_complete(commands: CommandRunner) -> None:

@@ -565,6 +565,8 @@ def test_known_tags_exist() -> None:
         "responses[0].partitions[0].snapshot_id",
         "topics[0].topic_config_error_code",
         # Coterie's own.
+        "wants_http",
+        "http_address",
         "wants_token",
         "fencing_token",
         "sequence",

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie_cli.connection import administer, ask_about_group, http_address
+from coterie_cli.connection import administer, ask_about_group, find_groups, http_address
 from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import GroupName, Json, Target, with_target
-from coterie_cli.output import MISUSED, count_of, fail, print_json, print_table, time_text
+from coterie_cli.output import (
+    MISUSED,
+    count_of,
+    fail,
+    print_json,
+    print_json_rows,
+    print_table,
+    time_text,
+)
 from coterie_cli.rebalances import explain
 from coterie_cli.views import group_view
 
@@ -68,12 +76,13 @@ def list_groups(
     json: Json = False,
 ) -> None:
     """Show all groups."""
-    found = administer(target, lambda admin: admin.groups.list(states=state or ()))
+    found = find_groups(target, state or ())
     if json:
-        print_json(found)
+        print_json_rows(found)
         return
-    rows = [(each.group_id, each.state, each.protocol_type) for each in found]
-    print_table(("GROUP", "STATE", "TYPE"), sorted(rows), "There are no groups.")
+    columns = ("group", "state", "type", "protocol", "generation", "members")
+    rows = ([each[column] for column in columns] for each in found)
+    print_table([column.upper() for column in columns], rows, "There are no groups.")
 
 
 @app.command()
@@ -171,7 +180,7 @@ def watch_group(
     from coterie_cli.watching import watch
 
     first = ask_about_group(target, group)
-    watch(http_address(target), group, first, every_s=every, timeout_s=target.timeout_s)
+    watch(http_address(target, group), group, first, every_s=every, timeout_s=target.timeout_s)
 
 
 # -- rebalance -------------------------------------------------------------------------------------

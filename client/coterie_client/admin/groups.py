@@ -113,6 +113,19 @@ class Groups:
 
         return (await self._caller.for_groups([group], ask))[group].get()
 
+    async def http_addresses(self) -> tuple[str | None, ...]:
+        """Where the nodes of the cluster answer HTTP, as HOST:PORT; None for each that can't say.
+
+        See `http_address`.
+        """
+
+        async def ask(deadline_s: float) -> tuple[str | None, ...]:
+            cluster = await self._caller.cluster(deadline_s)
+            nodes = {NodeAddress(b.host, b.port): None for b in cluster.brokers}
+            return tuple([await self._caller.http_address(node, deadline_s) for node in nodes])
+
+        return await self._caller.once(ask)
+
     async def delete(self, group: str) -> None:
         """Delete a group with its offsets; raises `NonEmptyGroupError` while it has members."""
         (await self.delete_many([group]))[group].get()

@@ -15,6 +15,7 @@ These use
 - `security`: settings for TLS and SASL; `sasl`: the authentication itself, PLAIN and SCRAM;
 - `versions`: which version of each API to use with a server;
 - `dialling`: how a TCP or TLS transport is made; tests and simulators replace it;
+- `strangers`: what a server speaks that is none of Kafka's;
 - `deadlines`: timeouts that a suspended process does not mistake for a silent server.
 """
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard
+
+from multidict import MultiMapping
 
 from coterie_protocol.consumer import decode_assignment, flatten
 from coterie_protocol.exceptions import ProtocolError
@@ -38,6 +40,7 @@ __all__ = [
     "PageQuery",
     "QueryError",
     "group_in_full",
+    "lines_of_groups",
     "page_of_groups",
 ]
 
@@ -50,9 +53,10 @@ _PAGE_BYTES: Final = 4_194_304
 #: How many names are compared, and how many groups or members are written, before other tasks get
 #: a turn; either takes about two milliseconds.
 _NAMES_AT_ONCE: Final = 2000
-_ROWS_AT_ONCE: Final = 200
+_ROWS_AT_ONCE: Final = 250
 
 _dumps: Final = partial(json.dumps, separators=(",", ":"))
+_quote: Final = json.encoder.encode_basestring_ascii
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ class GroupSummary:
     group: str
     state: str
     generation: int
-    protocol_type: str | None
+    type: str | None
     protocol: str | None
     members: int
 
@@ -73,10 +77,22 @@ class GroupSummary:
             group=group.id,
             state=group.state.value,
             generation=group.generation,
-            protocol_type=group.row.protocol_type,
+            type=group.row.protocol_type,
             protocol=group.row.protocol_name,
             members=len(group.members),
         )
+
+    def json(self) -> str:
+        """The summary as JSON: a tenth of the time that an encoder of dictionaries takes."""
+        return (
+            f'{{"group":{_quote(self.group)},"state":"{self.state}","generation":{self.generation}'
+            f',"type":{_quote_or_null(self.type)},"protocol":{_quote_or_null(self.protocol)}'
+            f',"members":{self.members}}}'
+        )
+
+
+def _quote_or_null(text: str | None) -> str:
+    return "null" if text is None else _quote(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +135,7 @@ class GroupView:
     group: str
     state: str
     generation: int
-    protocol_type: str | None
+    type: str | None
     protocol: str | None
     leader: str | None
     #: For how many partitions it has committed offsets.
@@ -139,7 +155,7 @@ class GroupView:
             group=group.id,
             state=group.state.value,
             generation=group.generation,
-            protocol_type=group.row.protocol_type,
+            type=group.row.protocol_type,
             protocol=group.row.protocol_name,
             leader=group.row.leader,
             offsets=len(group.offsets),
@@ -155,7 +171,7 @@ def _member(
         member=member.id,
         instance=member.instance_id,
         client_id=member.row.client_id,
-        host=member.row.client_host,
+        host=member.row.client_host.lstrip("/"),
         session_timeout_ms=member.row.session_timeout_ms,
         rebalance_timeout_ms=member.row.rebalance_timeout_ms,
         last_seen_ms=date_of(member.last_seen_ms),
@@ -219,31 +235,62 @@ class PageQuery:
     limit: int = LIMIT_DEFAULT
     #: The page begins after this name; the first page after none.
     after: str | None = None
+    #: Only groups in these states; in any if there are none.
+    states: frozenset[str] = frozenset()
+    #: All groups in any order, a line for each, instead of a page.
+    is_lines: bool = False
 
     @classmethod
-    def read(cls, query: Mapping[str, str]) -> PageQuery:
+    def read(cls, query: MultiMapping[str]) -> PageQuery:
         """Read the query of a URL, or raise `QueryError`."""
         limit = query.get("limit", str(LIMIT_DEFAULT))
         if not (limit.isascii() and limit.isdecimal() and len(limit) <= len(str(LIMIT_MAX))):
             limit = "0"
         if not 1 <= int(limit) <= LIMIT_MAX:
             raise QueryError(f"limit must be a whole number from 1 to {LIMIT_MAX}.")
-        return cls(int(limit), query.get("after"))
+        form = query.get("format", "page")
+        if form not in ("page", "jsonl"):
+            raise QueryError("format must be page or jsonl.")
+        states = frozenset(_state(each) for each in query.getall("state", []))
+        return cls(int(limit), query.get("after"), states, form == "jsonl")
 
 
-async def page_of_groups(
-    names: list[str], summary: Callable[[str], GroupSummary | None], query: PageQuery
-) -> bytes:
+def _state(text: str) -> str:
+    for state in GroupState:
+        if state.value.lower() == text.lower():
+            return state.value
+    known = ", ".join(state.value for state in GroupState)
+    raise QueryError(f"state must be one of {known}.")
+
+
+#: Finds a group; None if there is none of that name.
+Find = Callable[[str], "Group | None"]
+
+
+async def lines_of_groups(names: list[str], find: Find, query: PageQuery) -> AsyncIterator[bytes]:
+    """The groups with these names, a line of JSON for each, in pieces of about a millisecond."""
+    for begin in range(0, len(names), _ROWS_AT_ONCE):
+        found = (find(name) for name in names[begin : begin + _ROWS_AT_ONCE])
+        rows = [f"{GroupSummary.of(each).json()}\n" for each in found if _matches(each, query)]
+        yield "".join(rows).encode()
+        await asyncio.sleep(0)
+
+
+def _matches(group: Group | None, query: PageQuery) -> TypeGuard[Group]:
+    return group is not None and (not query.states or group.state.value in query.states)
+
+
+async def page_of_groups(names: list[str], find: Find, query: PageQuery) -> bytes:
     """A page of the groups with these names, as JSON, with the name to ask for the next page."""
-    names = await _next_names(names, query)
+    names = await _next_names(names, find, query)
     rows: list[str] = []
     size_bytes, upto = 0, 0
     for upto, name in enumerate(names[: query.limit], start=1):
         if upto % _ROWS_AT_ONCE == 0:
             await asyncio.sleep(0)
-        row = summary(name)
-        if row is not None:  # or the group was deleted meanwhile
-            rows.append(_dumps(_shallow(row)))
+        group = find(name)
+        if group is not None:  # or it was deleted meanwhile
+            rows.append(GroupSummary.of(group).json())
             size_bytes += len(rows[-1])
             if size_bytes >= _PAGE_BYTES:
                 break
@@ -269,7 +316,7 @@ def _shallow(value: DataclassInstance) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
-async def _next_names(names: list[str], query: PageQuery) -> list[str]:
+async def _next_names(names: list[str], find: Find, query: PageQuery) -> list[str]:
     """The names on the page in order, and one more if another page follows."""
     after, best = query.after, list[str]()
     for begin in range(0, len(names), _NAMES_AT_ONCE):
@@ -279,6 +326,8 @@ async def _next_names(names: list[str], query: PageQuery) -> list[str]:
         if len(best) > query.limit:
             last = best[-1]
             some = [name for name in some if name < last]
+        if query.states:
+            some = [name for name in some if _matches(find(name), query)]
         best += some
         best.sort()
         del best[query.limit + 1 :]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie_server.group import Refusal
-from coterie_server.http.groups import GroupSummary, GroupView
+from coterie_server.http.groups import GroupView
 from coterie_server.metrics import NodeSnapshot, count_groups
 
 if TYPE_CHECKING:
+    from coterie_server.group import Group
     from coterie_server.journal import JournalWriter
     from coterie_server.net import Listener
     from coterie_server.serving.node import Node
@@ -49,10 +50,9 @@ class NodeView:
         """The names of this node's groups, in any order."""
         return self._node.group_names() if self._node else []
 
-    def summary(self, group_id: str) -> GroupSummary | None:
-        """A group as shown in a list; None if there is no such group."""
-        group = self._node.group(group_id) if self._node else None
-        return GroupSummary.of(group) if group else None
+    def find(self, group_id: str) -> Group | None:
+        """A group of the core, to be shown; None if there is no such group."""
+        return self._node.group(group_id) if self._node else None
 
     def group(self, group_id: str) -> GroupView | None:
         """A group in full; None if there is no such group."""

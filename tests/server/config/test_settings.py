@@ -194,8 +194,13 @@ def test_unknown_key_in_the_file_is_refused_by_name(tmp_path: Path) -> None:
     )
 
 
-def test_something_quite_different_is_refused_as_well() -> None:
-    assert "unknown setting zzz (from --set)" in refusal(["zzz=1"])
+@pytest.mark.parametrize("name", ["zzz", "foo"])
+def test_no_setting_is_suggested_for_a_name_that_is_near_none(name: str) -> None:
+    assert refusal([f"{name}=1"]) == f"unknown setting {name} (from --set)"
+    variable = f"COTERIE_{name.upper()}"
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(environ={variable: "1"})
+    assert str(caught.value) == f"unknown setting {variable} (in the environment)"
 
 
 def test_override_without_a_value_is_refused() -> None:

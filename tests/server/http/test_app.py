@@ -6,10 +6,13 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 from coterie_protocol.exceptions import CoterieError
+from coterie_server.backfill import Backfill
 from coterie_server.group import Refusal
-from tests.server.http.pages import Browser, Node, read, refusal
+from coterie_server.http import create_app
+from tests.server.http.pages import Browser, Node, read, refusal, view_of
 from tests.support.watched_world import WatchedWorld
 
 pytestmark = pytest.mark.asyncio
@@ -29,6 +32,15 @@ async def test_node_that_is_not_ready_says_why(browser: Browser, node: Node) -> 
     node.trouble = "The node is stopping."
     values = await read(await browser.get("/readyz"), 503)
     assert values == {"error": "not_ready", "message": "The node is stopping."}
+
+
+@pytest.mark.parametrize("path", ["/v1/groups", "/v1/groups?format=jsonl", "/v1/groups/g"])
+async def test_groups_that_are_still_being_read_are_not_denied(
+    world: WatchedWorld, path: str
+) -> None:
+    app = create_app(view_of(None), Backfill(world.history, None, 0), world.metrics)
+    async with TestClient(TestServer(app)) as browser:
+        assert await refusal(await browser.get(path), 503) == "not_ready"
 
 
 async def test_figures_are_for_prometheus(browser: Browser) -> None:

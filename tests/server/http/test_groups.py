@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,8 +14,8 @@ from yarl import URL
 from coterie_protocol.journal import CAUSES
 from coterie_protocol.messages import DeleteGroupsRequest
 from coterie_server.backfill import Backfill
+from coterie_server.group import Group
 from coterie_server.http import (
-    GroupSummary,
     GroupView,
     HttpServer,
     NodeView,
@@ -37,7 +38,7 @@ async def test_groups_are_listed_by_name(browser: Browser, world: WatchedWorld) 
             "group": "apart",
             "state": "Empty",
             "generation": 0,
-            "protocol_type": None,
+            "type": None,
             "protocol": None,
             "members": 0,
         },
@@ -45,7 +46,7 @@ async def test_groups_are_listed_by_name(browser: Browser, world: WatchedWorld) 
             "group": "g",
             "state": "Stable",
             "generation": 2,
-            "protocol_type": "consumer",
+            "type": "consumer",
             "protocol": "range",
             "members": 2,
         },
@@ -53,7 +54,7 @@ async def test_groups_are_listed_by_name(browser: Browser, world: WatchedWorld) 
             "group": "zoo",
             "state": "PreparingRebalance",
             "generation": 0,
-            "protocol_type": "consumer",
+            "type": "consumer",
             "protocol": None,
             "members": 1,
         },
@@ -141,17 +142,22 @@ async def test_limit_that_makes_no_sense(browser: Browser, limit: str) -> None:
     assert await refusal(answer, 400) == "bad_request"
 
 
-async def test_others_are_served_while_a_page_is_made(
-    browser: Browser, view: NodeView, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", ["page", "jsonl"])
+async def test_others_are_served_while_a_list_is_made(
+    browser: Browser,
+    view: NodeView,
+    world: WatchedWorld,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
 ) -> None:
     fill(world, "a")
-    summary = view.summary("a")
+    group = view.find("a")
     written, most = 0, 0
 
-    def count(_group_id: str) -> GroupSummary | None:
+    def count(_group_id: str) -> Group | None:
         nonlocal written
         written += 1
-        return summary
+        return group
 
     def turn() -> None:
         nonlocal written, most
@@ -161,10 +167,56 @@ async def test_others_are_served_while_a_page_is_made(
     loop = asyncio.get_running_loop()
     loop.call_soon(turn)
     monkeypatch.setattr(view, "group_names", lambda: [f"{number}" for number in range(10_000)])
-    monkeypatch.setattr(view, "summary", count)
-    values = await read(await browser.get("/v1/groups?limit=10000"))
-    assert len(values["groups"]) == 10_000
-    assert most == 200
+    monkeypatch.setattr(view, "find", count)
+    if form == "jsonl":
+        text = await (await browser.get("/v1/groups?format=jsonl")).text()
+        assert text.count("\n") == 10_000
+    else:
+        values = await read(await browser.get("/v1/groups?limit=10000"))
+        assert len(values["groups"]) == 10_000
+    assert most == 250
+
+
+async def lines(browser: Browser, **query: str) -> list[dict[str, Any]]:
+    """The list of all groups as lines."""
+    answer = await browser.get("/v1/groups", params={"format": "jsonl", **query})
+    assert (answer.status, answer.content_type) == (200, "application/x-ndjson")
+    return [json.loads(line) for line in (await answer.text()).splitlines()]
+
+
+async def test_lines_have_what_pages_have(browser: Browser, world: WatchedWorld) -> None:
+    world.pair()
+    world.member("x", group='z"\n\\é').join()
+    fill(world, "apart")
+    values = await read(await browser.get("/v1/groups"))
+    assert sorted(await lines(browser), key=lambda row: row["group"]) == values["groups"]
+
+
+async def test_no_groups_are_no_lines(browser: Browser) -> None:
+    assert await lines(browser) == []
+
+
+async def test_groups_of_a_state_are_listed(browser: Browser, world: WatchedWorld) -> None:
+    world.pair()
+    fill(world, "a", "b", "c")
+    assert [row["group"] for row in await lines(browser, state="stable")] == ["g"]
+    values = await read(await browser.get("/v1/groups?state=Empty&limit=2"))
+    assert ([row["group"] for row in values["groups"]], values["next"]) == (["a", "b"], "b")
+    values = await read(await browser.get("/v1/groups?state=Empty&limit=2&after=b&state=Stable"))
+    assert ([row["group"] for row in values["groups"]], values["next"]) == (["c", "g"], None)
+
+
+@pytest.mark.parametrize("query", ["state=Bogus", "state=", "format=xml", "format=jsonl&state=x"])
+async def test_state_or_format_that_there_is_not(browser: Browser, query: str) -> None:
+    assert await refusal(await browser.get(f"/v1/groups?{query}"), 400) == "bad_request"
+
+
+async def test_group_that_goes_while_lines_are_made(
+    browser: Browser, node: Node, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(world, "a", "c")
+    monkeypatch.setattr(node, "group_names", lambda: ["a", "b", "c"])
+    assert [row["group"] for row in await lines(browser)] == ["a", "c"]
 
 
 async def test_group_shows_its_members_and_what_they_own(
@@ -176,14 +228,14 @@ async def test_group_shows_its_members_and_what_they_own(
     world.commit({("u", 0): 5}, client=first, generation_id_or_member_epoch=2, member_id=first.id)
     values = await read(await browser.get("/v1/groups/g"))
     assert (values["state"], values["generation"], values["leader"]) == ("Stable", 2, first.id)
-    assert (values["protocol_type"], values["protocol"]) == ("consumer", "range")
+    assert (values["type"], values["protocol"]) == ("consumer", "range")
     assert (values["offsets"], values["awaiting"], values["rebalance"]) == (1, None, None)
     assert values["members"] == [
         {
             "member": first.id,
             "instance": None,
             "client_id": "a",
-            "host": "/10.0.0.1",
+            "host": "10.0.0.1",
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 60_000,
             "last_seen_ms": world.now_ms,
@@ -194,7 +246,7 @@ async def test_group_shows_its_members_and_what_they_own(
             "member": second.id,
             "instance": None,
             "client_id": "b",
-            "host": "/10.0.0.1",
+            "host": "10.0.0.1",
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 60_000,
             "last_seen_ms": world.now_ms - SECOND_MS,
@@ -321,7 +373,7 @@ async def test_group_shows_its_last_rebalances(browser: Browser, world: WatchedW
             {
                 "member": second.id,
                 "instance": None,
-                "host": "/10.0.0.1",
+                "host": "10.0.0.1",
                 "after_ms": SECOND_MS,
                 "how": "joined",
             }

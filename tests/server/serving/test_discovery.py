@@ -8,7 +8,13 @@ from coterie_protocol import API_VERSIONS
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.address import Address
-from coterie_server.serving.discovery import api_versions, authenticate, find_coordinator, handshake
+from coterie_server.serving.discovery import (
+    api_versions,
+    authenticate,
+    find_coordinator,
+    handshake,
+    http_address_for,
+)
 
 HERE = Address("host", 9092)
 
@@ -31,6 +37,35 @@ def test_a_client_must_have_a_proper_name(name: str) -> None:
     assert api_versions(software(name), 3).error_code == ErrorCode.INVALID_REQUEST
     assert api_versions(software("kafka", name), 4).error_code == ErrorCode.INVALID_REQUEST
     assert api_versions(software(name), 2).error_code == ErrorCode.NONE
+
+
+def test_http_address_is_told_to_those_who_ask() -> None:
+    """No stock client finds a field in its answer that it does not know."""
+    assert api_versions(software("coterie"), 3, "h:9080").http_address == ""
+    asked = m.ApiVersionsRequest(
+        client_software_name="coterie", client_software_version="1", wants_http=True
+    )
+    assert api_versions(asked, 3, "h:9080").http_address == "h:9080"
+
+
+@pytest.mark.parametrize(
+    ("http", "client", "told"),
+    [
+        (None, "/127.0.0.1", ""),
+        (("127.0.0.1", 9080), "/127.0.0.1", "127.0.0.1:9080"),
+        (("localhost", 9080), "/0:0:0:0:0:0:0:1", "localhost:9080"),
+        (("::1", 9080), "/127.0.0.1", "[::1]:9080"),
+        (("127.0.0.1", 9080), "/10.0.0.7", ""),
+        (("10.0.0.1", 9080), "/10.0.0.7", "10.0.0.1:9080"),
+        (("0.0.0.0", 9080), "/10.0.0.7", ":9080"),  # noqa: S104 - the address that is tested
+        (("::", 9080), "/127.0.0.1", ":9080"),
+        (("node.example", 9080), "unknown", "node.example:9080"),
+    ],
+)
+def test_http_address_is_one_that_the_client_can_reach(
+    http: tuple[str, int] | None, client: str, told: str
+) -> None:
+    assert http_address_for(client, http) == told
 
 
 def test_in_old_versions_one_group_is_asked_for_and_this_node_told() -> None:
