@@ -20,6 +20,7 @@ __all__ = ["main"]
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "wheel"
 PACKAGES = {
+    "coterie": "public",
     "coterie_protocol": "protocol",
     "coterie_assignors": "assignors",
     "coterie_server": "server",

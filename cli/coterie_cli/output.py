@@ -61,13 +61,13 @@ def time_text(ms: int) -> str:
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:
     """Print rows under headings, or the sentence `empty` if there are none."""
-    from rich.console import Console
-    from rich.table import Table
-
     found = [[_cell(cell) for cell in row] for row in rows]
     if not found:
         typer.echo(empty)
         return
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, heading in enumerate(headings):
         numbers = all(row[index].replace(",", "").lstrip("-").isdecimal() for row in found)

@@ -11,9 +11,9 @@ import signal
 import socket
 import sys
 from dataclasses import replace
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
+from coterie_protocol.version import VERSION
 from coterie_server.log import configure
 from coterie_server.log.logger import get_logger
 from coterie_server.server import Server, ServerError, ServerOptions
@@ -105,7 +105,7 @@ def _ready_line(server: Server) -> str:
     where = options.store or options.data_dir or "memory"
     http = f", HTTP on http://{server.http_address}" if server.http_address else ""
     counted = f"{groups} group{'s' * (groups != 1)}, {topics} topic{'s' * (topics != 1)}"
-    return f"coterie {version('coterie')} is ready on {server.address}{http} ({where}: {counted})"
+    return f"coterie {VERSION} is ready on {server.address}{http} ({where}: {counted})"
 
 
 # -- the system ------------------------------------------------------------------------------------
