@@ -77,10 +77,10 @@ class CleanEnvironment:
             [UV, "--quiet", *words], capture_output=True, text=True, env=self._environ, check=False
         )
 
-    def install(self, *requirements: str) -> None:
+    def install(self, *requirements: str, pinned: bool = True) -> None:
         """Install packages, from what uv has kept if that will do."""
         command = ("pip", "install", "--python", str(self._bin / "python"))
-        asked = ("--constraint", str(self._pins), *requirements)
+        asked = (*(("--constraint", str(self._pins)) if pinned else ()), *requirements)
         if self._uv(*command, "--offline", *asked).returncode == 0:
             return
         done = self._uv(*command, *asked)
@@ -206,16 +206,38 @@ def test_server_serves(wheel: Path, clean: CleanEnvironment) -> None:
 
 def test_testing_tests_consumers(wheel: Path, clean: CleanEnvironment, root: Path) -> None:
     clean.install(requirement(wheel, "[testing]"))
+    can_test_consumers(clean, root)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="the oldest versions are older than Python")
+def test_oldest_versions_will_do(wheel: Path, clean: CleanEnvironment, root: Path) -> None:
+    asked = [
+        re.match(r"([\w-]+)\S*?>=([\w.]+)", each)
+        for each in distribution("coterie").requires or ()
+        if each.endswith("extra == 'testing'") or "extra ==" not in each
+    ]
+    oldest = [f"{found[1]}=={found[2]}" for found in asked if found]
+    assert len(oldest) == len(asked)
+    clean.install(requirement(wheel, "[testing]"), *oldest, pinned=False)
+    can_test_consumers(clean, root)
+    assert "Look at groups" in clean.run("coterie", "--help")
+
+
+def can_test_consumers(clean: CleanEnvironment, root: Path) -> None:
+    """Run the first test of the page, one that uses a port, and the simulator."""
     page = (root / "docs" / "testing.md").read_text(encoding="utf-8")
     example = page.partition("```python\n")[2].partition("```")[0]
     assert "def test_" in example
     loopback = """
-        import socket
+        import asyncio
+        from coterie import Admin
 
-        def test_any_client(coterie_coordinator):
-            coordinator = coterie_coordinator({"orders": 4})
-            host, port = coordinator.bootstrap.rsplit(":", 1)
-            socket.create_connection((host, int(port))).close()
+        def test_on_a_port(coterie_coordinator):
+            async def names():
+                async with Admin(coterie_coordinator({"orders": 4}).bootstrap) as admin:
+                    return [topic.name for topic in await admin.topics.list()]
+
+            assert asyncio.run(names()) == ["orders"]
     """
     (clean.folder / "test_page.py").write_text(example, encoding="utf-8")
     (clean.folder / "test_port.py").write_text(textwrap.dedent(loopback), encoding="utf-8")
