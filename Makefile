@@ -46,7 +46,7 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help venv run test test-all lint format bench interop pipeline kill9 sim sim-mutants fuzz compose-test docs lock clean
+.PHONY: help venv run test test-all lint format bench interop pipeline kill9 sim sim-mutants fuzz compose-test docs pictures lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -107,6 +107,9 @@ compose-test: ## Run the integration tests in a container, on a coordinator in a
 
 docs: $(DEV) ## Build the documentation into build/docs
 	$(MKDOCS) build --strict
+
+pictures: $(DEV) ## Make docs/pictures anew from the demo and a report on it (two minutes; needs Java)
+	$(BIN)/python -m tools.draw_pictures
 
 COMPILE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock" $(UPGRADE)

@@ -19,7 +19,7 @@ from bench.support.report import Column, Report, Row
 from coterie_protocol import encode_request
 from coterie_protocol import messages as m
 from coterie_server.config.settings import Settings
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from tests.support.requests import Asked
 
 __all__ = ["run"]
@@ -131,7 +131,7 @@ async def _bench(groups: int, members: int) -> list[Row]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     options = ServerOptions(
         settings=Settings(max_groups=groups + 1),
-        listen=Address("127.0.0.1", 0),
+        listeners=(ListenerOptions(Address("127.0.0.1", 0)),),
         http=Address("127.0.0.1", 0),
         topics={"t": 1},
     )

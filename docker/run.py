@@ -1,16 +1,19 @@
 # noqa: INP001 - a script, not a package
 """Build the images and use them, with Docker where its engine runs, and with Podman elsewhere.
 
-    python3 docker/run.py build     build `coterie` and `coterie-tests`
-    python3 docker/run.py test      run the integration tests, and end with their status
-    python3 docker/run.py show      show what is promised: clients from outside, kill -9, SIGTERM
+    python3 docker/run.py check     say what is missing here, and what to install
+    python3 docker/run.py prepare   check, get the base image, and start a container of it
+    python3 docker/run.py build     prepare, and build `coterie` and `coterie-tests`
+    python3 docker/run.py test      build, run the integration tests, and end with their status
+    python3 docker/run.py show      show what is promised: clients on both sides, kill -9, SIGTERM
+    python3 docker/run.py contents  build `coterie`, and tell what takes how much of it
 
-`show` needs the ports 9092 and 9080, and `make run` or `make venv` before it, for the clients on
-this machine. Podman needs `podman-compose`.
+`show` needs the ports 9092 and 9080, or those that CLIENT_PORT and HTTP_PORT name, and `make run`
+or `make venv` before it, for the clients on this machine.
 
 Packages come from where pip's settings on this machine say: the build gets these as a secret, and
 no image contains them. If neither this machine nor a registry has the base image, `debootstrap`
-makes one of Debian's packages.
+makes one of Debian's packages, from the mirror that DEBIAN_MIRROR names, if it does.
 """
 
 from __future__ import annotations
@@ -27,10 +30,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from preflight import explain, missing_for_base, missing_for_docker, missing_for_podman
 
 __all__ = ["main"]
 
@@ -40,11 +46,14 @@ DOCKERFILE: Final = FOLDER / "Dockerfile"
 #: By stage of the Dockerfile.
 IMAGES: Final = {"daemon": "coterie", "tests": "coterie-tests"}
 
-CLIENTS: Final = "127.0.0.1:9092"
-HTTP: Final = ("127.0.0.1", 9080)
+#: As in compose.yaml.
+CLIENTS: Final = f"127.0.0.1:{os.environ.get('CLIENT_PORT', '9092')}"
+HTTP: Final = ("127.0.0.1", int(os.environ.get("HTTP_PORT", "9080")))
 GROUP: Final = "counting"
 #: As in compose.yaml.
 SHARDS: Final = 12
+#: What is smaller is told together.
+_SMALL_KB: Final = 1000
 #: The workers' session, 45 s, and a little.
 _TIMEOUT_S: Final = 90.0
 
@@ -78,13 +87,17 @@ class Engine:
 
     def composed(self, file: str, *words: str, **more: str) -> str:
         """Run a command on a compose file; return what that prints."""
-        return self._call([*self.compose, "--file", str(FOLDER / file), *words], more)
+        return self._call([*self._composing(file), *words], more)
 
     def watch(self, file: str, *words: str) -> int:
         """Run a command on a compose file, its output for all to see; return its status."""
-        command = [*self.compose, "--file", str(FOLDER / file), *words]
+        command = [*self._composing(file), *words]
         say(f"$ {_shown(command)}")
         return subprocess.run(command, env=self.environ, cwd=ROOT, check=False).returncode  # noqa: S603 - an engine's
+
+    def _composing(self, file: str) -> list[str]:
+        # Not every podman-compose takes the project's name from the file.
+        return [*self.compose, "--file", str(FOLDER / file), "--project-name", _project(file)]
 
     def _call(self, command: Sequence[str], more: dict[str, str]) -> str:
         say(f"$ {_shown(command, more)}")
@@ -108,25 +121,18 @@ def _shown(command: Sequence[str], more: dict[str, str] | None = None) -> str:
 
 
 def find_engine() -> Engine:
-    """Docker if its engine answers, else Podman."""
-    if _answers("docker", "info") and _answers("docker", "compose", "version"):
+    """Docker if it can be used, else Podman; raise with all that is missing if neither can."""
+    docker = missing_for_docker()
+    if docker is None:
         return Engine("docker", ("docker", "compose"))
-    if not (shutil.which("podman") and shutil.which("podman-compose")):
-        raise ContainerError(
-            "No engine: neither does Docker answer, with its compose plugin, nor are there podman"
-            " and podman-compose. Start or install one of them."
-        )
     environ = dict(os.environ)
     if not Path("/run/systemd/system").is_dir():
         environ.setdefault("CONTAINERS_CONF", str(FOLDER / "podman.conf"))
+    podman = missing_for_podman(environ)
+    if podman:
+        raise ContainerError(explain([docker, *podman]))
     # Only Docker's format of images knows health checks.
     return Engine("podman", ("podman-compose",), ("--format", "docker"), environ)
-
-
-def _answers(*command: str) -> bool:
-    if shutil.which(command[0]) is None:
-        return False
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603 - see above
 
 
 # -- building --------------------------------------------------------------------------------------
@@ -134,7 +140,7 @@ def _answers(*command: str) -> bool:
 
 def build(engine: Engine, *stages: str) -> None:
     """Build images."""
-    _provide_base(engine)
+    prepare(engine)
     with tempfile.TemporaryDirectory() as folder:
         secrets = [f"--secret=id={name},src={path}" for name, path in _secrets(Path(folder))]
         for stage in stages:
@@ -148,26 +154,69 @@ def build(engine: Engine, *stages: str) -> None:
             )
 
 
-def _provide_base(engine: Engine) -> None:
+def check(engine: Engine) -> int:
+    """Raise if something is missing; nothing is changed, but that a registry is asked."""
+    base = _base()
+    if not _has_base(engine, base) and (needs := missing_for_base(base)):
+        raise ContainerError(explain(needs))
+    say(f"All that is needed is here; the engine is {engine.name}.")
+    return 0
+
+
+def prepare(engine: Engine) -> int:
+    """Get the base image, and see that containers can be started."""
+    base = _base()
+    if not _has_base(engine, base):
+        if needs := missing_for_base(base):
+            raise ContainerError(explain(needs))
+        _make_base(engine, base)
+    try:
+        engine.run("run", "--rm", "--network=none", base, "true")
+    except ContainerError as error:
+        raise ContainerError(f"Containers can't be started here.\n{error}") from None
+    return 0
+
+
+def _base() -> str:
     found = re.search(r"^FROM (\S+) AS build$", DOCKERFILE.read_text("utf-8"), re.MULTILINE)
     assert found is not None
-    base = found[1]
+    return found[1]
+
+
+def _has_base(engine: Engine, base: str) -> bool:
     for way in ("image inspect", "pull"):
         with contextlib.suppress(ContainerError):
             engine.run(*way.split(), base)
-            return
-    if shutil.which("debootstrap") is None:
-        raise ContainerError(f"No registry has {base}, and there is no debootstrap to make it.")
+            return True
+    return False
+
+
+def _make_base(engine: Engine, base: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        tree, archive = f"{folder}/tree", f"{folder}/base.tar"
+        tree, archive = Path(folder, "tree"), f"{folder}/base.tar"
         wanted = "--include=ca-certificates,python3,python3-venv"
-        for command in (
-            ("debootstrap", "--variant=minbase", wanted, base.rpartition("-")[2], tree),
-            ("tar", "--create", "--file", archive, "--directory", tree, "."),
-        ):
-            say(f"$ {_shown(command)}")
-            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - see above
+        mirror = filter(None, [os.environ.get("DEBIAN_MIRROR")])
+        suite = base.rpartition("-")[2]
+        _call("debootstrap", "--variant=minbase", wanted, suite, str(tree), *mirror)
+        _slim(tree)
+        _call("tar", "--create", "--file", archive, "--directory", str(tree), ".")
         engine.run("import", archive, base)
+
+
+def _call(*command: str) -> None:
+    say(f"$ {_shown(command)}")
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - see above
+
+
+def _slim(tree: Path) -> None:
+    """Remove what slim images lack as well: packages, lists of them, manuals, translations."""
+    for folder in ("usr/share/info", "usr/share/locale", "usr/share/man"):
+        shutil.rmtree(tree / folder, ignore_errors=True)
+    for folder in ("usr/share/doc", "var/cache/apt", "var/lib/apt/lists", "var/log"):
+        for path in (tree / folder).rglob("*"):
+            # Licences stay.
+            if path.is_symlink() or (path.is_file() and path.name != "copyright"):
+                path.unlink()
 
 
 def _secrets(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -201,10 +250,24 @@ def test(engine: Engine) -> int:
     """Run the integration tests; return their status."""
     build(engine, *IMAGES)
     file = "compose.test.yaml"
+    # What a run that was broken off has left; also a network that never got names.
+    with contextlib.suppress(ContainerError):
+        _take_down(engine, file)
     try:
-        return engine.watch(file, "run", "--rm", "-T", "tests")
+        # By itself, or podman-compose would build both images once more, without the secrets.
+        engine.composed(file, "up", "--no-build", "--detach", "coordinator")
+        return engine.watch(file, "run", "--no-deps", "--rm", "-T", "tests")
     finally:
-        engine.composed(file, "down", "--volumes")
+        _take_down(engine, file)
+
+
+def _take_down(engine: Engine, file: str) -> None:
+    engine.composed(file, "down", "--volumes")
+    if engine.name == "podman":
+        # podman-compose leaves the network, and one that was made when there was no plugin for
+        # names would never get them.
+        with contextlib.suppress(ContainerError):
+            engine.run("network", "rm", f"{_project(file)}_default")
 
 
 # -- showing ---------------------------------------------------------------------------------------
@@ -213,17 +276,41 @@ def test(engine: Engine) -> int:
 def show(engine: Engine) -> int:
     """Show that the images keep their promises; raise if one does not."""
     build(engine, "daemon")
-    size = int(engine.run("image", "inspect", "coterie", "--format", "{{.Size}}"))
-    say(f"The image has {size / 1e6:.0f} MB.")
+    say(f"The image has {_size_mb(engine, 'coterie'):.0f} MB.")
     say(engine.run("run", "--rm", "coterie", "--version"))
     _show_daemon(engine)
     try:
-        _show_clients_outside(engine)
-        _show_workers_inside(engine)
+        _show_workers_on_both_sides(engine)
+        _show_killed_worker(engine)
     finally:
-        engine.composed("compose.yaml", "down", "--volumes")
+        _take_down(engine, "compose.yaml")
     say("All of it is so.")
     return 0
+
+
+def contents(engine: Engine) -> int:
+    """Tell how large the image is, and what of."""
+    build(engine, "daemon")
+    base = _base()
+    listed = engine.run(
+        *("run", "--rm", "--entrypoint=sh", "coterie", "-c"),
+        "cd /opt/coterie/lib/python3*/site-packages && du --summarize --block-size=1000 *",
+    )
+    parts: Counter[str] = Counter()
+    for line in listed.splitlines():
+        size, name = line.split()
+        parts["Coterie" if name.startswith("coterie") else name.partition("-")[0]] += int(size)
+    small = [name for name, size in parts.items() if size < _SMALL_KB]
+    parts["others"] = sum(parts.pop(name) for name in small)
+    rows = {base: _size_mb(engine, base)} | {name: kb / 1000 for name, kb in parts.most_common()}
+    for name, size_mb in rows.items():
+        say(f"| {name} | {size_mb:.1f} |")
+    say(f"| all | {_size_mb(engine, 'coterie'):.1f} |")
+    return 0
+
+
+def _size_mb(engine: Engine, image: str) -> float:
+    return int(engine.run("image", "inspect", image, "--format", "{{.Size}}")) / 1e6
 
 
 def _show_daemon(engine: Engine) -> None:
@@ -262,12 +349,12 @@ def _stop(engine: Engine, container: str) -> None:
     _expect(took_s < 8, "it stops before the engine would kill it")
 
 
-def _show_clients_outside(engine: Engine) -> None:
-    say("\n# Workers on this machine, and the coordinator's container killed under them")
+def _show_workers_on_both_sides(engine: Engine) -> None:
+    say("\n# Workers in containers and on this machine, and the coordinator killed under them")
     programs = ROOT / ".venv" / "bin"
     if not (programs / "coterie").exists():
         raise ContainerError("No clients on this machine: `make run` or `make venv` makes .venv.")
-    engine.composed("compose.yaml", "up", "--detach", "coordinator", COTERIE_ADVERTISE=CLIENTS)
+    engine.composed("compose.yaml", "up", "--no-build", "--detach")
     _wait(_is_ready, "the coordinator is ready")
     command = [str(programs / "python"), str(FOLDER / "worker.py"), CLIENTS]
     with contextlib.ExitStack() as workers:
@@ -276,19 +363,15 @@ def _show_clients_outside(engine: Engine) -> None:
             worker = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
             workers.enter_context(worker)
             workers.callback(worker.terminate)
-        _wait(lambda: _is_settled(2), "two workers share the shards")
+        _wait(
+            lambda: _is_settled(5), "three workers in containers and two outside share the shards"
+        )
         _kill_coordinator(engine)
-    _wait(lambda: _look(GROUP)["members"] == [], "the workers have left")
+    _wait(lambda: _is_settled(3), "those outside have left, and the others have all shards")
 
 
-def _show_workers_inside(engine: Engine) -> None:
-    say("\n# Workers in containers")
-    engine.composed("compose.yaml", "down", "--volumes")
-    engine.composed("compose.yaml", "up", "--detach")
-    _wait(_is_ready, "the coordinator is ready")
-    _wait(lambda: _is_settled(3), "three workers share the shards")
-    _kill_coordinator(engine)
-    say("\n# One of them killed")
+def _show_killed_worker(engine: Engine) -> None:
+    say("\n# One of the workers killed")
     worker = _containers(engine, "worker")[0]
     engine.run("kill", "--signal", "KILL", worker)
     _wait(lambda: _is_settled(2), "the other two share the shards, when its session is over")
@@ -321,13 +404,13 @@ def _kill_coordinator(engine: Engine) -> None:
 
 
 def _containers(engine: Engine, service: str) -> list[str]:
-    labels = (f"project={_project()}", f"service={service}")
+    labels = (f"project={_project('compose.yaml')}", f"service={service}")
     filters = [f"--filter=label=com.docker.compose.{label}" for label in labels]
     return engine.run("ps", "--all", "--quiet", *filters).split()
 
 
-def _project() -> str:
-    found = re.search(r"^name: (\S+)$", (FOLDER / "compose.yaml").read_text("utf-8"), re.MULTILINE)
+def _project(file: str) -> str:
+    found = re.search(r"^name: (\S+)$", (FOLDER / file).read_text("utf-8"), re.MULTILINE)
     assert found is not None
     return found[1]
 
@@ -407,7 +490,14 @@ def _build_all(engine: Engine) -> int:
 
 def main() -> int:
     """Do what the command line asks for; return the exit status."""
-    verbs = {"build": _build_all, "test": test, "show": show}
+    verbs = {
+        "check": check,
+        "prepare": prepare,
+        "build": _build_all,
+        "test": test,
+        "show": show,
+        "contents": contents,
+    }
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

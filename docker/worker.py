@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 
 from coterie_client import Group, Partition
@@ -38,9 +37,7 @@ async def _count(shard: Partition) -> None:
 
 async def main(bootstrap: str) -> None:
     """Work until asked to stop."""
-    async with Group(bootstrap, "counting", topics=["shards"]) as group:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, group.stop)
+    async with Group(bootstrap, "counting", topics=["shards"], stop_on_signals=True) as group:
         await group.run(_count)
 
 

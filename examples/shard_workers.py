@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import hashlib
 import logging
-import signal
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -122,7 +121,7 @@ async def do(payload: str) -> str:
 
 def join(bootstrap: str) -> Group:
     """Create a member of the group of workers."""
-    return Group(bootstrap, "workers", topics=[TOPIC])
+    return Group(bootstrap, "workers", topics=[TOPIC], stop_on_signals=True)
 
 
 async def main(bootstrap: str, jobs: Jobs) -> None:
@@ -131,8 +130,6 @@ async def main(bootstrap: str, jobs: Jobs) -> None:
         with suppress(TopicAlreadyExistsError):
             await admin.topics.create(TOPIC, partitions=SHARDS)
     async with join(bootstrap) as group:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, group.stop)
         await group.run(partial(work, jobs=jobs))
 
 

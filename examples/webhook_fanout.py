@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import logging
 import random
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -105,12 +104,15 @@ async def main(name: str, bootstrap: str, events: Path, endpoints: Sequence[str]
         with suppress(TopicAlreadyExistsError):
             await admin.topics.create(TOPIC, partitions=len(endpoints))
     group = Group(
-        bootstrap, "fanout", topics=[TOPIC], instance=name, session_timeout=SESSION_TIMEOUT_S
+        bootstrap,
+        "fanout",
+        topics=[TOPIC],
+        instance=name,
+        session_timeout=SESSION_TIMEOUT_S,
+        stop_on_signals=True,
     )
     timeout = aiohttp.ClientTimeout(total=10)
     async with aiohttp.ClientSession(timeout=timeout) as session, group:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, group.stop)
         await group.run(Fanout(events, endpoints, session).work)
 
 

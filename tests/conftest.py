@@ -13,7 +13,7 @@ from tests.support.profiles import PROFILE, load_profile
 load_profile()
 
 
-#: Where simulated runs that nobody has seen before begin, in all processes of a test run.
+#: The first seed of new simulated runs, in all processes of a test run.
 SIM_SEED = "SIMULATOR_SEED"
 
 

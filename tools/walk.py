@@ -27,7 +27,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.consumer import Subscription, encode_subscription
 from coterie_protocol.journal import Event, RebalanceCompleted
 from coterie_server.config.settings import Settings
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 
 __all__ = ["main"]
 
@@ -203,7 +203,10 @@ class _Assignments:
 async def _walk(*, steps: bool) -> None:
     settings = Settings(group_initial_rebalance_delay_ms=0, shards=1)
     options = ServerOptions(
-        settings=settings, listen=Address("127.0.0.1", 0), store="memory:", topics={_TOPIC: 1}
+        settings=settings,
+        listeners=(ListenerOptions(Address("127.0.0.1", 0)),),
+        store="memory:",
+        topics={_TOPIC: 1},
     )
     async with Server(options) as server:
         found = await _server_walks(server.address)

@@ -4,58 +4,129 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from coterie_cli.options import PASSWORD, Target
+from coterie_cli.daemon_threads import DaemonThreads
+from coterie_cli.nearest import did_you_mean
+from coterie_cli.node_http import NoAnswerError, RefusedError, ask, groups_over_http, path_of_group
 from coterie_cli.output import FAILED, MISUSED, UNREACHABLE, fail
+from coterie_cli.refusals import sentence_of
+from coterie_cli.target import Target
+from coterie_cli.variables import HTTP, PASSWORD
 
 if TYPE_CHECKING:
-    import urllib.error
-
     from coterie_client.admin import Admin
+    from coterie_client.errors import ConnectionFailedError
     from coterie_client.wire import Security
 
-__all__ = ["administer", "ask_http", "silenced"]
+__all__ = [
+    "administer",
+    "ask_about_group",
+    "group_must_exist",
+    "http_address",
+    "run_admin",
+    "silenced",
+]
 
 T = TypeVar("T")
 
-#: A person waits for the answer.
-_TIMEOUT_MS: Final = 15_000
-_REQUEST_TIMEOUT_MS: Final = 10_000
-_HTTP_TIMEOUT_S: Final = 10.0
+_LATER_MS: Final = 200
 
 
-def administer(target: Target, work: Callable[[Admin], Awaitable[T]]) -> T:
-    """Let `work` use an administrator's client; an error ends the command with a sentence."""
+def run_admin(target: Target, work: Callable[[Admin], Awaitable[T]]) -> T:
+    """Let `work` use an administrator's client."""
     import asyncio
 
     from coterie_client.admin import Admin
     from coterie_client.admin.caller import Timing
-    from coterie_client.errors import ConfigurationError, ConnectionFailedError
-    from coterie_protocol.errors import RetriableKafkaError
-    from coterie_protocol.exceptions import CoterieError
+    from coterie_client.wire import ConnectionLimits
 
-    timing = Timing(timeout_ms=_TIMEOUT_MS, request_timeout_ms=_REQUEST_TIMEOUT_MS)
+    timeout_ms = max(1, round(target.timeout_s * 1000))
+    # A connection that takes too long knows more to say than the call that waits for it.
+    call_ms = timeout_ms + _LATER_MS
+    timing = Timing(timeout_ms=call_ms, request_timeout_ms=call_ms, fail_fast=True)
+    limits = ConnectionLimits(connect_timeout_ms=timeout_ms)
 
     async def run() -> T:
-        async with Admin(target.bootstrap, security=_security(target), timing=timing) as admin:
-            return await work(admin)
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        security = _security(target)
+        async with Admin(target.bootstrap, security=security, timing=timing, limits=limits) as a:
+            return await work(a)
+
+    with silenced():
+        return asyncio.run(run())
+
+
+def administer(
+    target: Target,
+    work: Callable[[Admin], Awaitable[T]],
+    *,
+    group: str | None = None,
+    topic: str | None = None,
+) -> T:
+    """Let `work` use an administrator's client; an error ends the command with a sentence.
+
+    If `group` or `topic` turns out to be missing, the sentence names the nearest that exists.
+    """
+    from coterie_client.errors import ConfigurationError, ConnectionFailedError, CoterieClientError
+    from coterie_protocol.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
+    from coterie_protocol.exceptions import CoterieError
 
     try:
-        with silenced():
-            return asyncio.run(run())
+        return run_admin(target, work)
     except ConfigurationError as error:
         fail(str(error), MISUSED)
     except ConnectionFailedError as error:
-        fail(str(error), UNREACHABLE)
-    except RetriableKafkaError as error:
-        fail(f"{str(error).rstrip('.')}. It may work later.", FAILED)
+        fail(_unreachable(error), UNREACHABLE)
     except CoterieError as error:
-        fail(str(error), FAILED)
+        if group is not None and isinstance(error, GroupIdNotFoundError):
+            fail(_no_such("group", group, _known(target, _group_names)), FAILED)
+        if topic is not None and isinstance(error, UnknownTopicOrPartitionError):
+            fail(_no_such("topic", topic, _known(target, _topic_names)), FAILED)
+        is_silent = isinstance(error, CoterieClientError) and error.retriable
+        fail(sentence_of(error), UNREACHABLE if is_silent else FAILED)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+async def group_must_exist(admin: Admin, group: str) -> None:
+    """Raise `GroupIdNotFoundError` unless there is a group: it has no offsets, but may exist."""
+    await admin.groups.describe(group)
+
+
+async def _group_names(admin: Admin) -> list[str]:
+    return [each.group_id for each in await admin.groups.list()]
+
+
+async def _topic_names(admin: Admin) -> list[str]:
+    return [each.name for each in await admin.topics.list()]
+
+
+def _known(target: Target, names: Callable[[Admin], Awaitable[list[str]]]) -> list[str]:
+    from coterie_protocol.exceptions import CoterieError
+
+    try:
+        return run_admin(target, names)
+    except CoterieError:  # then there is just no name to suggest
+        return []
+
+
+def _no_such(kind: str, name: str, known: Iterable[str]) -> str:
+    return f"There is no {kind} {name!r}{did_you_mean(name, known)}"
+
+
+def _unreachable(error: ConnectionFailedError) -> str:
+    from coterie_client.errors import WrongServerError
+
+    sentence = str(error)
+    if isinstance(error, WrongServerError):
+        # The client speaks to programmers; here the way is an option.
+        return sentence.replace("so connect with TLS", "so use --tls").replace(
+            "so connect without it,", "so leave out --tls,"
+        )
+    return f"{sentence} Another address is given by --bootstrap."
 
 
 def _security(target: Target) -> Security:
@@ -73,34 +144,30 @@ def _security(target: Target) -> Security:
     return Security(tls=tls, sasl=Sasl(target.mechanism, target.user, password))
 
 
-def ask_http(http: str, path: str, *, post: bool = False) -> Any:  # noqa: ANN401  # any JSON
-    """Ask a node over HTTP; an error ends the command with a sentence."""
-    import json
-    import urllib.error
-    import urllib.request
+def http_address(target: Target) -> str:
+    """Where the node answers HTTP: as given, or else the usual port of the first node given."""
+    if target.http is not None:
+        return target.http
+    host, _, _ = target.bootstrap.split(",")[0].strip().rpartition(":")
+    return f"{host or '127.0.0.1'}:{HTTP.rpartition(':')[2]}"
 
-    url = f"http://{http}{path}"
-    request = urllib.request.Request(url, method="POST" if post else "GET")  # http
+
+def ask_about_group(
+    target: Target, group: str, *rest: str, post: bool = False
+) -> Mapping[str, Any]:
+    """Ask a node about a group over HTTP; an error ends the command with a sentence."""
+    address = http_address(target)
     try:
-        with urllib.request.urlopen(request, timeout=_HTTP_TIMEOUT_S) as answer:  # noqa: S310
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        fail(_refusal(error), FAILED)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        fail(
-            f"No answer from {url}: {reason}. Say where the node answers HTTP with --http.",
-            UNREACHABLE,
-        )
-
-
-def _refusal(error: urllib.error.HTTPError) -> str:
-    import json
-
-    try:
-        return str(json.load(error)["message"])
-    except (ValueError, KeyError):
-        return f"{error.url} answers {error.code} {error.reason}."
+        found = ask(address, path_of_group(group, *rest), timeout_s=target.timeout_s, post=post)
+        return cast(Mapping[str, Any], found)
+    except RefusedError as error:
+        if error.name == "group_not_found":
+            fail(_no_such("group", group, groups_over_http(address, target.timeout_s)), FAILED)
+        fail(str(error), FAILED)
+    except NoAnswerError as error:
+        fail(f"{error} Say where the node answers HTTP with --http.", UNREACHABLE)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
 
 
 @contextmanager

@@ -22,6 +22,7 @@ _COMMANDS: Final = (
     "members",
     "offsets",
     "journal",
+    "profile",
     "pipeline",
     "simulate",
     "demo",

@@ -13,6 +13,7 @@ app = typer.Typer(
     cls=LazyGroup,
     no_args_is_help=True,
     add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     # A bug's traceback is Python's own: whole lines for a log, and never what variables hold.
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,

@@ -1,25 +1,29 @@
-"""The options that several commands share, and the environment variables that commands read."""
+"""The options that several commands share."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+
+from coterie_cli.completion import complete_group, complete_profile, complete_topic
+from coterie_cli.output import MISUSED, fail
+from coterie_cli.profiles import ProfileError
+from coterie_cli.target import TIMEOUT_S, Target, target_of
+from coterie_cli.variables import BOOTSTRAP, HTTP, PASSWORD, Variable
 
 __all__ = [
     "BOOTSTRAP",
     "HTTP",
     "PASSWORD",
     "GroupName",
-    "Http",
     "Json",
     "Target",
+    "TopicName",
     "Variable",
     "expand_options",
     "with_target",
@@ -27,55 +31,37 @@ __all__ = [
 
 _Command = Callable[..., None]
 
-BOOTSTRAP: Final = "127.0.0.1:9092"
-HTTP: Final = "127.0.0.1:9080"
-
-
-class Variable(StrEnum):
-    """An environment variable that a command reads, apart from the settings of `serve`.
-
-    The list has to be complete: the daemon refuses to start if a variable looks like a setting but
-    is neither a setting nor listed here.
-    """
-
-    ADVERTISE = "COTERIE_ADVERTISE"
-    BOOTSTRAP = "COTERIE_BOOTSTRAP"
-    DATA_DIR = "COTERIE_DATA_DIR"
-    HTTP = "COTERIE_HTTP"
-    HTTP_LISTEN = "COTERIE_HTTP_LISTEN"
-    LISTEN = "COTERIE_LISTEN"
-    PASSWORD = "COTERIE_PASSWORD"  # noqa: S105 - the name, not the password
-    SPARK_MASTER = "COTERIE_SPARK_MASTER"
-    STORE = "COTERIE_STORE"
-
-
-PASSWORD: Final = Variable.PASSWORD
-
-Http = Annotated[
-    str,
-    typer.Option(metavar="HOST:PORT", envvar=Variable.HTTP, help="Where the node answers HTTP."),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-GroupName = Annotated[str, typer.Argument(help="The group.", show_default=False)]
+GroupName = Annotated[
+    str, typer.Argument(help="The group.", show_default=False, autocompletion=complete_group)
+]
+TopicName = Annotated[
+    str, typer.Argument(help="The topic.", show_default=False, autocompletion=complete_topic)
+]
 
 
 def expand_options(
-    parameter: str, kind: type[Any], options: _Command
+    parameter: str, make: Callable[..., Any], options: _Command
 ) -> Callable[[_Command], _Command]:
     """Decorate commands so that one `parameter` stands for all the options of `options`.
 
-    `kind` is a dataclass with a field for each of these options; the command gets an instance.
+    The command gets what `make` makes of these options, which it is given by name.
     """
+    expanded = inspect.signature(options, eval_str=True).parameters
 
     def decorate(command: _Command) -> _Command:
         own = dict(inspect.signature(command, eval_str=True).parameters)
         del own[parameter]
-        parameters = own | inspect.signature(options, eval_str=True).parameters
+        # A context may be given by position and so comes first.
+        parameters = {
+            each.name: each
+            for each in sorted((*own.values(), *expanded.values()), key=lambda each: each.kind)
+        }
 
         @functools.wraps(command)
         def run(**given: Any) -> None:  # noqa: ANN401  # whatever the options are
-            values = {each.name: given.pop(each.name) for each in fields(kind)}
-            command(**given, **{parameter: kind(**values)})
+            values = {name: given.pop(name) for name in expanded}
+            command(**given, **{parameter: make(**values)})
 
         # Typer reads these two: the parameters in their order, and their types.
         signature = inspect.Signature(list(parameters.values()))
@@ -86,26 +72,36 @@ def expand_options(
     return decorate
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Which cluster to connect to, and how to authenticate."""
-
-    bootstrap: str
-    tls: bool = False
-    ca_file: Path | None = None
-    user: str | None = None
-    mechanism: str = "PLAIN"
+def _make_target(ctx: typer.Context, **given: Any) -> Target:  # noqa: ANN401  # whatever the options are
+    try:
+        return target_of(ctx, given)
+    except ProfileError as error:
+        sentence = str(error)
+        fail(sentence[:1].upper() + sentence[1:], MISUSED)
 
 
-def _target_options(
+def _target_options(  # noqa: PLR0913  # one for each option
+    ctx: typer.Context,
     *,
     bootstrap: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="HOST:PORT", envvar=Variable.BOOTSTRAP, help="A node; several with commas."
+            metavar="HOST:PORT",
+            envvar=Variable.BOOTSTRAP,
+            help=f"A node; several with commas. By default {BOOTSTRAP}.",
         ),
-    ] = BOOTSTRAP,
-    tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False,
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar=Variable.HTTP,
+            help="Where the node answers HTTP, if that can't be found out.",
+        ),
+    ] = None,
+    tls: Annotated[
+        bool | None, typer.Option("--tls/--no-tls", help="Connect with TLS.", show_default=False)
+    ] = None,
     ca_file: Annotated[
         Path | None, typer.Option(help="Authorities to trust, as PEM, instead of the system's.")
     ] = None,
@@ -113,12 +109,27 @@ def _target_options(
         str | None,
         typer.Option(help=f"Authenticate as this user, with the password in {PASSWORD}."),
     ] = None,
-    mechanism: Annotated[str, typer.Option(help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.")] = (
-        "PLAIN"
-    ),
+    mechanism: Annotated[
+        str | None, typer.Option(help="PLAIN, the default, SCRAM-SHA-256 or SCRAM-SHA-512.")
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0.1, help=f"How long to wait. By default {TIMEOUT_S:g}."
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar=Variable.PROFILE,
+            help="The profile to take these options from ('coterie profile').",
+            autocompletion=complete_profile,
+        ),
+    ] = None,
 ) -> None:
     """What `target` expands to."""
 
 
 #: Gives a command the options that make up its `target`.
-with_target: Final = expand_options("target", Target, _target_options)
+with_target: Final = expand_options("target", _make_target, _target_options)

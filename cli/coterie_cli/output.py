@@ -28,9 +28,6 @@ FAILED: Final = 1
 MISUSED: Final = 2
 UNREACHABLE: Final = 3
 
-#: Outside of a terminal, wide enough that no cell is cut.
-_WIDTH_OF_FILES: Final = 200
-
 
 def fail(sentence: str, code: int) -> NoReturn:
     """Say what went wrong, and end the command with an exit code."""
@@ -60,24 +57,36 @@ def time_text(ms: int) -> str:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:
-    """Print rows under headings, or the sentence `empty` if there are none."""
+    """Print rows under headings, or the sentence `empty` if there are none.
+
+    No cell is cut or folded, however narrow the terminal is: ids are there to be copied.
+    """
     found = [[_cell(cell) for cell in row] for row in rows]
     if not found:
         typer.echo(empty)
         return
-    from rich.console import Console
-    from rich.table import Table
+    columns = list(zip(headings, *found, strict=True))
+    widths = [max(map(_width, column)) for column in columns]
+    numeric = [all(map(_is_number, column[1:])) for column in columns]
+    for index, row in enumerate((headings, *found)):
+        cells = (
+            " " * (width - _width(cell)) + cell if right else cell + " " * (width - _width(cell))
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        )
+        typer.secho("  ".join(cells).rstrip(), bold=index == 0)
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, heading in enumerate(headings):
-        numbers = all(row[index].replace(",", "").lstrip("-").isdecimal() for row in found)
-        table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
-    for row in found:
-        table.add_row(*row)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _WIDTH_OF_FILES)
-    console.print(table)
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(",", "").lstrip("-").isdecimal()
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum((east_asian_width(c) in "WF") + (not combining(c)) for c in text)
 
 
 def _cell(value: object) -> str:

@@ -29,7 +29,7 @@ from coterie_client.membership import (
     Membership,
     PartitionLostError,
     Position,
-    Report,
+    ReportEvent,
     Revoke,
     Send,
     Stop,
@@ -260,7 +260,7 @@ class Driver:
                 self._committed(action)
             case Fetched():
                 _settle(action.key, action.position, action.error)
-            case Report():
+            case ReportEvent():
                 self._report(action.event)
             case Stop():
                 self._end(action.error)

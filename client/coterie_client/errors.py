@@ -3,6 +3,8 @@
 CoterieError
 └── CoterieClientError          base of all of these
     ├── ConnectionFailedError   a connection could not be made (also a NetworkError, retriable)
+    │   ├── UnknownHostError    the name of the host can't be resolved
+    │   └── WrongServerError    what listens there speaks another protocol, or TLS is amiss
     ├── ConnectionLostError     it ended with an answer pending (also a NetworkError, retriable)
     ├── AnswerTimedOutError     no answer in time (also a RequestTimedOutError, retriable)
     ├── VersionNotSpokenError   no version in common (also an UnsupportedVersionError)
@@ -46,9 +48,11 @@ __all__ = [
     "ServerNotProvenError",
     "TlsFailedError",
     "UnexpectedAnswerError",
+    "UnknownHostError",
     "VersionNotSpokenError",
     "WorkCancelledError",
     "WorkStalledError",
+    "WrongServerError",
 ]
 
 
@@ -68,6 +72,17 @@ class ConnectionFailedError(CoterieClientError, NetworkError):
     """A connection could not be made."""
 
     retriable = True
+
+
+class UnknownHostError(ConnectionFailedError):
+    """The name of the host can't be resolved."""
+
+
+class WrongServerError(ConnectionFailedError):
+    """What listens there speaks another protocol, or one side uses TLS and the other does not.
+
+    A group tries again, as after any failed connection; an administrator's client does not.
+    """
 
 
 class ConnectionLostError(CoterieClientError, NetworkError):
@@ -109,19 +124,38 @@ class UnexpectedAnswerError(CoterieClientError):
 class BatchFailedError(CoterieClientError):
     """Some items of a batch failed; `errors` has the error of each of them."""
 
-    #: How many errors the message spells out.
+    #: How many kinds of errors the message spells out, and how many items of each it names.
     SHOWN: ClassVar[int] = 3
 
     def __init__(self, errors: Mapping[Any, CoterieError], asked: int) -> None:
-        shown = [f"{item}: {error}" for item, error in list(errors.items())[: self.SHOWN]]
-        if len(errors) > self.SHOWN:
-            shown.append(f"and {len(errors) - self.SHOWN} more")
+        kinds: dict[type[CoterieError], list[Any]] = {}
+        for item, error in errors.items():
+            kinds.setdefault(type(error), []).append(item)
+        shown = [_of_a_kind(errors, items) for items in list(kinds.values())[: self.SHOWN]]
+        if len(kinds) > self.SHOWN:
+            shown.append(f"and {len(kinds) - self.SHOWN} other errors")
         super().__init__(f"{len(errors)} of {asked} failed: {'; '.join(shown)}")
         self.errors = dict(errors)
         self.asked = asked
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.errors, self.asked)
+
+
+def _of_a_kind(errors: Mapping[Any, CoterieError], items: list[Any]) -> str:
+    """Some items' error, said once."""
+    first, *others = items
+    named = ", ".join(_item_text(item) for item in others[: BatchFailedError.SHOWN - 1])
+    more = len(others) - (BatchFailedError.SHOWN - 1)
+    also = f" (also {named}{f' and {more} more' if more > 0 else ''})" if others else ""
+    return f"{_item_text(first)}{also}: {errors[first]}"
+
+
+def _item_text(item: object) -> str:
+    match item:
+        case (str() as topic, int() as number):
+            return f"{topic}[{number}]"
+    return str(item)
 
 
 class GroupMisuseError(CoterieClientError, RuntimeError):

@@ -30,6 +30,7 @@ from coterie_client.options import (
 from coterie_client.partition import Partition
 from coterie_client.partition_owner import PartitionOwner
 from coterie_client.reporting import OnEvent, Reporter
+from coterie_client.signals import stop_signals
 from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Network, Security
 from coterie_client.work.callables import require_async
 from coterie_client.work.events import WorkLeftBehind
@@ -50,7 +51,7 @@ class Group:
     partition, or ``async for change in group.changes():`` tells what changes.
 
     All times are in seconds.  `close_timeout` is how long work may take to end when the group is
-    closed.
+    closed.  With `stop_on_signals`, SIGTERM and Ctrl-C call `stop`.
     """
 
     def __init__(  # noqa: PLR0913  # named options, nearly all of them with Kafka's defaults
@@ -71,6 +72,7 @@ class Group:
         metadata_max_age: float = 60.0,
         leave_on_close: bool | None = None,
         close_timeout: float = 30.0,
+        stop_on_signals: bool = False,
         allow_auto_create_topics: bool = True,
         stop_when_silent: bool = True,
         on_event: OnEvent | None = None,
@@ -80,6 +82,7 @@ class Group:
         self._topics = checks.names("topics", topics)
         self._leaves = leaves_when_closed(leave_on_close, instance)
         self._close_timeout_s = checks.seconds("close_timeout", close_timeout)
+        self._signals = stop_signals(stop_on_signals, self._begin_to_close)
         config = MembershipConfig(
             group=group,
             instance=instance,
@@ -230,10 +233,14 @@ class Group:
         self._claim("changes")
         self._changes = changes = Changes(self._owner.released, self._raise_reason)
         self._owner.attach(changes)
+        if self._driver.over.is_set():
+            changes.ended()
         return changes
 
     def _claim(self, use: Literal["run", "changes"]) -> None:
-        self._require_open()
+        # A signal that comes before there is any work is no error: there will just be none.
+        if self._signals is None or not self._signals.is_received or self._shutting is not None:
+            self._require_open()
         if self._use is not None:
             raise GroupMisuseError(
                 f"This group is already used by {self._use}(): make another Group for {use}()."
@@ -266,6 +273,8 @@ class Group:
     async def __aenter__(self) -> Self:
         if self._is_entered:
             raise GroupMisuseError("A group is entered once; make another Group.")
+        if self._signals is not None:
+            self._signals.listen()
         self._is_entered = True
         self._driver.start(self._topics, self._owner, self._sources.asleep_ms)
         return self
@@ -329,6 +338,8 @@ class Group:
         finally:
             if self._last_resort is not None:
                 self._last_resort.cancel()
+            if self._signals is not None:
+                self._signals.unlisten()
             await self._driver.aclose()
             await self._network.aclose()
 

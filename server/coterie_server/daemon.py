@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from coterie_protocol.version import VERSION
+from coterie_server.config.listeners import NamedAddress
 from coterie_server.log import configure
 from coterie_server.log.logger import get_logger
 from coterie_server.server import Server, ServerError, ServerOptions
@@ -56,8 +57,6 @@ def run(options: ServerOptions) -> int:
             runner.run(serve(_within_open_files(options)))
     except _REFUSALS as error:
         return _complain(str(error))
-    except OSError as error:
-        return _complain(f"can't listen on {options.listen}: {error.strerror}.")
     return 0
 
 
@@ -105,7 +104,9 @@ def _ready_line(server: Server) -> str:
     where = options.store or options.data_dir or "memory"
     http = f", HTTP on http://{server.http_address}" if server.http_address else ""
     counted = f"{groups} group{'s' * (groups != 1)}, {topics} topic{'s' * (topics != 1)}"
-    return f"coterie {VERSION} is ready on {server.address}{http} ({where}: {counted})"
+    listening = (str(NamedAddress(at, name)) for name, at in server.addresses.items())
+    ready = f"coterie {VERSION} is ready on {' and '.join(listening)}"
+    return f"{ready}{http} ({where}: {counted})"
 
 
 # -- the system ------------------------------------------------------------------------------------

@@ -8,24 +8,27 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
 from coterie_protocol.version import VERSION
+from coterie_server.address import Address
+from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
     catalogue_maker,
     connection_limits,
     group_config,
     id_maker,
 )
-from coterie_server.config.options import Address, ServerOptions
+from coterie_server.config.listeners import ListenerOptions
+from coterie_server.config.options import ServerOptions
 from coterie_server.config.settings import SETTINGS
 from coterie_server.history import History
 from coterie_server.http import AllowedHosts, HttpServer, NodeView, create_app
-from coterie_server.journal import JournalWriter, read_acknowledged
+from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
@@ -40,10 +43,15 @@ if TYPE_CHECKING:
     from coterie_server.net import Exchange
     from coterie_server.storage import Store
 
-__all__ = ["Address", "Gate", "Observer", "Server", "ServerError", "ServerOptions"]
-
-#: Clients can't connect to these, so another address has to be advertised.
-_ANY_HOST: Final = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
+__all__ = [
+    "Address",
+    "Gate",
+    "ListenerOptions",
+    "Observer",
+    "Server",
+    "ServerError",
+    "ServerOptions",
+]
 
 #: How many rebalances of each group the history keeps.
 _REBALANCES_KEPT: Final = 20
@@ -65,6 +73,13 @@ class Observer(Protocol):
 Gate = Callable[["Exchange"], bool]
 
 
+def _why(error: OSError) -> str:
+    # Names that can't be resolved have negative numbers and texts of their own.
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
+
+
 class Server:
     """A server in this process.
 
@@ -84,7 +99,7 @@ class Server:
         #: What has been started, to be stopped.
         self._parts = AsyncExitStack()
         self._node: Node | None = None
-        self._address: Address | None = None
+        self._addresses: dict[str, Address] = {}
         self._http_address: Address | None = None
 
     async def __aenter__(self) -> Self:
@@ -111,10 +126,15 @@ class Server:
 
     @property
     def address(self) -> Address:
-        """Where clients are served."""
-        if self._address is None:
+        """Where clients are served, by the first listener."""
+        if not self._addresses:
             raise AssertionError("the server was not started")
-        return self._address
+        return next(iter(self._addresses.values()))
+
+    @property
+    def addresses(self) -> Mapping[str, Address]:
+        """Where clients are served, by the names of the listeners, in their order."""
+        return self._addresses
 
     @property
     def http_address(self) -> Address | None:
@@ -141,10 +161,11 @@ class Server:
     async def _start(self) -> None:
         began = time.monotonic()
         store = await self._parts.enter_async_context(self._open_store())
+        backfill = self._make_backfill()
         journal = self._start_journal()
         listener = self._make_listener()
         view = NodeView(listener, journal)
-        await self._start_http(view)
+        await self._start_http(view, backfill)
         # Clients can connect from here on; their requests wait for the node.
         self._parts.push_async_callback(
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
@@ -169,6 +190,14 @@ class Server:
             self._parts.enter_context(hold_directory(options.data_dir))
         where = options.store or str(options.data_dir or "memory:")
         return open_store(where, accept_loss=options.accept_data_loss)
+
+    def _make_backfill(self) -> Backfill:
+        """Note which files the journal has, before this life's lines begin another."""
+        directory = self.options.data_dir
+        segments = None if directory is None else list_segments(directory / "journal")
+        backfill = Backfill(self.history, segments, self.clock.date_ms())
+        self._parts.push_async_callback(backfill.close)
+        return backfill
 
     def _start_journal(self) -> JournalWriter | None:
         if self.options.data_dir is None:
@@ -201,47 +230,45 @@ class Server:
             at_once={ApiKey.HEARTBEAT: self._handler.try_heartbeat},
         )
 
-    async def _start_http(self, view: NodeView) -> None:
+    async def _start_http(self, view: NodeView, backfill: Backfill) -> None:
         address = self.options.http
         if address is None:
             return
-        http = HttpServer(create_app(view, self.history, self.metrics, self._allowed_hosts()))
+        http = HttpServer(create_app(view, backfill, self.metrics, self._allowed_hosts()))
         try:
             await http.start(address.host, address.port)
         except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
             raise ServerError(
-                f"can't answer HTTP on {address}: {why}. Choose another address with --http, or"
-                " --http off."
+                f"can't answer HTTP on {address}: {_why(error)}. Choose another address with"
+                " --http, or --http off."
             ) from error
         self._parts.push_async_callback(http.close)
         self._http_address = Address(address.host, http.port)
 
     def _allowed_hosts(self) -> AllowedHosts:
         options = self.options
-        addresses = (options.http, options.listen, options.advertise)
+        listeners = options.listeners
+        addresses = [options.http, *(address for each in listeners for address in each.addresses)]
         ours = (address.host for address in addresses if address is not None)
         return AllowedHosts((*ours, *options.settings.http_allowed_hosts.split(",")))
 
     async def _listen(self, listener: Listener) -> NodeOptions:
-        """Begin to listen; only then is it known which address clients are to be told."""
+        """Begin to listen; only then are the ports known."""
         options, settings = self.options, self.options.settings
-        advertise = options.advertise
-        if advertise is None and options.listen.host in _ANY_HOST:
-            raise ServerError(
-                f"Clients can't connect to {options.listen}: they are told where to find this"
-                " server. Say how they reach it with --advertise HOST:PORT."
-            )
-        await listener.start(options.listen.host, options.listen.port)
-        self._address = Address(options.listen.host, listener.addresses[0][1])
-        advertise = advertise or self._address
+        for each in options.listeners:
+            try:
+                self._addresses[each.name] = await listener.start(
+                    each.bind.host, each.bind.port, advertise=each.advertise, name=each.name
+                )
+            except OSError as error:
+                raise ServerError(f"can't listen on {each}: {_why(error)}.") from error
         return NodeOptions(
             node_id=settings.node_id,
-            host=advertise.host,
-            port=advertise.port or self._address.port,
+            address=options.listeners[0].advertise or self.address,
             shards=settings.shards,
             lease_ms=settings.shard_lease_ms,
             accept_loss=options.accept_data_loss,
+            http=(http.host, http.port) if (http := self._http_address) else None,
         )
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:

@@ -15,6 +15,9 @@ from coterie_server.config.settings import SETTINGS, Settings, SettingsError
 
 REFERENCE: Final = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
+#: Variables that no option does the same as.
+WITHOUT_OPTION: Final = (Variable.PASSWORD, Variable.PROFILES)
+
 
 def variables_of_options() -> dict[str, str]:
     """Each variable that stands in for an option, with the option."""
@@ -30,7 +33,7 @@ def _options(command: Any) -> Iterator[Any]:
 
 def test_every_variable_of_an_option_is_listed() -> None:
     # One that is not would keep the daemon from starting wherever it is set.
-    assert {*variables_of_options(), Variable.PASSWORD} == set(Variable)
+    assert {*variables_of_options(), *WITHOUT_OPTION} == set(Variable)
 
 
 def test_no_listed_variable_is_a_setting() -> None:
@@ -49,4 +52,5 @@ def test_reference_lists_every_variable() -> None:
     text = REFERENCE.read_text(encoding="utf-8")
     for variable, option in variables_of_options().items():
         assert f"`{variable}` | `{option}` |" in text
-    assert f"`{Variable.PASSWORD}`" in text
+    for variable in WITHOUT_OPTION:
+        assert f"`{variable}`" in text

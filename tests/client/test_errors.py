@@ -18,7 +18,9 @@ from coterie_client.errors import (
     ServerNotProvenError,
     TlsFailedError,
     UnexpectedAnswerError,
+    UnknownHostError,
     VersionNotSpokenError,
+    WrongServerError,
 )
 from coterie_protocol.errors import (
     KafkaError,
@@ -38,7 +40,9 @@ ALL = [
     ServerNotProvenError,
     TlsFailedError,
     UnexpectedAnswerError,
+    UnknownHostError,
     VersionNotSpokenError,
+    WrongServerError,
 ]
 
 
@@ -77,7 +81,13 @@ def test_error_can_be_caught_as_what_it_is(
 
 def test_which_errors_may_pass() -> None:
     retriable = {error.__name__ for error in ALL if error.retriable}
-    assert retriable == {"AnswerTimedOutError", "ConnectionFailedError", "ConnectionLostError"}
+    assert retriable == {
+        "AnswerTimedOutError",
+        "ConnectionFailedError",
+        "ConnectionLostError",
+        "UnknownHostError",
+        "WrongServerError",
+    }
 
 
 def test_tree_in_the_docstring_is_complete() -> None:

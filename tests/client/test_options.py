@@ -81,6 +81,7 @@ REFUSED: Final[Mapping[Callable[..., object], Mapping[str, Sequence[object]]]] =
         "metadata_max_age": NOT_SECONDS,
         "leave_on_close": NOT_A_FLAG,
         "close_timeout": NOT_SECONDS,
+        "stop_on_signals": (*NOT_A_FLAG, None),
         "allow_auto_create_topics": (*NOT_A_FLAG, None),
         "stop_when_silent": (*NOT_A_FLAG, None),
         "on_event": (7, "log"),

@@ -13,7 +13,7 @@ import pytest
 
 from coterie_testing.kit.loopback import LoopbackCoordinator
 
-SECRET: Final = "hunter2-tr0ub4dor"  # noqa: S105  # of nobody
+SECRET: Final = "hunter2-tr0ub4dor"  # noqa: S105  # of no real user
 
 NOTHING: Final = ""
 STRUCTLOG_IMPORTED: Final = "import structlog"

@@ -23,7 +23,7 @@ _HTTP_TIMEOUT_S: Final = 20.0
 class Container(Daemon):
     """A daemon that ends with its container, and that the engine starts again.
 
-    It was started by somebody else: what starts and stops a process of the tests' own is not for
+    It was started elsewhere: what starts and stops a process of the tests' own is not for
     it, and only `restart` and what looks at it are.
     """
 

@@ -6,7 +6,10 @@ import inspect
 import json
 import re
 import runpy
+import subprocess
+import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +18,12 @@ import yaml  # type: ignore[import-untyped]  # it comes with mkdocs, without typ
 
 from coterie_cli.commands.serve import serve
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
+from coterie_server.config.listeners import NamedAddress, make_listeners
 from coterie_server.config.settings import SETTINGS
+from tests.live.daemon import environment
 
+#: What tells the tests in the image where the coordinator is.
+COORDINATOR: Final = ("COORDINATOR", "COORDINATOR_HTTP", "COORDINATOR_DATA")
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMPOSE: Final = ("compose.yaml", "compose.test.yaml")
 CLIENT_PORT, HTTP_PORT = (address.rpartition(":")[2] for address in (BOOTSTRAP, HTTP))
@@ -82,7 +89,7 @@ def test_variables_of_the_image_are_read(environ: dict[str, str]) -> None:
 
 def test_ports_are_the_defaults_of_the_daemon(dockerfile: str, environ: dict[str, str]) -> None:
     defaults = {name: each.default for name, each in inspect.signature(serve).parameters.items()}
-    assert (defaults["listen"], defaults["http"]) == (BOOTSTRAP, HTTP)
+    assert (defaults["listen"], defaults["http"]) == ([BOOTSTRAP], HTTP)
     assert f"EXPOSE {CLIENT_PORT} {HTTP_PORT}\n" in dockerfile
     (health,) = re.findall(r"^HEALTHCHECK --.*$", dockerfile, re.MULTILINE)
     assert f"HTTPConnection('127.0.0.1', {HTTP_PORT}" in health
@@ -116,13 +123,59 @@ def test_test_image_installs_what_the_lock_pins(dockerfile: str, folder: Path) -
     assert set(names.split()) <= set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE))
 
 
+#: Collects tests, as if only the distributions that the first argument names were installed.
+COLLECT: Final = """
+import importlib.metadata, re, sys
+import pytest
+
+here = {*sys.argv[1].split(), "coterie"}
+names = importlib.metadata.packages_distributions()
+missing = {
+    name
+    for name, distributions in names.items()
+    if not any(re.sub("[-_.]+", "-", each).lower() in here for each in distributions)
+}
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"the image has no {name}")
+
+sys.meta_path.insert(0, Nothing())
+for name in [name for name in sys.modules if name.partition(".")[0] in missing]:
+    del sys.modules[name]
+plugins = "pytest_asyncio.plugin", "_hypothesis_pytestplugin", "coterie_testing.plugin"
+options = [f"-p{plugin}" for plugin in (*plugins, "no:cacheprovider")]
+sys.exit(pytest.main(["--collect-only", "-q", *options, *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.slow
+def test_tests_in_the_image_import_only_what_it_has(dockerfile: str, folder: Path) -> None:
+    (names,) = re.findall(r"awk -v names='([^']*)'", dockerfile)
+    lock = (folder.parent / "requirements" / "run.txt").read_text(encoding="utf-8")
+    installed = [*names.split(), *re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE)]
+    command = [sys.executable, "-c", COLLECT, " ".join(installed), "tests/docker/on_a_coordinator"]
+    ended = subprocess.run(
+        command,
+        cwd=folder.parent,
+        env=environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", **dict.fromkeys(COORDINATOR, "c:1")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "tests/docker/on_a_coordinator/test_stock_clients.py" in ended.stdout
+
+
 def test_nothing_is_tied_to_a_registry_or_an_index(folder: Path) -> None:
     text = "\n".join(
         path.read_text(encoding="utf-8")
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.suffix != ".pyc"
     )
-    assert set(re.findall(r"\b\w+://[^\s\"']+", text)) == {"http://prometheus:9090"}
+    addresses = set(re.findall(r"\b[a-z]+://[^\s\"']+", text))
+    assert addresses == {"http://prometheus:9090"}
     images = re.findall(r"^(?:FROM|\s+image:) (\S+)", text, re.MULTILINE)
     assert images
     assert [image for image in images if re.match(r"[^/]*[.:][^/]*/", image)] == []
@@ -141,20 +194,65 @@ def test_services_have_no_privileges(folder: Path, file: str, name: str) -> None
 
 @pytest.mark.parametrize("file", COMPOSE)
 def test_variables_are_settings(folder: Path, file: str) -> None:
-    """The daemon would refuse any other; one says where clients find it."""
+    """The daemon would refuse any other; two say where it listens and where clients find it."""
     settings = {setting.variable: setting for setting in SETTINGS}
     given = dict(service(folder, file, "coordinator")["environment"])
     assert given.pop(Variable.ADVERTISE)
+    given.pop(Variable.LISTEN, None)
     for variable, value in given.items():
         settings[variable].read(value, file)
 
 
 def test_ports_are_published_on_loopback_only(folder: Path) -> None:
-    services = read(folder, "compose.yaml")["services"].values()
-    published = [port for each in services for port in each.get("ports", ())]
-    assert f"127.0.0.1:{CLIENT_PORT}:{CLIENT_PORT}" in published
+    published = [port for each in published_ports(folder).values() for port in each]
     assert f"127.0.0.1:{HTTP_PORT}:{HTTP_PORT}" in published
     assert [port for port in published if not port.startswith("127.0.0.1:")] == []
+
+
+def published_ports(folder: Path, **variables: str) -> dict[str, list[str]]:
+    """Return the ports that each service publishes, with these variables set."""
+    services = read(folder, "compose.yaml")["services"]
+    return {
+        name: [with_variables(port, variables) for port in each.get("ports", ())]
+        for name, each in services.items()
+    }
+
+
+def with_variables(text: str, variables: Mapping[str, str]) -> str:
+    """Put in what variables are set to, or their defaults."""
+    return re.sub(r"\$\{(\w+):-(\w+)\}", lambda found: variables.get(found[1], found[2]), text)
+
+
+def test_every_port_can_be_moved_by_a_variable(folder: Path) -> None:
+    names = ("CLIENT_PORT", "HTTP_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT")
+    moved = {name: str(number) for number, name in enumerate(names, start=50_000)}
+    ports = [port for each in published_ports(folder, **moved).values() for port in each]
+    assert {port.split(":")[1] for port in ports} == set(moved.values())
+    text = (folder / "compose.yaml").read_text(encoding="utf-8")
+    assert [name for name in names if name not in text.partition("\nname:")[0]] == []
+
+
+@pytest.mark.parametrize("port", [CLIENT_PORT, "19092"])
+def test_clients_inside_and_outside_are_told_what_they_can_connect_to(
+    port: str, folder: Path
+) -> None:
+    environment = service(folder, "compose.yaml", "coordinator")["environment"]
+    listen, advertise = (
+        [
+            NamedAddress.parse(each.strip())
+            for each in with_variables(environment[variable], {"CLIENT_PORT": port}).split(",")
+        ]
+        for variable in (Variable.LISTEN, Variable.ADVERTISE)
+    )
+    inside, outside = make_listeners(listen, advertise)
+    # So says the page as well.
+    page = (ROOT / "docs" / "docker.md").read_text(encoding="utf-8")
+    assert f'COTERIE_LISTEN: "{environment[Variable.LISTEN]}"\n' in page
+    assert str(inside.advertise) == f"coordinator:{inside.bind.port}"
+    assert inside.bind.port == int(CLIENT_PORT)
+    published = published_ports(folder, CLIENT_PORT=port)["coordinator"]
+    assert f"{outside.advertise}:{outside.bind.port}" in published
+    assert str(outside.advertise) == f"127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("file", COMPOSE)
@@ -181,7 +279,8 @@ def test_clients_find_the_coordinator_by_its_service_name(
         assert where in (*found.get("entrypoint", ()), *found.get("environment", {}).values())
 
 
-def test_script_agrees_with_the_compose_file(folder: Path) -> None:
+def test_script_agrees_with_the_compose_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(folder)
     script = runpy.run_path(str(folder / "run.py"))
     assert f"shards:{script['SHARDS']}" in service(folder, "compose.yaml", "coordinator")["command"]
     assert (script["CLIENTS"], "{}:{}".format(*script["HTTP"])) == (BOOTSTRAP, HTTP)

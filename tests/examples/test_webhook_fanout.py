@@ -88,7 +88,7 @@ def rollout(daemon: Daemon, tmp_path: Path) -> Iterator[Rollout]:
 
 
 def test_rolling_restart_delivers_in_order_without_a_rebalance(rollout: Rollout) -> None:
-    # All is delivered to everybody in order, in spite of refusals, and nobody rebalances.
+    # Each endpoint gets all events in order, in spite of refusals, and there is no rebalance.
     rollout.happen(range(5))
     eventually(lambda: len(rollout.group()["members"]) == 2, "two members")
     eventually(rollout.is_calm, "calm", every_s=1.0)

@@ -8,7 +8,7 @@
 - Of what is shown, numbers, times and ids may differ, and `...` stands for any lines, or, in a
   line, for any words.
 
-Ports are others than on the page, so that nobody's daemon is in the way.
+Ports are others than on the page, so that no other daemon is in the way.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _REST: Final = "..."
 _INTERRUPT: Final = "^C"
 _ACTIVATE: Final = ". .venv/bin/activate"
 #: It only bounds a failure, and machines may have much else to do.
-_WAIT_S: Final = 60.0
+_WAIT_S: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class _Terminal:
 
 
 def _read(source: int, printed: bytearray) -> None:
-    """Read a terminal until nobody has it open any more, so that nobody waits for its reader."""
+    """Read a terminal until no process has it open, so that none waits for its reader."""
     # Linux tells by an error that the other side was closed.
     with open(source, "rb", buffering=0) as terminal, contextlib.suppress(OSError):
         while data := terminal.read(65536):
@@ -210,7 +210,7 @@ def _read(source: int, printed: bytearray) -> None:
 
 
 class Reader:
-    """Somebody who does what a page says, in a folder of their own."""
+    """A reader who does what a page says, in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

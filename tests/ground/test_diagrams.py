@@ -38,21 +38,19 @@ def words_in(drawing: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_page_shows_what_is(page: Path) -> None:
-    """Drawn anew, a page is as it was; `python -m tools.draw_diagrams` writes it."""
+def test_pages_are_up_to_date(page: Path) -> None:
+    """`python -m tools.draw_diagrams` writes them."""
     text = page.read_text(encoding="utf-8")
     assert text == redrawn(text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_diagram_can_be_drawn(page: Path) -> None:
-    """None is of a kind that would not be drawn, or is no SVG."""
+def test_every_diagram_of_the_documentation_can_be_drawn(page: Path) -> None:
     for diagram in diagrams_of(page):
         assert words_in(draw(diagram))
 
 
-def test_concepts_show_the_states_and_conversations() -> None:
-    """The page has a diagram of the states, and some of what was said in traces."""
+def test_concepts_have_a_state_diagram_and_at_least_three_traces() -> None:
     kinds = [diagram.splitlines()[0] for diagram in diagrams_of(DOCS / "concepts.md")]
     assert kinds[0] == "stateDiagram-v2"
     assert kinds[1:].count("sequenceDiagram") >= 3
@@ -60,12 +58,10 @@ def test_concepts_show_the_states_and_conversations() -> None:
 
 @pytest.mark.parametrize("trace", sorted(DOCS.glob("traces/*.txt")), ids=lambda path: path.stem)
 def test_every_trace_can_be_drawn(trace: Path) -> None:
-    """Whatever is told in a trace has a place in a diagram."""
     assert words_in(draw(sequence(trace.read_text(encoding="utf-8").splitlines())))
 
 
-def test_all_ways_between_states_are_drawn() -> None:
-    """Each state and each reason of the table is in the drawing."""
+def test_all_transitions_between_states_are_drawn() -> None:
     drawn = words_in(draw(states(TRANSITIONS)))
     for state, ways in TRANSITIONS.items():
         assert state.value in drawn
@@ -74,7 +70,7 @@ def test_all_ways_between_states_are_drawn() -> None:
 
 
 def test_all_phases_of_a_member_are_drawn() -> None:
-    """Only what leads out of many phases alike is left out, except where it is drawn once."""
+    """Transitions that many phases share are left out, except where they are drawn once."""
     text = states(phases_drawn())
     for phase, ways in phases.TRANSITIONS.items():
         for after, why in ways.items():
@@ -86,8 +82,7 @@ def test_all_phases_of_a_member_are_drawn() -> None:
     )
 
 
-def test_states_become_ways() -> None:
-    """The first state is where it begins; each way has its reason."""
+def test_states_become_transitions() -> None:
     table = {Light.RED: {Light.GREEN: "time is up"}, Light.GREEN: {Light.RED: "danger"}}
     assert states(table).splitlines() == [
         "stateDiagram-v2",
@@ -98,7 +93,6 @@ def test_states_become_ways() -> None:
 
 
 def test_trace_becomes_messages_and_notes() -> None:
-    """Joins, generations and shares are messages; what else happens is noted; pauses are told."""
     trace = [
         "   5.000  w2           joins, keeping 0: first join",
         "   5.010  coordinator  w2' is new",
@@ -128,7 +122,6 @@ def test_trace_becomes_messages_and_notes() -> None:
 
 
 @pytest.mark.parametrize("text", ["pie\n", "flowchart TD\n  a ==> b", "sequenceDiagram\n  loop x"])
-def test_what_is_not_drawn_is_refused(text: str) -> None:
-    """A page with a diagram that nobody would see is not built."""
+def test_a_page_with_an_unsupported_diagram_is_not_built(text: str) -> None:
     with pytest.raises(MermaidError):
         parse(text)

@@ -21,8 +21,7 @@ last
 """
 
 
-def test_console_is_commands_with_what_they_print() -> None:
-    """A command begins with a dollar sign; Ctrl-C is one, too."""
+def test_console_block_is_commands_and_their_output() -> None:
     assert Block("console", "", SESSION).commands == [
         Command("one --word", ("first", "...")),
         Command("two", ()),
@@ -44,8 +43,9 @@ def test_console_is_commands_with_what_they_print() -> None:
         (["a came (... first)."], ["a came (it was the first)."]),
     ],
 )
-def test_alike_is_enough(shown: list[str], printed: list[str]) -> None:
-    """Numbers, times, ids and widths may differ, and dots stand for anything."""
+def test_output_may_differ_in_numbers_times_ids_and_widths(
+    shown: list[str], printed: list[str]
+) -> None:
     assert shows(shown, printed, in_full=True)
 
 
@@ -60,25 +60,21 @@ def test_alike_is_enough(shown: list[str], printed: list[str]) -> None:
         (["...", "d"], ["a", "d", "more"]),
     ],
 )
-def test_else_is_told(shown: list[str], printed: list[str]) -> None:
-    """Other words, another order, more and less are not what is shown."""
+def test_other_differences_are_reported(shown: list[str], printed: list[str]) -> None:
     assert not shows(shown, printed, in_full=True)
 
 
 def test_terminal_may_print_more() -> None:
-    """What goes on is compared as far as it is shown."""
     assert shows(["b", "d"], ["a", "b", "c", "d", "e"], in_full=False)
     assert not shows(["d", "b"], ["a", "b", "c", "d", "e"], in_full=False)
 
 
-def test_make_run_starts_the_daemon() -> None:
-    """`make run` runs `coterie serve` with what it is given."""
+def test_make_run_becomes_coterie_serve() -> None:
     assert run_by_make('make run ARGS="--topic orders:6"') == "exec coterie serve --topic orders:6"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_in_sentences_are_executed_too(page: Path) -> None:
-    """What a sentence tells to run is in one of the two pages' blocks."""
+def test_commands_in_sentences_are_in_a_block_as_well(page: Path) -> None:
     typed = [run_by_make(command) for each in PAGES for command in commands_of(each)]
     executed = {command.removeprefix("exec ") for command in typed}
     told = re.findall(r"`(coterie [^`]+)`", page.read_text(encoding="utf-8"))
@@ -86,8 +82,7 @@ def test_commands_in_sentences_are_executed_too(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_programs_are_executed(page: Path) -> None:
-    """Each program has a name, and a command runs it."""
+def test_every_program_of_a_page_is_executed(page: Path) -> None:
     programs = {block.title for block in blocks_of(page) if block.language == "python"}
     commands = list(commands_of(page))
     assert programs
@@ -95,7 +90,7 @@ def test_programs_are_executed(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_addresses_are_the_daemon_s(page: Path) -> None:
-    """The tests use other ports than the pages; those of the pages are what nobody has to say."""
+def test_addresses_are_replaced_by_those_of_the_test(page: Path) -> None:
+    """The tests use other ports than the pages, which show the defaults."""
     text = page.read_text(encoding="utf-8")
     assert set(re.findall(r"127\.0\.0\.1:\d+", text)) <= {BOOTSTRAP, HTTP}

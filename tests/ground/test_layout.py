@@ -21,26 +21,23 @@ PARTS = {
 
 @pytest.mark.parametrize("part", PARTS)
 def test_top_folder_is_not_a_package(root: Path, part: str) -> None:
-    """No part's folder has an __init__.py: it would be a package of its own, under a wrong name."""
+    """With an `__init__.py` it would be a package under a wrong name."""
     assert (root / part).is_dir()
     assert not (root / part / "__init__.py").exists()
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_part_holds_one_import_package(root: Path, part: str) -> None:
-    """A part's folder holds exactly its own import package."""
     packages = [path.parent.name for path in (root / part).glob("*/__init__.py")]
     assert packages == [PARTS[part]]
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_package_is_typed(root: Path, part: str) -> None:
-    """Every import package tells type checkers that it carries its own types."""
     assert (root / part / PARTS[part] / "py.typed").is_file()
 
 
-def test_every_tool_knows_all_parts(root: Path) -> None:
-    """Packaging, types, lint and layers are configured for the same parts."""
+def test_packaging_types_lint_and_layers_know_all_parts(root: Path) -> None:
     tool = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     build = tool["hatch"]["build"]
     assert build["dev-mode-dirs"] == list(PARTS)

@@ -37,7 +37,6 @@ def pins(lock: str) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_lock_names_no_host(root: Path, name: str) -> None:
-    """A lock says what to install and never from where, in comments as little as in options."""
     lock = read_lock(root, name)
     assert "://" not in lock
     assert not PLACE.search(without_comments_and_hashes(lock))
@@ -45,7 +44,6 @@ def test_lock_names_no_host(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_requirement_is_pinned_with_hashes(root: Path, name: str) -> None:
-    """Each requirement has one exact version and at least one SHA-256."""
     found = requirements(read_lock(root, name))
     assert found
     for requirement in found:
@@ -54,19 +52,17 @@ def test_every_requirement_is_pinned_with_hashes(root: Path, name: str) -> None:
         ), requirement
 
 
-def test_run_and_dev_agree(root: Path) -> None:
-    """What `make run` installs is part of what developers have, in the same versions."""
+def test_run_lock_is_part_of_the_dev_lock(root: Path) -> None:
     assert pins(read_lock(root, "run.txt")) <= pins(read_lock(root, "dev.txt"))
 
 
 def test_run_lock_can_install_the_tree_without_a_network(root: Path) -> None:
-    """The build backend is locked too: the tree is installed without build isolation."""
+    """So the build backend is locked too, as the tree is installed without build isolation."""
     names = {name for name, _ in pins(read_lock(root, "run.txt"))}
     assert {"hatchling", "editables"} <= names
 
 
-def test_locks_hold_what_the_project_asks_for(root: Path) -> None:
-    """Each dependency of the project, of its extras and of its developers is in the dev lock."""
+def test_dev_lock_has_every_declared_dependency(root: Path) -> None:
     document = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     project, groups = document["project"], document["dependency-groups"]
     asked = [

@@ -31,20 +31,18 @@ def help_lines(root: Path) -> list[str]:
     return shown.stdout.splitlines()
 
 
-def test_help_lists_every_verb_once(phony: list[str], help_lines: list[str]) -> None:
-    """`make` prints one line per verb, in the order in which they are declared."""
+def test_help_lists_every_verb_once_in_order(phony: list[str], help_lines: list[str]) -> None:
     assert [line.split()[0] for line in help_lines] == phony
 
 
 def test_help_explains_every_verb(help_lines: list[str]) -> None:
-    """Each line says in a few words what the verb does."""
     for line in help_lines:
         _, text = line.split(maxsplit=1)
         assert len(text.split()) >= 2, line
 
 
 def test_every_verb_is_declared_phony(makefile: str, phony: list[str]) -> None:
-    """A documented target is never mistaken for a file of the same name."""
+    """Or it would be mistaken for a file of the same name."""
     documented = re.findall(r"^([a-z0-9-]+):.*## ", makefile, flags=re.MULTILINE)
     assert sorted(documented) == sorted(phony)
 
@@ -53,22 +51,19 @@ def test_every_verb_is_declared_phony(makefile: str, phony: list[str]) -> None:
     "document", ["README.md", "CONTRIBUTING.md", "docs/index.md", "docs/architecture.md", ".ci/run"]
 )
 def test_documents_name_existing_verbs(root: Path, phony: list[str], document: str) -> None:
-    """Every `make <verb>` in a document is a target."""
     text = (root / document).read_text(encoding="utf-8")
     in_code_spans = re.findall(r"`make ([a-z0-9-]+)", text)
     on_code_lines = re.findall(r"^(?:\$ )?make ([a-z0-9-]+)", text, flags=re.MULTILINE)
     assert set(in_code_spans + on_code_lines) <= set(phony)
 
 
-def test_contributing_lists_what_each_verb_runs(root: Path, phony: list[str]) -> None:
-    """The table has every verb but those that are not for developing."""
+def test_contributing_lists_every_verb_of_development(root: Path, phony: list[str]) -> None:
     text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `make ([a-z0-9-]+)` \|", text, flags=re.MULTILINE)
     assert sorted([*listed, "help", "run", "lock"]) == sorted(phony)
 
 
-def test_every_marker_is_run_by_a_verb(root: Path, makefile: str) -> None:
-    """What `make test` leaves out by default, others select; `make test-all` adds what is slow."""
+def test_every_marked_test_is_run_by_a_verb(root: Path, makefile: str) -> None:
     options = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     pytest_options = options["tool"]["pytest"]["ini_options"]
     markers = {line.partition(":")[0] for line in pytest_options["markers"]}
@@ -81,15 +76,17 @@ def test_every_marker_is_run_by_a_verb(root: Path, makefile: str) -> None:
     assert selected == {*markers, "not interop and not spark_slow"}
 
 
-def test_ci_runs_all_that_test_all_runs(root: Path) -> None:
-    """CI takes the long profile of examples, and the slow tests."""
+def test_ci_runs_test_all_with_the_long_profile(root: Path) -> None:
     script = (root / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert 'export CI="${CI:-true}"' in script
     assert [line for line in script if line.startswith("make ")] == ["make lint", "make test-all"]
+    assert [line for line in script if line.startswith("  .ci/")] == [
+        '  .ci/compose-test "$left_s"'
+    ]
 
 
-def test_nothing_of_a_make_is_left_to_the_makes_inside(root: Path) -> None:
-    """Neither its arguments nor its flags, wherever they came from: tests start make, too."""
+def test_arguments_and_flags_do_not_reach_inner_makes(root: Path) -> None:
+    """Tests start make, too."""
     shown = subprocess.run(
         ["make", "--silent", "--keep-going", "--eval=probe: ; @env", "probe", "ARGS=-q"],
         cwd=root,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Somebody's own folders. Written as a pattern, so that this file does not match itself.
+# Users' own folders. Written as a pattern, so that this file does not match itself.
 LOCAL_PATH = re.compile(rb"(?<![\w.])/(?:work|root|home/[\w.-]+|Users/[\w.-]+)/")
 
 
@@ -27,7 +27,6 @@ def project_files(root: Path) -> list[Path]:
 
 
 def test_no_file_names_a_local_path(root: Path) -> None:
-    """No file of the project mentions a folder that only its author has."""
     files = project_files(root)
     assert root / "pyproject.toml" in files
     found = [
@@ -39,13 +38,11 @@ def test_no_file_names_a_local_path(root: Path) -> None:
 
 
 def test_no_file_is_binary(root: Path) -> None:
-    """The project is text: each file can be read, reviewed and compared."""
     binary = [path.relative_to(root) for path in project_files(root) if b"\0" in path.read_bytes()]
     assert binary == []
 
 
-def test_pattern_knows_local_paths_from_others() -> None:
-    """The pattern finds home folders and lets relative paths and addresses' paths be."""
+def test_pattern_tells_local_paths_from_others() -> None:
     home = b"/home" + b"/ann/coterie"
     assert LOCAL_PATH.search(b"see " + home)
     assert not LOCAL_PATH.search(b"docs/home/ann/notes.md and a.root/x/ and /var/lib/coterie")

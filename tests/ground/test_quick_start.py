@@ -7,6 +7,5 @@ from pathlib import Path
 from tests.ground.documented import ROOT, Reader
 
 
-def test_quick_start_works(tmp_path: Path) -> None:
-    """Every command, in the order of the page, prints what is shown."""
+def test_every_command_of_the_quick_start_prints_what_the_page_shows(tmp_path: Path) -> None:
     Reader(tmp_path).read(ROOT / "docs" / "quick-start.md")

@@ -10,6 +10,5 @@ from tests.ground.documented import ROOT, Reader
 
 
 @pytest.mark.slow
-def test_readme_works(tmp_path: Path) -> None:
-    """Every command, in the order of the page, prints what is shown."""
+def test_every_command_of_the_readme_prints_what_the_page_shows(tmp_path: Path) -> None:
     Reader(tmp_path).read(ROOT / "README.md")

@@ -28,20 +28,19 @@ def write_module(root: Path, source: str, folder: str = "server") -> None:
 
 
 def test_docstring_does_not_count() -> None:
-    """A documented function is as long as the same function without words."""
     source = function_of(3, docstring="First.\n\n    Second.\n    ")
     assert [each.length_lines for each in functions_in(source)] == [3]
 
 
 def test_methods_and_nested_functions_are_measured() -> None:
-    """Being inside a class or a function hides nothing."""
     source = "class C:\n    async def a(self):\n        def b():\n            pass\n"
     assert [(each.name, each.length_lines) for each in functions_in(source)] == [("a", 3), ("b", 2)]
 
 
 @pytest.mark.parametrize("folder", ["server", "tests"])
-def test_long_function_is_named(tmp_path: Path, folder: str) -> None:
-    """One line over the limit gives one complaint with file, line, name and length."""
+def test_function_over_the_limit_is_reported_with_file_line_name_and_length(
+    tmp_path: Path, folder: str
+) -> None:
     short = function_of(2) * 20  # keeps the share of long functions out of this
     write_module(tmp_path, short + function_of(FUNCTION_LINES_MAX + 1), folder)
     assert list(complaints(tmp_path)) == [
@@ -50,13 +49,11 @@ def test_long_function_is_named(tmp_path: Path, folder: str) -> None:
 
 
 def test_function_at_the_limit_passes(tmp_path: Path) -> None:
-    """The limit itself is allowed."""
     write_module(tmp_path, function_of(2) * 20 + function_of(FUNCTION_LINES_MAX))
     assert list(complaints(tmp_path)) == []
 
 
-def test_long_product_file_is_named(tmp_path: Path) -> None:
-    """A product file one line over the limit gives one complaint."""
+def test_product_file_over_the_limit_is_reported(tmp_path: Path) -> None:
     write_module(tmp_path, "x = 1\n" * (FILE_LINES_MAX + 1))
     assert list(complaints(tmp_path)) == [
         f"server/module.py: the file has {FILE_LINES_MAX + 1} lines; the limit is 400"
@@ -64,18 +61,16 @@ def test_long_product_file_is_named(tmp_path: Path) -> None:
 
 
 def test_long_test_file_passes(tmp_path: Path) -> None:
-    """Only product files have a limit: a table of cases may be long."""
+    """A table of cases may be long."""
     write_module(tmp_path, "x = 1\n" * (FILE_LINES_MAX + 1), "tests")
     assert list(complaints(tmp_path)) == []
 
 
-def test_many_middling_functions_are_noticed(tmp_path: Path) -> None:
-    """Functions within the limit still fail when too many are close to it."""
+def test_many_functions_near_the_limit_are_reported(tmp_path: Path) -> None:
     write_module(tmp_path, function_of(2) * 4 + function_of(FUNCTION_LINES_P90_MAX + 1))
     assert len(list(complaints(tmp_path))) == 1
 
 
 @pytest.mark.parametrize(("values", "expected"), [([], 0), ([7], 7), (list(range(1, 11)), 9)])
-def test_percentile(values: list[int], expected: int) -> None:
-    """Nine values of ten are at most the ninth."""
+def test_percentile_is_the_nearest_rank(values: list[int], expected: int) -> None:
     assert percentile(values, 0.9) == expected

@@ -97,7 +97,7 @@ class BrokerStartError(RuntimeError):
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on, and that this process never returned before.
+    """Return a free loopback port that this process never returned before.
 
     The port is free, not reserved: another process may still take it.
     """

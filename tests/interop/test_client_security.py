@@ -26,7 +26,7 @@ pytestmark = pytest.mark.interop
 
 USER = "alice"
 #: SASLprep would make another password of it: the superscript would become a plain 2.
-PASSWORD = "p²ss"  # noqa: S105  # known to nobody but the broker of these tests
+PASSWORD = "p²ss"  # noqa: S105  # known only to the broker of these tests
 #: Far less than a test's patience, and far more than a request takes.
 SESSION_MS = 2_000
 

@@ -119,7 +119,7 @@ def test_kafkas_cooperative_leader_keeps_what_our_members_own() -> None:
 
 
 def _disturbed(seed: int, *, equal: bool) -> list[Group]:
-    """Settled groups in which then somebody leaves and somebody joins."""
+    """Settled groups that members then leave and join."""
     changed = []
     for cluster, members in groups(seed, equal=equal):
         if not all(info.topics for info in members.values()):
@@ -207,7 +207,7 @@ def test_not_more_moves_than_kafka_with_racks() -> None:
 
 
 def _with_racks(asked: Iterable[Group]) -> list[Group]:
-    """The same groups, which now learn of racks that nobody has looked at so far."""
+    """The same groups, which now learn of racks that were not looked at before."""
     dice = random.Random(0)
     told = []
     for cluster, members in asked:

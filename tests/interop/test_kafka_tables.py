@@ -83,7 +83,7 @@ def test_intervals_match_what_members_had(history: KafkaHistory, told: Told, gro
     ]
     for row, ownership in zip(owned, ownerships, strict=True):
         assert -_CLOCK_MS <= history.ms(ownership.began_s) - row["from_ms"] <= _LATER_MS
-        if row["ended"] not in ("open", "replaced"):  # whoever was replaced did not know it yet
+        if row["ended"] not in ("open", "replaced"):  # a replaced process did not know it yet
             assert history.ms(ownership.ended_s) <= row["released_ms"] + _LATE_MS
 
 

@@ -47,9 +47,15 @@ class CommandRunner:
         """Start a member of the group `static`, with the instance id i1, and have it commit."""
         command = [sys.executable, "-c", _MEMBER, self._address]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as member:
-            eventually(lambda: len(self.json("offsets", "show", "static")) == 3, "commits")
-            yield
-            member.kill()
+            try:
+                eventually(self._has_committed, "commits")
+                yield
+            finally:
+                member.kill()
+
+    def _has_committed(self) -> bool:
+        result = self._runner.invoke(app, ["offsets", "show", "static"], env=self._environ)
+        return result.exit_code == 0 and result.stdout.count("half done") == 3
 
     def run(self, *words: str, code: int = 0) -> Result:
         """Run a command, and check its exit code."""
@@ -64,6 +70,17 @@ class CommandRunner:
     def json(self, *words: str) -> Any:
         """The output of a command with `--json`."""
         return json.loads(self.told(*words, "--json"))
+
+    def completed(self, *words: str) -> list[str]:
+        """What the shell offers for the last of these words."""
+        environ = {
+            **self._environ,
+            "_COTERIE_COMPLETE": "complete_bash",
+            "COMP_WORDS": " ".join(("coterie", *words)),
+            "COMP_CWORD": str(len(words)),
+        }
+        result = self._runner.invoke(app, [], env=environ, prog_name="coterie")
+        return result.stdout.split()
 
     def refused(self, *words: str, code: int = 1) -> str:
         """The error that a failing command prints."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +37,7 @@ def commands(own_daemon: Daemon) -> Iterator[CommandRunner]:
 def test_topics_are_created_grown_and_deleted(commands: CommandRunner) -> None:
     assert "Created jobs with 2 partitions." in commands.told("topics", "create", "jobs", "2")
     assert "jobs has 5 partitions now." in commands.told("topics", "grow", "jobs", "5")
-    listed = {topic["name"]: topic["partitions"] for topic in commands.json("topics", "list")}
+    listed = {topic["topic"]: topic["partitions"] for topic in commands.json("topics", "list")}
     assert listed == {"jobs": 5, "orders": 3}
     assert "Deleted jobs." in commands.told("topics", "delete", "jobs")
     assert commands.told("topics", "list").split() == ["TOPIC", "PARTITIONS", "orders", "3"]
@@ -82,11 +85,108 @@ def test_misuse_has_an_exit_code_of_its_own(
     assert commands.refused(*words, code=2)
 
 
-@pytest.mark.slow
-def test_unreachable_coordinator_has_an_exit_code_of_its_own(commands: CommandRunner) -> None:
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("topics", "delete", "ordesr"), "no topic 'ordesr'. The nearest known one is 'orders'"),
+        (("topics", "grow", "Orders", "9"), "The nearest known one is 'orders'."),
+        (("topics", "grow", "zzz", "9"), "There is no topic 'zzz'."),
+        (("groups", "describe", "sttic"), "no group 'sttic'. The nearest known one is 'static'."),
+        (("groups", "delete", "sttic"), "The nearest known one is 'static'."),
+        (("groups", "why", "sttic"), "The nearest known one is 'static'."),
+        (("groups", "watch", "sttic"), "The nearest known one is 'static'."),
+        (("groups", "rebalance", "sttic"), "The nearest known one is 'static'."),
+        (("members", "list", "sttic"), "The nearest known one is 'static'."),
+        (("members", "remove", "sttic", "--instance", "i1"), "The nearest known one is 'static'."),
+        (("members", "remove", "static", "--instance", "i11"), "The nearest known one is 'i1'."),
+        (("offsets", "show", "sttic"), "The nearest known one is 'static'."),
+        (("offsets", "delete", "sttic", "--topic", "orders"), "The nearest known one is 'static'."),
+        (("offsets", "delete", "static", "--topic", "order"), "The nearest known one is 'orders'."),
+        (("offsets", "reset", "static", "--to", "1", "--topic", "order"), "is 'orders'."),
+    ],
+)
+def test_missing_thing_is_an_error_that_names_the_nearest(
+    commands: CommandRunner, words: tuple[str, ...], sentence: str
+) -> None:
+    assert sentence in commands.refused(*words)
+
+
+def test_unknown_state_is_refused_with_the_nearest(commands: CommandRunner) -> None:
+    said = commands.refused("groups", "list", "--state", "stabel", code=2)
+    assert said == "There is no state 'stabel'. The nearest known one is 'Stable'.\n"
+    assert "but PreparingRebalance, " in commands.refused("groups", "list", "--state", "x", code=2)
+    assert "static" in commands.told("groups", "list", "--state", "stable")
+
+
+def test_refusal_of_many_partitions_is_said_once_without_tuples(commands: CommandRunner) -> None:
+    said = commands.refused("offsets", "reset", "static", "--to", "1")
+    assert said == (
+        "Group static: stop the group's members before setting its offsets (NON_EMPTY_GROUP).\n"
+    )
+
+
+def test_what_no_patience_mends_is_not_said_to_work_later(commands: CommandRunner) -> None:
+    assert "later" not in commands.refused("topics", "delete", "nowhere")
+
+
+def test_unreachable_coordinator_is_told_at_once(commands: CommandRunner) -> None:
     nowhere = f"127.0.0.1:{free_port()}"
-    assert "No connection" in commands.refused("topics", "list", "--bootstrap", nowhere, code=3)
+    began = time.monotonic()
+    said = commands.refused("topics", "list", "--bootstrap", nowhere, "--timeout", "60", code=3)
+    assert "Connection refused" in said
+    said = commands.refused("topics", "list", "--bootstrap", "nowhere.invalid:1", code=3)
+    assert "The host nowhere.invalid is not known" in said
     assert "--http" in commands.refused("groups", "why", "static", "--http", nowhere, code=3)
+    assert time.monotonic() - began < 10
+
+
+def test_port_of_another_protocol_is_told_in_words(
+    commands: CommandRunner, own_daemon: Daemon
+) -> None:
+    http = f"127.0.0.1:{own_daemon.http_port}"
+    said = commands.refused("topics", "list", "--bootstrap", http, code=3)
+    assert f"{http} answers HTTP, not Kafka's protocol" in said
+    said = commands.refused("groups", "why", "static", "--http", own_daemon.address, code=3)
+    assert f"No answer from http://{own_daemon.address}" in said
+    said = commands.refused("topics", "list", "--tls", code=3)
+    assert "expects no TLS" in said
+
+
+def test_silent_server_is_waited_for_as_long_as_asked(commands: CommandRunner) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        silent = f"127.0.0.1:{listener.getsockname()[1]}"
+        began = time.monotonic()
+        words = ("--bootstrap", silent, "--http", silent, "--timeout", "0.3")
+        assert "0.3 s" in commands.refused("topics", "list", *words, code=3)
+        assert "0.3 s" in commands.refused("groups", "why", "static", *words, code=3)
+        assert time.monotonic() - began < 5
+
+
+def test_slow_resolver_is_not_waited_for(
+    commands: CommandRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: done.wait(30) and [])
+    began = time.monotonic()
+    try:
+        words = ("--bootstrap", "slow.invalid:9092", "--timeout", "0.3")
+        assert "slow.invalid" in commands.refused("topics", "list", *words, code=3)
+        assert time.monotonic() - began < 5
+    finally:
+        done.set()
+
+
+def test_one_address_is_enough_where_http_has_its_usual_port(commands: CommandRunner) -> None:
+    said = commands.refused("groups", "why", "static", "--bootstrap", "127.0.0.2:1", code=3)
+    assert "http://127.0.0.2:9080" in said
+
+
+def test_names_complete(commands: CommandRunner) -> None:
+    assert commands.completed("groups", "describe", "st") == ["static"]
+    assert commands.completed("topics", "delete", "") == ["orders"]
+    assert commands.completed("groups", "list", "--state", "St") == ["Stable"]
+    nowhere = f"127.0.0.1:{free_port()}"
+    assert commands.completed("groups", "describe", "--bootstrap", nowhere, "st") == []
 
 
 def test_password_is_taken_from_a_variable(commands: CommandRunner) -> None:
@@ -101,7 +201,8 @@ def test_group_is_described_with_what_its_member_owns(commands: CommandRunner) -
     assert "static: Stable, cooperative-sticky" in described
     assert "orders[0-2]" in described
     (member,) = commands.json("members", "list", "static")
-    assert member["instance_id"] == "i1"
+    assert (member["instance"], member["host"]) == ("i1", "127.0.0.1")
+    assert member["owned"] == {"orders": [0, 1, 2]}
     assert "orders[0-2]" in commands.told("members", "list", "static")
 
 
@@ -157,7 +258,8 @@ def test_offsets_are_set_for_a_group_that_has_committed_nothing(commands: Comman
         "orders[0]": 4,
         "orders[1]": 4,
     }
-    assert "nothing to reset" in commands.told("offsets", "reset", "fresh2", "--to", "4")
+    said = commands.refused("offsets", "reset", "fesh", "--to", "4")
+    assert said == "There is no group 'fesh'. The nearest known one is 'fresh'.\n"
     assert "nowhere" in commands.refused(
         "offsets", "reset", "fresh", "--to", "4", "--topic", "nowhere"
     )

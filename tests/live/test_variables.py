@@ -47,6 +47,21 @@ def test_variables_stand_in_for_options(tmp_path: Path) -> None:
         eventually((data / "journal").exists, "the journal is begun")
 
 
+def test_variables_hold_several_listeners(tmp_path: Path) -> None:
+    first, second = free_port(), free_port()
+    environ: dict[str, str] = {
+        Variable.LISTEN: f"{HOST}:{first}, OUTSIDE://{HOST}:{second}",
+        Variable.ADVERTISE: "OUTSIDE://elsewhere:4711",
+        Variable.HTTP_LISTEN: f"{HOST}:0",
+        Variable.DATA_DIR: str(tmp_path / "data"),
+    }
+    daemon = Daemon(tmp_path, prefix=WITHOUT_OPTIONS, environ=environ)
+    daemon.port = first
+    with daemon:
+        assert run(_told(first)) == (HOST, first)
+        assert run(_told(second)) == ("elsewhere", 4711)
+
+
 def test_options_override_variables(tmp_path: Path) -> None:
     unused = tmp_path / "unused"
     environ: dict[str, str] = {

@@ -33,6 +33,16 @@ ARGUMENTS: Final = {
         "--http here:99999",
         "--http: expected a port from 0 to 65535, got 'here:99999'",
     ),
+    "every address": ("--listen 0.0.0.0:0", "--advertise HOST:PORT"),
+    "no name of a listener": ("--listen ?://here:1", "--listen: expected a listener's name"),
+    "two listeners without a name": (
+        "--listen here:1 --listen here:2",
+        "2 listeners have no name: name all but one, as in OUTSIDE://here:2.",
+    ),
+    "no such listener": (
+        "--listen here:1 --listen OUTSIDE://here:2 --advertise OUTSDE://there:2",
+        "OUTSDE://there:2 is advertised for a listener that is not there",
+    ),
     "topic without partitions": (
         "--topic orders",
         "--topic: expected NAME:PARTITIONS, got 'orders'",
@@ -77,9 +87,11 @@ def test_wrong_variable_is_refused_by_its_name(
 # -- refused for what they run into ------------------------------------------------------------
 
 CIRCUMSTANCES: Final = {
-    "port in use": ("--listen {taken}", "can't listen on {taken}: Address already in use"),
+    "port in use": (
+        "--listen TAKEN://{taken}",
+        "can't listen on TAKEN://{taken}: Address already in use",
+    ),
     "port in use for HTTP": ("--http {taken}", "can't answer HTTP on {taken}: Address already in"),
-    "every address": ("--listen 0.0.0.0:0", "--advertise HOST:PORT"),
     "data directory in use": ("--data-dir {running}", "is in use by process {pid}"),
     "data directory is a file": ("--data-dir {file}", "can't keep data in {file}: File exists"),
     "damaged store": ("--store sqlite:{damaged}", "{damaged} is damaged"),

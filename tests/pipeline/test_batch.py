@@ -168,6 +168,7 @@ def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warehouse, "make_tables", make)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_tables")
 def test_new_tables_appear_when_all_of_them_are_made(place: Place) -> None:
     # A run that is killed leaves the former tables in place; two moments are kept for readers.
@@ -194,6 +195,7 @@ def test_new_tables_appear_when_all_of_them_are_made(place: Place) -> None:
     assert sorted(path.name for path in Path(place.out, "tables").iterdir()) == ["000001", "000002"]
 
 
+@pytest.mark.slow
 def test_partitions_with_a_known_end_have_a_lag(place: Place, tmp_path: Path) -> None:
     # A file says where partitions end; a partition that it does not name has no lag.
     event = OffsetsCommitted(group="g", member="m", generation=1, offsets={"t": {"0": 70, "1": 5}})

@@ -156,7 +156,7 @@ def test_a_member_that_was_dead_would_have_been_given_up_anyhow(tables: TableRow
 
 
 def test_silences_are_told_as_far_as_anybody_reads(tables: TableRows) -> None:
-    # A hundred of them; what they cost nobody knows if no rebalance is known.
+    # A hundred of them; their cost is unknown if no rebalance is known.
     silences_ms = ", ".join(str(1000 + number) for number in range(100))
     numbers = _evidence(times=101, left=0, limit_ms=10_000, proposal_ms=15_000)
     row = _of_group(tables, "restarted-as-if-dead")
@@ -176,7 +176,7 @@ def test_silences_are_told_as_far_as_anybody_reads(tables: TableRows) -> None:
     ],
 )
 def test_no_session_timeout_is_proposed_for_nothing(tables: TableRows, group: str) -> None:
-    # Not often enough, back too late, longer than anybody waits, or longer than who knows what.
+    # Not often enough, back too late, longer than any timeout, or than an unknown one.
     _assert_silent(tables, group)
 
 

@@ -31,7 +31,7 @@ def test_torn_line_is_in_unread_as_far_as_it_goes(tables: TableRows) -> None:
 
 
 def test_of_two_lines_with_one_number_the_one_in_the_later_file_counts(tables: TableRows) -> None:
-    # The group was not emptied: nobody was ever told so.
+    # The group was not emptied: no member was told so.
     assert tables.row("nodes", "torn-whole", "lines", "conflicts", "missing") == (5, 1, 0)
     assert tables.row("ownership", "torn-whole", "ended") == ("open",)
 
@@ -70,7 +70,7 @@ def test_numbers_that_are_missing_are_counted(tables: TableRows) -> None:
 
 
 def test_a_rebalance_whose_beginning_is_missing_began_when_it_says(tables: TableRows) -> None:
-    # Its end tells how long it took; what it stopped and whom it awaited nobody knows.
+    # Its end tells how long it took; what it stopped and awaited is unknown.
     columns = ("started_ms", "joined_ms", "ended_ms", "from_state", "cause", "detail")
     row = tables.row("rebalances", "without-beginning", *columns, rebalance=1)
     assert row == (700, 1000, 1010, None, "admin", None)
@@ -156,7 +156,7 @@ def test_who_came_and_went_is_told_with_the_generation(tables: TableRows) -> Non
 
 
 def test_those_who_were_late_are_told_the_slowest_first(tables: TableRows) -> None:
-    # Whoever joined at once is not; a static member is who it is by now.
+    # A member that joined at once is not; a static member goes by its present id.
     (late,) = tables.row("rebalances", "waiting", "late", rebalance=2)
     assert [
         tuple(each[name] for name in ("member", "host", "after_ms", "how")) for each in late

@@ -82,7 +82,7 @@ def test_what_a_member_claims_it_owns(tables: TableRows) -> None:
 
 
 def test_a_static_member_that_comes_back_takes_over(tables: TableRows) -> None:
-    # Its holder stays, the member id changes, and nobody else owns anything meanwhile.
+    # Its holder stays, the member id changes, and no other member owns anything meanwhile.
     columns = ("holder", "member", "host", "from_ms", "to_ms", "began", "ended", "last_generation")
     assert tables.rows("ownership", "replaced", *columns) == [
         ("i", "a1", "/a1", 0, 1000, "assigned", "replaced", 1),
@@ -131,7 +131,7 @@ def test_eager_members_stand_still_from_their_joins_on(tables: TableRows) -> Non
 
 
 def test_what_a_dead_member_had_stands_still_from_when_it_is_given_up(tables: TableRows) -> None:
-    # It stopped before that, but nobody can tell when.
+    # It stopped before that, at an unknown time.
     row = tables.row("ownership_faults", "dead", *_FAULT, "began", "rebalance", "is_open")
     assert row == (
         *("gap", 0, 12_000, 12_500, 500, 500),
@@ -152,7 +152,7 @@ def test_a_gap_that_goes_on_ends_with_the_journal(tables: TableRows) -> None:
 
 
 def test_the_time_of_a_rebalance_that_goes_on_counts(tables: TableRows) -> None:
-    # Whoever looks at a group that is stuck wants to see it.
+    # An operator who looks at a group that is stuck wants to see it.
     assert tables.row("group_health", "unended", "rebalancing_ms") == (2000,)
 
 
@@ -172,7 +172,7 @@ def test_a_partition_stands_still_between_the_two_steps(tables: TableRows) -> No
 
 
 def test_a_follow_up_belongs_to_what_called_for_it(tables: TableRows) -> None:
-    # Its chain begins with the rebalance that somebody's coming caused.
+    # Its chain begins with the rebalance that a newcomer caused.
     columns = ("follows", "root", "root_cause", "cause_chain")
     assert tables.rows("rebalances", "two-steps", *columns) == [
         (None, 1, "member_joined", ["member_joined"]),
@@ -205,7 +205,7 @@ def test_what_was_deleted_before_it_was_given_stands_still(tables: TableRows) ->
 
 
 def test_owners_go_on_over_a_restart(tables: TableRows) -> None:
-    # What was not read back is lost, and whose fault that is nobody can tell.
+    # What was not read back is lost, for an unknown reason.
     assert tables.rows("ownership", "restarted", *_INTERVAL) == [
         (0, "a", 0, 6000, "assigned", "open"),
         (1, "b", 0, 5000, "assigned", "lost"),
@@ -230,7 +230,7 @@ def test_what_happened_in_lost_generations_shows_as_a_node_comes_back(tables: Ta
 
 
 def test_joins_count_from_when_the_node_came_back(tables: TableRows) -> None:
-    # Nobody let go before: the members had gone on, and joined after the restart.
+    # No member let go before: they had gone on, and joined after the restart.
     assert tables.rows("ownership_faults", "restarted-in-a-phase", *_FAULT) == [
         ("gap", 0, 5300, 5310, 10, 10, "admin"),
         ("gap", 1, 5100, 5310, 210, 210, "admin"),
@@ -241,7 +241,7 @@ def test_joins_count_from_when_the_node_came_back(tables: TableRows) -> None:
 
 
 def test_time_stands_still_until_a_clock_that_was_set_back_has_caught_up(tables: TableRows) -> None:
-    # Nothing ends before it begins, and nobody overlaps with anybody.
+    # Nothing ends before it begins, and no owners overlap.
     assert tables.rows("ownership", "set-back", *_INTERVAL, partition=0) == [
         (0, "a", 60_000, 70_110, "assigned", "open")
     ]
@@ -290,7 +290,7 @@ def test_what_cannot_be_known_costs_nobody_knows_how_much(tables: TableRows) -> 
 
 
 def test_a_group_that_is_deleted_has_no_gap(tables: TableRows) -> None:
-    # Nobody is there who could own anything; its rebalances are numbered on.
+    # No member is there to own anything; its rebalances are numbered on.
     assert tables.rows("ownership_faults", "deleted", *_FAULT) == []
     assert tables.rows("ownership", "deleted", *_INTERVAL) == [
         (0, "a", 0, 1000, "assigned", "left"),

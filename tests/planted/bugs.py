@@ -4,7 +4,7 @@
 the bug planted, when one of them has to fail.  Most of these bugs were there once.
 """
 
-# ruff: noqa: SLF001  # whoever plants a bug reaches inside
+# ruff: noqa: SLF001  # planting a bug takes reaching inside
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -89,7 +89,7 @@ def deletion_answered_too_early(*_: Any) -> None:
 
 @_bug(catalogue_shard, "_differences", "tests/server/serving/test_catalogue_shard.py")
 def catalogue_changes_unseen(*_: Any) -> list[Any]:
-    """A catalogue that is read again with other topics tells nobody."""
+    """A catalogue that is read again with other topics does not announce that."""
     return []
 
 
@@ -180,7 +180,7 @@ def backlog_leaves_reading_off(work_off: Any, client: Any) -> None:
         work_off(client)
 
 
-@_bug(registry, "_is_closed", "tests/server/net")
+@_bug(registry, "_is_closed", "tests/server/net/test_reading.py")
 def client_gone_unseen(*_: Any) -> bool:
     """A client that goes while nothing is read from it is not missed."""
     return False

@@ -80,7 +80,7 @@ def header_bytes(api: int, version: int, correlation_id: int, client_id: bytes |
 
 
 def test_versions_spoken_are_those_promised() -> None:
-    """Each API has exactly these versions; Produce is there so that librdkafka likes us."""
+    """Produce is there because librdkafka talks to no broker without it."""
     assert {api.title: str(versions) for api, versions in API_VERSIONS.items()} == {
         "Produce": "0-9",
         "Fetch": "0-18",
@@ -107,13 +107,11 @@ def test_versions_spoken_are_those_promised() -> None:
 
 
 def test_versions_are_listed_in_the_order_of_the_keys() -> None:
-    """An ApiVersions response made from the table is sorted."""
     assert list(API_VERSIONS) == sorted(ApiKey)
 
 
 @pytest.mark.parametrize("api", list(ApiKey), ids=lambda api: api.title)
-def test_request_and_response_of_an_api_have_the_same_versions(api: ApiKey) -> None:
-    """Every version that can be asked in can be answered in, in as flexible a way."""
+def test_request_and_response_have_the_same_versions_and_flexibility(api: ApiKey) -> None:
     asked, answered = declaration_of(request_class(api)), declaration_of(response_class(api))
     assert (asked.api, asked.kind) == (api, Kind.REQUEST)
     assert (answered.api, answered.kind) == (api, Kind.RESPONSE)
@@ -124,22 +122,20 @@ def test_request_and_response_of_an_api_have_the_same_versions(api: ApiKey) -> N
 
 
 def test_request_frame_byte_by_byte() -> None:
-    """An inflexible request: length, API, version, correlation id, client id, message."""
     assert encode_request(HEARTBEAT, 0, 7, "c") == bytes.fromhex(
         "00000015 000c 0000 00000007 0001 63  0001 67 00000005 0001 6d"
     )
 
 
 def test_flexible_request_frame_byte_by_byte() -> None:
-    """A flexible one: the client id stays as it is, tagged fields follow it, the rest shrinks."""
+    """The client id stays as it is, tagged fields follow it, the rest shrinks."""
     assert encode_request(HEARTBEAT, 4, 7, "c") == bytes.fromhex(
         "00000016 000c 0004 00000007 0001 63 00  02 67 00000005 02 6d 00 00"
     )
 
 
 @by_class(is_request)
-def test_request_comes_back(cls: type[Any], versions: list[int]) -> None:
-    """Header and message of every request in every version are read as they were written."""
+def test_every_request_is_read_as_it_was_written(cls: type[Any], versions: list[int]) -> None:
     for version in versions:
         message = filled(cls, version)
         request = decode_request(payload_of(encode_request(message, version, -(2**31), "client")))
@@ -150,15 +146,15 @@ def test_request_comes_back(cls: type[Any], versions: list[int]) -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("client_id", [None, "", "c", "é" * 1000, "x" * 32767])
-def test_client_id_comes_back(client_id: str | None, version: int) -> None:
-    """Null, empty, short and long client ids are told apart, in both kinds of header."""
+def test_null_empty_short_and_long_client_ids_are_read_as_written(
+    client_id: str | None, version: int
+) -> None:
     payload = payload_of(encode_request(HEARTBEAT, version, 1, client_id))
     assert decode_request(payload).client_id == client_id
     assert decode_request_header(payload).client_id == client_id
 
 
-def test_header_alone_is_read_from_a_whole_request() -> None:
-    """What follows the header need not make sense."""
+def test_header_alone_is_read_whatever_follows() -> None:
     assert decode_request_header(header_bytes(12, 4, 9, b"c") + b"\xff") == RequestHeader(
         api_key=12, api_version=4, correlation_id=9, client_id="c"
     )
@@ -169,10 +165,10 @@ def test_header_alone_is_read_from_a_whole_request() -> None:
     [(12, 5), (12, -1), (12, 32767), (68, 0), (7, 0), (-1, 0), (32767, 32767), (47, 1)],
 )
 @pytest.mark.parametrize("client_id", [b"c", b"", None])
-def test_request_that_is_not_spoken_is_told_with_its_header(
+def test_unsupported_request_is_reported_with_its_header(
     api: int, version: int, client_id: bytes | None
 ) -> None:
-    """Whoever answers UNSUPPORTED_VERSION needs API, version and correlation id."""
+    """An answer of UNSUPPORTED_VERSION needs API, version and correlation id."""
     payload = header_bytes(api, version, 77, client_id) + b"whatever"
     with pytest.raises(UnsupportedRequest) as caught:
         decode_request(payload)
@@ -182,7 +178,7 @@ def test_request_that_is_not_spoken_is_told_with_its_header(
 
 
 def test_unsupported_request_is_a_protocol_error() -> None:
-    """Who only wants to close the connection need not tell the two apart."""
+    """So a caller that only wants to close the connection need not tell the two apart."""
     error = UnsupportedRequest(68, 1, 77)
     assert isinstance(error, ProtocolError)
     assert str(error) == "API 68 request v1, offset 0: not spoken here"
@@ -191,7 +187,6 @@ def test_unsupported_request_is_a_protocol_error() -> None:
 @pytest.mark.parametrize("version", [3, 4, 99])
 @pytest.mark.parametrize("size", range(13))
 def test_header_that_is_cut_off_is_refused(size: int, version: int) -> None:
-    """No prefix of a header passes for one, neither for a known version nor for an unknown."""
     payload = header_bytes(12, version, 1, b"abc")[:size]
     for read in (decode_request, decode_request_header):
         with pytest.raises(ProtocolError) as caught:
@@ -209,8 +204,9 @@ def test_header_that_is_cut_off_is_refused(size: int, version: int) -> None:
         (2, b"\xff\xfe", "invalid start byte"),
     ],
 )
-def test_bad_client_id_is_refused(size: int, rest: bytes, reason: str) -> None:
-    """Its error names the field, and the offset at which its length starts."""
+def test_bad_client_id_is_refused_naming_field_and_offset(
+    size: int, rest: bytes, reason: str
+) -> None:
     payload = struct.pack(">hhih", 12, 0, 1, size) + rest
     for read in (decode_request, decode_request_header):
         with pytest.raises(ProtocolError, match=reason) as caught:
@@ -223,8 +219,7 @@ def test_bad_client_id_is_refused(size: int, rest: bytes, reason: str) -> None:
 
 
 @by_class(is_response)
-def test_response_comes_back(cls: type[Any], versions: list[int]) -> None:
-    """Every response in every version is read as it was written, with its correlation id."""
+def test_every_response_is_read_as_it_was_written(cls: type[Any], versions: list[int]) -> None:
     for version in versions:
         message = filled(cls, version)
         payload = payload_of(encode_response(message, version, 2**31 - 1))
@@ -233,7 +228,6 @@ def test_response_comes_back(cls: type[Any], versions: list[int]) -> None:
 
 
 def test_response_header_has_tagged_fields_in_flexible_versions_only() -> None:
-    """The header of a flexible response is one byte longer than that of any other."""
     answer = HeartbeatResponse(error_code=27)
     assert encode_response(answer, 3, 7) == bytes.fromhex("0000000a 00000007  00000000 001b")
     assert encode_response(answer, 4, 7) == bytes.fromhex("0000000c 00000007 00  00000000 001b 00")
@@ -241,7 +235,7 @@ def test_response_header_has_tagged_fields_in_flexible_versions_only() -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_answer_to_api_versions_has_the_old_header_for_ever(version: int) -> None:
-    """Its flexible versions too, so that a client of any age can read the header (KIP-511)."""
+    """So that a client of any age can read the header (KIP-511)."""
     answer = ApiVersionsResponse(error_code=35, api_keys=())
     frame = encode_response(answer, version, 7)
     assert frame == bytes.fromhex("0000000c 00000007  0023 01 00000000 00")
@@ -257,7 +251,6 @@ def test_request_for_api_versions_has_the_flexible_header() -> None:
 
 @pytest.mark.parametrize("size", range(4))
 def test_response_without_correlation_id_is_refused(size: int) -> None:
-    """There is nothing to match it with."""
     for read in (correlation_id_of, lambda data: decode_response(HeartbeatResponse, 0, data)):
         with pytest.raises(ProtocolError, match="response header, field correlation_id"):
             read(bytes(size))
@@ -276,7 +269,6 @@ def test_response_that_ends_with_its_header_is_refused() -> None:
 
 @by_class()
 def test_left_over_bytes_are_refused(cls: type[Any], versions: list[int]) -> None:
-    """A message that ends before its bytes do is not the message that was meant."""
     for version in versions:
         written = encode(filled(cls, version), version)
         with pytest.raises(ProtocolError, match="2 bytes left over") as caught:
@@ -295,13 +287,12 @@ def test_left_over_bytes_of_a_request_are_refused() -> None:
 
 
 def test_librdkafkas_request_for_all_topics_is_read() -> None:
-    """Librdkafka writes a null topic list as four bytes instead of one; what follows is surplus."""
+    """It writes a null topic list as four bytes instead of one; the rest is surplus."""
     payload = bytes.fromhex("0003000c00000003000772646b61666b610000000000010000")
     assert decode_request(payload).message.topics is None
 
 
 def test_left_over_bytes_of_a_response_are_refused() -> None:
-    """Likewise for responses."""
     payload = payload_of(encode_response(HeartbeatResponse(), 4, 1))
     with pytest.raises(ProtocolError, match="1 bytes left over") as caught:
         decode_response(HeartbeatResponse, 4, payload + b"\0")
@@ -345,7 +336,6 @@ def test_error_in_a_response_counts_from_the_start_of_the_payload() -> None:
 @pytest.mark.parametrize("correlation_id", [2**31, -(2**31) - 1, "1", None])
 @pytest.mark.parametrize("version", [3, 4])
 def test_bad_correlation_id_is_refused(correlation_id: Any, version: int) -> None:
-    """It is a number of 32 bits, for requests and responses."""
     with pytest.raises(EncodeError, match="request header, field correlation_id"):
         encode_request(HEARTBEAT, version, correlation_id)
     with pytest.raises(EncodeError, match="response header, field correlation_id"):
@@ -355,13 +345,11 @@ def test_bad_correlation_id_is_refused(correlation_id: Any, version: int) -> Non
 @pytest.mark.parametrize("client_id", ["x" * 32768, "\ud800", b"client", 1])
 @pytest.mark.parametrize("version", [3, 4])
 def test_client_id_that_cannot_be_sent_is_refused(client_id: Any, version: int) -> None:
-    """Too long, without UTF-8, or no string at all."""
     with pytest.raises(EncodeError, match="request header, field client_id"):
         encode_request(HEARTBEAT, version, 1, client_id)
 
 
 def test_bad_field_of_a_frame_is_named() -> None:
-    """`encode_request` and `encode_response` explain themselves as `encode` does."""
     bad_request = HeartbeatRequest(group_id="g", generation_id=2**31, member_id="m")
     with pytest.raises(EncodeError, match="Heartbeat request v4, field generation_id: "):
         encode_request(bad_request, 4, 1)
@@ -384,7 +372,6 @@ def test_version_that_does_not_exist_is_refused() -> None:
 
 
 def test_request_and_response_are_not_mixed_up() -> None:
-    """The one is no frame of the other's kind, in either direction."""
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: encode_request(HeartbeatResponse(), 4, 1), "Heartbeat response: not a request"),
         (lambda: encode_response(HEARTBEAT, 4, 1), "Heartbeat request: not a response"),
@@ -398,7 +385,7 @@ def test_request_and_response_are_not_mixed_up() -> None:
             call()
 
 
-# Tagged fields that nobody knows
+# Unknown tagged fields
 
 
 Tags = dict[int, bytes]
@@ -479,8 +466,9 @@ def sections_of(cls: type[Any], version: int) -> int:
 
 
 @by_class(is_flexible)
-def test_plain_writer_writes_what_encode_writes(cls: type[Any], versions: list[int]) -> None:
-    """Flexible messages look as they do to somebody who follows the declaration by the book."""
+def test_flexible_messages_are_as_the_plain_writer_makes_them(
+    cls: type[Any], versions: list[int]
+) -> None:
     for version in versions:
         message = filled(cls, version)
         assert encode(message, version) == PlainWriter(version).record(message)
@@ -490,7 +478,6 @@ def test_plain_writer_writes_what_encode_writes(cls: type[Any], versions: list[i
 def test_unknown_tagged_fields_are_skipped_at_every_level(
     cls: type[Any], versions: list[int]
 ) -> None:
-    """In one part after another, and in all at once, they change nothing."""
     for version in versions:
         message = filled(cls, version)
         for section in (None, *range(sections_of(cls, version))):
@@ -503,7 +490,6 @@ def test_unknown_tagged_fields_are_skipped_at_every_level(
 def test_unknown_tagged_field_that_is_cut_off_is_refused(
     cls: type[Any], versions: list[int]
 ) -> None:
-    """Its size is checked before it is skipped."""
     for version in versions:
         written = PlainWriter(version, {40_000: b"z" * 300}, sections_of(cls, version) - 1).record(
             filled(cls, version)
@@ -538,7 +524,6 @@ def changed_tags(
 def test_known_tagged_field_that_is_too_long_is_refused(
     cls: type[Any], versions: list[int]
 ) -> None:
-    """A size that says more than the content is refused, naming the field."""
     for version in versions:
         for path, written in changed_tags(cls, version, lambda content: content + b"\0"):
             with pytest.raises(ProtocolError, match="does not fill its") as caught:
@@ -550,7 +535,6 @@ def test_known_tagged_field_that_is_too_long_is_refused(
 def test_known_tagged_field_that_is_too_short_is_refused(
     cls: type[Any], versions: list[int]
 ) -> None:
-    """A content that reaches beyond its size is refused, naming the field or a part of it."""
     for version in versions:
         for path, written in changed_tags(cls, version, lambda content: content[:-1]):
             with pytest.raises(ProtocolError) as caught:
@@ -592,25 +576,22 @@ def test_known_tags_exist() -> None:
 
 def tag_section(tags: Tags) -> bytes:
     """A section of tagged fields."""
-    return PlainWriter(0, tags)._section({})  # noqa: SLF001  # nobody else needs one alone
+    return PlainWriter(0, tags)._section({})  # noqa: SLF001  # no other code needs one alone
 
 
 def test_unknown_tagged_fields_in_a_request_header_are_skipped() -> None:
-    """The message behind them is read as if they were not there."""
     body = encode(HEARTBEAT, 4)
     payload = header_bytes(12, 4, 7, b"c") + tag_section(UNKNOWN_TAGS) + body
     assert decode_request(payload).message == HEARTBEAT
 
 
 def test_inflexible_request_header_has_no_tagged_fields() -> None:
-    """The byte behind the client id is the message's first."""
     payload = header_bytes(12, 3, 7, b"c") + b"\0" + encode(HEARTBEAT, 3)
     with pytest.raises(ProtocolError, match="Heartbeat request v3"):
         decode_request(payload)
 
 
 def test_unknown_tagged_fields_in_a_response_header_are_skipped() -> None:
-    """Likewise for responses."""
     answer = HeartbeatResponse(error_code=27)
     payload = struct.pack(">i", 7) + tag_section(UNKNOWN_TAGS) + encode(answer, 4)
     assert decode_response(HeartbeatResponse, 4, payload) == (7, answer)
@@ -630,10 +611,9 @@ BAD_SECTIONS = [
 
 
 @pytest.mark.parametrize(("section", "at", "reason"), BAD_SECTIONS)
-def test_bad_tagged_fields_in_a_request_header_are_refused(
+def test_bad_tagged_fields_in_a_request_header_are_refused_with_name_and_offset(
     section: bytes, at: int, reason: str
 ) -> None:
-    """The error names them, and the offset of what is wrong."""
     header = header_bytes(12, 4, 7, b"c")
     with pytest.raises(ProtocolError, match=reason) as caught:
         decode_request(header + section)
@@ -643,10 +623,9 @@ def test_bad_tagged_fields_in_a_request_header_are_refused(
 
 
 @pytest.mark.parametrize(("section", "at", "reason"), BAD_SECTIONS)
-def test_bad_tagged_fields_in_a_response_header_are_refused(
+def test_bad_tagged_fields_in_a_response_header_are_refused_with_name_and_offset(
     section: bytes, at: int, reason: str
 ) -> None:
-    """Likewise for responses."""
     with pytest.raises(ProtocolError, match=reason) as caught:
         decode_response(HeartbeatResponse, 4, bytes(4) + section)
     error = caught.value

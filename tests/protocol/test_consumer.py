@@ -114,13 +114,13 @@ def test_bytes_behind_a_subscription_are_passed_over(version: int, body: bytes) 
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_subscription_that_is_older_than_it_says_is_read_as_what_it_is(version: int) -> None:
-    """Sarama wrote version 1 before what is version 0."""
+def test_subscription_with_too_high_a_version_is_read_by_its_content(version: int) -> None:
+    """Sarama wrote 1 for version 0."""
     assert decode_subscription(versioned(version, SUBSCRIPTION_V0)) == known_to(0)
 
 
 def test_subscription_is_read_as_the_newest_older_version_that_fits() -> None:
-    """Version 2 before what is version 1 keeps the owned partitions."""
+    """A version 1 that is labelled 2 keeps the owned partitions."""
     assert decode_subscription(versioned(2, SUBSCRIPTION_V0 + OWNED)) == known_to(1)
 
 
@@ -153,7 +153,7 @@ def test_assignment_of_a_newer_version_is_read_as_the_newest_known(version: int)
 
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("behind", [b"\1", b"\0\0\1", b"\0\1more"])
-def test_bytes_behind_an_assignment_are_passed_over(version: int, behind: bytes) -> None:
+def test_bytes_behind_an_assignment_are_skipped(version: int, behind: bytes) -> None:
     """Except for exactly two, which are the draft's error code."""
     assert decode_assignment(versioned(version, ASSIGNMENT_BODY + behind)) == ASSIGNMENT
 
@@ -188,7 +188,7 @@ def test_needs_rejoin_is_not_read_from_version_0() -> None:
     assert decode_assignment(versioned(0, ASSIGNMENT_BODY + b"\0\1")) == ASSIGNMENT
 
 
-def test_needs_rejoin_is_not_read_from_a_version_to_come() -> None:
+def test_needs_rejoin_is_not_read_from_a_future_version() -> None:
     """Version 4 may have a new field there."""
     assert decode_assignment(versioned(4, ASSIGNMENT_BODY + b"\0\1")) == ASSIGNMENT
 
@@ -225,20 +225,20 @@ def test_refusals_are_written_behind_the_subscription() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_refusals_are_not_said_in_older_versions(version: int) -> None:
+def test_refusals_are_not_written_in_older_versions(version: int) -> None:
     """They would be lost."""
     with pytest.raises(EncodeError, match=f"Subscription v{version}, field refused_partitions"):
         encode_subscription(REFUSING, version)
 
 
 @pytest.mark.parametrize("foreign", [b"\0", b"\0\0\0\1", b"\0\0\0\0\0", b"whatever"])
-def test_what_else_is_behind_a_subscription_is_passed_over(foreign: bytes) -> None:
+def test_other_bytes_behind_a_subscription_are_skipped(foreign: bytes) -> None:
     """Other clients may put something of their own there."""
     plain = Subscription(topics=("orders",))
     assert decode_subscription(encode_subscription(plain) + foreign) == plain
 
 
-def test_refusals_are_not_read_from_a_version_to_come() -> None:
+def test_refusals_are_not_read_from_a_future_version() -> None:
     """Version 4 may have a new field there."""
     written = b"\0\4" + encode_subscription(REFUSING)[2:]
     assert decode_subscription(written).refused_partitions == ()

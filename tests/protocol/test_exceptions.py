@@ -20,7 +20,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_errors_can_be_pickled_and_copied(error: CoterieError) -> None:
-    """A worker process can hand one to its parent."""
+    """A worker process can pass one to its parent."""
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301  # our own
         assert type(twin) is type(error)
         assert str(twin) == str(error)

@@ -88,8 +88,7 @@ def test_frame_may_have_the_limits_size(rest: int) -> None:
     assert [found for piece in pieces for found in reader.feed(piece)] == [payload]
 
 
-def test_limit_is_kafkas_unless_given() -> None:
-    """100 MiB, as `socket.request.max.bytes` has it."""
+def test_default_limit_is_kafkas() -> None:
     assert FRAME_SIZE_LIMIT == 100 * 1024 * 1024
     assert FrameReader().feed(size_of(FRAME_SIZE_LIMIT)) == []
     with pytest.raises(ProtocolError):
@@ -103,8 +102,7 @@ bad_size = pytest.mark.parametrize("size", BAD_SIZES)
 
 
 @bad_size
-def test_bad_size_is_refused_as_soon_as_it_is_there(size: int) -> None:
-    """With its fourth byte, before any byte of the payload."""
+def test_bad_size_is_refused_with_its_fourth_byte(size: int) -> None:
     reader = FrameReader(limit=100)
     assert reader.feed(size_of(size)[:3]) == []
     with pytest.raises(ProtocolError) as caught:

@@ -37,9 +37,9 @@ MEMORY_PER_BYTE = 40
 # For an error with its text, its traceback and the local variables of the frame that raised.
 MEMORY_AT_LEAST = 8 * 1024
 
-# Lines of Python for each byte of input, at most.  The worst takes 16: a tagged field that nobody
-# knows and that has no content, 2 bytes.  The worst but for tagged fields takes 9: an empty string
-# in a compact array of strings, a single byte.
+# Lines of Python for each byte of input, at most.  The worst takes 16: an unknown tagged field
+# without content, 2 bytes.  The worst but for tagged fields takes 9: an empty string in a compact
+# array of strings, a single byte.
 LINES_PER_BYTE = 20
 # For the fields that a message has once, and for explaining what is wrong.
 LINES_AT_LEAST = 300
@@ -83,8 +83,8 @@ def assert_harmless(read: Read, data: bytes) -> None:
 
 
 @every_class
-def test_meddled_bytes_are_read_or_refused(targets: list[Target]) -> None:
-    """Flipped, cut, spliced, with wild lengths: whatever valid bytes turn into."""
+def test_mutated_bytes_are_read_or_refused(targets: list[Target]) -> None:
+    """Flipped, cut, spliced, with wild lengths."""
 
     def meddled(target: Target) -> st.SearchStrategy[tuple[Target, bytes]]:
         valid = [target.sample, *crowds(target, 3, "é")]
@@ -101,7 +101,7 @@ def test_meddled_bytes_are_read_or_refused(targets: list[Target]) -> None:
 
 @every_class
 def test_random_bytes_are_read_or_refused(targets: list[Target]) -> None:
-    """Behind a valid header or version where one is due, for else few would get past it."""
+    """They follow a valid header or version, or few would get past that."""
 
     @some
     @given(st.sampled_from(targets), st.binary(max_size=60))
@@ -119,7 +119,7 @@ def test_random_bytes_are_read_or_refused(targets: list[Target]) -> None:
 @examples(150)
 @given(st.binary(max_size=100))
 def test_random_payloads_are_read_or_refused(data: bytes) -> None:
-    """The header itself may be anything."""
+    """Here even the header is random."""
     for read in (decode_request, decode_request_header, correlation_id_of):
         assert_harmless(read, data)
 
@@ -127,7 +127,6 @@ def test_random_payloads_are_read_or_refused(data: bytes) -> None:
 @examples(150)
 @given(st.lists(st.binary(max_size=20)), st.integers(0, 100))
 def test_random_streams_are_cut_or_refused(pieces: list[bytes], limit: int) -> None:
-    """Whatever arrives, in whatever pieces."""
     reader = FrameReader(limit)
     for piece in pieces:
         assert_harmless(reader.feed, piece)
@@ -234,30 +233,25 @@ newest_and_corners = pytest.mark.parametrize(
 
 
 @newest_and_corners
-def test_crowds_take_memory_in_line(choice: Choice) -> None:
-    """No array makes more of its bytes than it may."""
+def test_large_arrays_take_memory_in_proportion_to_their_bytes(choice: Choice) -> None:
     assert run_alone(memory_out_of_line, choice, crowds_of_all_sorts) == []
 
 
 @newest_and_corners
-def test_lies_take_memory_in_line(choice: Choice) -> None:
-    """A number that announces more than there is reserves nothing."""
+def test_false_lengths_reserve_no_memory(choice: Choice) -> None:
     assert run_alone(memory_out_of_line, choice, liars) == []
 
 
 @every_class
-def test_crowds_take_time_in_line(targets: list[Target]) -> None:
-    """No array takes longer for its bytes than it may."""
+def test_large_arrays_take_time_in_proportion_to_their_bytes(targets: list[Target]) -> None:
     assert_time_in_line(targets, crowds_of_all_sorts)
 
 
 @every_class
-def test_lies_take_time_in_line(targets: list[Target]) -> None:
-    """A number that announces more than there is starts no loop that runs that often."""
+def test_false_lengths_start_no_long_loops(targets: list[Target]) -> None:
     assert_time_in_line(targets, liars)
 
 
 @every_class
-def test_floods_of_tags_take_time_in_line(targets: list[Target]) -> None:
-    """Hundreds of tagged fields, known or unknown."""
+def test_many_tagged_fields_take_time_in_proportion(targets: list[Target]) -> None:
     assert_time_in_line(targets, tag_floods)

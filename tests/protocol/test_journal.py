@@ -87,7 +87,7 @@ def test_line_reads_back_as_it_was(kind: str, data: st.DataObject) -> None:
 
 @given(group=st.text())
 def test_line_has_no_line_break(group: str) -> None:
-    """Clients choose groups' names."""
+    """Clients choose the names of groups."""
     assert len(write_line(line(1, GroupEmptied(group=group, generation=1))).splitlines()) == 1
 
 
@@ -156,8 +156,7 @@ def test_members_that_are_none_are_refused(members: object) -> None:
         read_line(changed(line(7, phase_joined()), members=members))
 
 
-def test_value_without_a_place_in_json_is_refused() -> None:
-    """An event that does not fit the schema is a bug."""
+def test_value_that_json_can_not_hold_is_refused() -> None:
     with pytest.raises(TypeError, match="set has no place"):
         write_line(line(1, NodeStopped(reason={1})))  # type: ignore[arg-type]
 
@@ -318,7 +317,7 @@ def test_start_without_a_stop_is_a_crash() -> None:
 
 
 def test_groups_read_back_before_a_start_are_no_crash() -> None:
-    """A starting node writes what it has loaded before it says that it is ready."""
+    """A starting node journals the groups that it has read before it says that it is ready."""
     back = GroupRecovered(group="g", state="Stable", generation=1, members=())
     events = (started(), NodeStopped(reason="sigterm"), back, started())
     report = audit(*(text(line(seq, event)) for seq, event in enumerate(events))).report()

@@ -53,8 +53,6 @@ def _messages_of(kind: Kind) -> pytest.MarkDecorator:
 
 @_messages_of(Kind.REQUEST)
 def test_request_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
-    """A request makes the same frame in both, and each reads in it what went in."""
-
     @examples_of(versions)
     @given(versioned(cls, versions), INT32S, CLIENT_IDS)
     def check(case: tuple[int, Any], correlation_id: int, client_id: str | None) -> None:
@@ -74,8 +72,6 @@ def test_request_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) 
 
 @_messages_of(Kind.RESPONSE)
 def test_response_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
-    """A response makes the same frame in both, and each reads in it what went in."""
-
     @examples_of(versions)
     @given(versioned(cls, versions), INT32S)
     def check(case: tuple[int, Any], correlation_id: int) -> None:
@@ -103,8 +99,6 @@ def test_embedded_structures_are_the_same_bytes(
     encode: Callable[[Any, int], bytes],
     decode: Callable[[bytes], Any],
 ) -> None:
-    """What members put into opaque fields is the same bytes in both and reads back in both."""
-
     @_EXAMPLES
     @given(messages(cls, version))
     def check(structure: Any) -> None:
@@ -118,7 +112,7 @@ def test_embedded_structures_are_the_same_bytes(
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_aiokafka_reads_newer_subscriptions(version: int) -> None:
-    """aiokafka, which knows version 0 only, reads topics and user data of every later one."""
+    """It knows version 0 only, and reads its fields in every later one."""
 
     @_EXAMPLES
     @given(messages(Subscription, version))
@@ -135,8 +129,6 @@ def test_aiokafka_reads_newer_subscriptions(version: int) -> None:
     ("cls", "version"), DIFFERENCES, ids=[f"{cls.__name__}-v{v}" for cls, v in DIFFERENCES]
 )
 def test_listed_differences_still_exist(cls: type[Any], version: int) -> None:
-    """What the table says aiokafka gets wrong it still gets wrong."""
-
     def differs(message: Any) -> bool:
         ours = encode_request(message, version, 1, "c")
         return ours != oracle.request_frame(message, version, 1, "c")
@@ -146,7 +138,6 @@ def test_listed_differences_still_exist(cls: type[Any], version: int) -> None:
     find(messages(cls, version), differs, settings=search)
 
 
-def test_listed_names_are_all_needed() -> None:
-    """The names of fields that the oracle translates are those that aiokafka has."""
+def test_listed_names_are_all_aiokafkas() -> None:
     listed = {(theirs, ours) for theirs, names in oracle.OTHER_NAMES.items() for ours in names}
     assert listed == oracle.used_names()

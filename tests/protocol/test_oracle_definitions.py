@@ -32,7 +32,6 @@ _MESSAGES = [cls for cls in _CLASSES if declaration_of(cls).kind is not Kind.STR
 
 @by_class(lambda cls, version: version <= oracle.newest_version(cls))
 def test_fields_are_those_of_kafkas_definition(cls: type[Any], versions: list[int]) -> None:
-    """A version has the same fields in the same order, of the same types, tags, nullability."""
     theirs = oracle.their_class(cls)._struct  # noqa: SLF001  # no other way
     for version in versions:
         assert list(_our_fields(cls, version)) == list(_their_fields(theirs, version))
@@ -40,7 +39,6 @@ def test_fields_are_those_of_kafkas_definition(cls: type[Any], versions: list[in
 
 @pytest.mark.parametrize("cls", _CLASSES, ids=[cls.__name__ for cls in _CLASSES])
 def test_defaults_are_those_of_kafkas_definition(cls: type[Any]) -> None:
-    """A field that a version leaves out has the same default, and may be dropped just as here."""
     theirs = oracle.their_class(cls)._struct  # noqa: SLF001  # no other way
     pairs = list(_fields_with_defaults(cls, theirs, list(versions_of(cls)), cls.__name__))
     assert [ours for ours, _ in pairs] == [kafkas for _, kafkas in pairs]
@@ -48,7 +46,6 @@ def test_defaults_are_those_of_kafkas_definition(cls: type[Any]) -> None:
 
 @pytest.mark.parametrize("cls", _MESSAGES, ids=[cls.__name__ for cls in _MESSAGES])
 def test_messages_go_by_kafkas_names(cls: type[Any]) -> None:
-    """What an error says it is about is the API's name at Kafka and the direction."""
     name = oracle.their_class(cls).name
     for direction in ("Request", "Response"):
         name = name.replace(direction, f" {direction.lower()}")
@@ -56,7 +53,6 @@ def test_messages_go_by_kafkas_names(cls: type[Any]) -> None:
 
 
 def test_a_wrong_declaration_is_noticed() -> None:
-    """The comparison sees a version in which a field is not yet there."""
     theirs = oracle.their_class(MetadataResponse)._struct  # noqa: SLF001  # no other way
     ours = list(_our_fields(MetadataResponse, 4))
     assert ours == list(_their_fields(theirs, 4))

@@ -81,8 +81,6 @@ def _messages_of(kind: Kind, *, flexible: bool = False, own: bool = False) -> py
 
 @_messages_of(Kind.REQUEST)
 def test_request_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
-    """A request makes the same frame in both, and each reads in it what went in."""
-
     @examples_of(versions)
     @given(versioned(cls, versions), INT32S, CLIENT_IDS)
     def check(case: tuple[int, Any], correlation_id: int, client_id: str | None) -> None:
@@ -105,8 +103,6 @@ def test_request_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) 
 
 @_messages_of(Kind.RESPONSE)
 def test_response_frames_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
-    """A response makes the same frame in both, and each reads in it what went in."""
-
     @examples_of(versions)
     @given(versioned(cls, versions), INT32S)
     def check(case: tuple[int, Any], correlation_id: int) -> None:
@@ -122,7 +118,6 @@ def test_response_frames_are_the_same_bytes(cls: type[Any], versions: list[int])
 
 @_messages_of(Kind.STRUCT)
 def test_embedded_structures_are_the_same_bytes(cls: type[Any], versions: list[int]) -> None:
-    """What members put into opaque fields is the same bytes in both and reads back in both."""
     encode, decode = _CODECS[cls]
 
     @examples_of(versions)
@@ -138,9 +133,7 @@ def test_embedded_structures_are_the_same_bytes(cls: type[Any], versions: list[i
 
 
 @_messages_of(Kind.REQUEST, flexible=True)
-def test_unknown_tags_in_requests_are_passed_over(cls: type[Any], versions: list[int]) -> None:
-    """A request with unknown tagged fields in header, body and parts reads as without them."""
-
+def test_unknown_tags_in_requests_are_skipped(cls: type[Any], versions: list[int]) -> None:
     @examples_of(versions)
     @given(versioned(cls, versions), UNKNOWN_TAGS)
     def check(case: tuple[int, Any], tags: dict[int, bytes]) -> None:
@@ -156,9 +149,7 @@ def test_unknown_tags_in_requests_are_passed_over(cls: type[Any], versions: list
 
 
 @_messages_of(Kind.RESPONSE, flexible=True)
-def test_unknown_tags_in_responses_are_passed_over(cls: type[Any], versions: list[int]) -> None:
-    """A response with unknown tagged fields in header, body and parts reads as without them."""
-
+def test_unknown_tags_in_responses_are_skipped(cls: type[Any], versions: list[int]) -> None:
     @examples_of(versions)
     @given(versioned(cls, versions), UNKNOWN_TAGS)
     def check(case: tuple[int, Any], tags: dict[int, bytes]) -> None:
@@ -172,9 +163,9 @@ def test_unknown_tags_in_responses_are_passed_over(cls: type[Any], versions: lis
 
 
 @_messages_of(Kind.REQUEST, own=True)
-def test_own_fields_of_requests_are_passed_over(cls: type[Any], versions: list[int]) -> None:
-    """Whoever knows Kafka's fields only reads a request with Coterie's as if it had none."""
-
+def test_kafka_python_skips_coteries_fields_in_requests(
+    cls: type[Any], versions: list[int]
+) -> None:
     @examples_of(versions)
     @given(versioned(cls, versions, own=True))
     def check(case: tuple[int, Any]) -> None:
@@ -186,9 +177,9 @@ def test_own_fields_of_requests_are_passed_over(cls: type[Any], versions: list[i
 
 
 @_messages_of(Kind.RESPONSE, own=True)
-def test_own_fields_of_responses_are_passed_over(cls: type[Any], versions: list[int]) -> None:
-    """And a response."""
-
+def test_kafka_python_skips_coteries_fields_in_responses(
+    cls: type[Any], versions: list[int]
+) -> None:
     @examples_of(versions)
     @given(versioned(cls, versions, own=True))
     def check(case: tuple[int, Any]) -> None:
@@ -202,7 +193,6 @@ def test_own_fields_of_responses_are_passed_over(cls: type[Any], versions: list[
 @pytest.mark.parametrize("version", [5, 9])
 @pytest.mark.parametrize("size", [0, 126, 127, 128, 16_382, 16_383, 16_384, 2_097_151])
 def test_lengths_of_bytes_at_the_steps_of_a_varint(size: int, version: int) -> None:
-    """Where a compact length grows by a byte, the frames stay the same."""
     protocol = JoinGroupRequestProtocol(name="range", metadata=b"m" * size)
     message = JoinGroupRequest(
         group_id="g",
@@ -219,7 +209,6 @@ def test_lengths_of_bytes_at_the_steps_of_a_varint(size: int, version: int) -> N
 @pytest.mark.parametrize("version", [0, 5])
 @pytest.mark.parametrize("size", [0, 126, 127, 128, 16_382, 16_383, 32_767])
 def test_lengths_of_strings_at_the_steps_of_a_varint(size: int, version: int) -> None:
-    """The same holds for strings, up to the longest that Kafka allows."""
     message = DescribeGroupsRequest(groups=("g" * size,))
     ours = encode_request(message, version, 1, "c")
     assert ours == oracle.frame(message, version, 1, "c")
@@ -229,7 +218,6 @@ def test_lengths_of_strings_at_the_steps_of_a_varint(size: int, version: int) ->
 @pytest.mark.parametrize("version", [5, 6])
 @pytest.mark.parametrize("count", [0, 126, 127, 128, 16_382, 16_383, 16_384])
 def test_counts_of_arrays_at_the_steps_of_a_varint(count: int, version: int) -> None:
-    """The same holds for the number of an array's elements."""
     topic = OffsetFetchRequestTopic(name="t", partition_indexes=tuple(range(count)))
     message = OffsetFetchRequest(group_id="g", topics=(topic,))
     ours = encode_request(message, version, 1, "c")
@@ -237,15 +225,13 @@ def test_counts_of_arrays_at_the_steps_of_a_varint(count: int, version: int) -> 
     assert decode_request(ours[4:]).message == message
 
 
-def test_all_but_the_listed_is_covered() -> None:
-    """Every message in every version is held against kafka-python, except what is listed."""
+def test_every_message_is_compared_except_those_listed() -> None:
     missing = {(c, v) for c, v in MESSAGES if v > oracle.newest_version(c)}
     assert missing == set(NOT_COVERED)
 
 
 @pytest.mark.parametrize(("message", "name"), sorted(oracle.OTHER_FIELD_NAMES))
 def test_fields_listed_as_renamed_are_renamed(message: str, name: str) -> None:
-    """kafka-python does not know the listed fields by Kafka's names."""
     response = oracle.their_class(MetadataResponse)
     part = response if message == "MetadataResponse" else response.MetadataResponseTopic
     assert name not in part.fields
@@ -313,5 +299,4 @@ DIFFERENCES: Final[dict[str, Callable[[], bool]]] = {
 
 @pytest.mark.parametrize("difference", DIFFERENCES)
 def test_listed_differences_still_exist(difference: str) -> None:
-    """What the table says of kafka-python holds for the kafka-python that is installed."""
     assert DIFFERENCES[difference]()

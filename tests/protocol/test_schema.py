@@ -180,7 +180,7 @@ def test_field_that_ends_early_needs_a_default() -> None:
             size: int = field(INT32, versions="0-2")
 
 
-def test_part_of_messages_is_in_all_versions_to_come() -> None:
+def test_part_of_a_message_is_in_all_versions() -> None:
     """A part does not know the versions of its message, so only "0+" covers all of them."""
     with pytest.raises(TypeError, match=r"Part\.size is not in every version"):
 

@@ -52,7 +52,7 @@ def test_assignment_really_ends_in_needs_rejoin(version: int, assignment: Assign
 
 @assignments
 def test_kafka_python_reads_the_partitions(version: int, assignment: Assignment) -> None:
-    """By the schema that its consumer uses."""
+    """With the schema that its consumer uses."""
     read = ConsumerProtocolAssignment.decode(encode_assignment(assignment, version))
     assert {tuple(partition) for partition in read.partitions()} == ASSIGNED
     assert read.user_data == assignment.user_data
@@ -60,7 +60,7 @@ def test_kafka_python_reads_the_partitions(version: int, assignment: Assignment)
 
 @assignments
 def test_older_kafka_python_reads_the_partitions(version: int, assignment: Assignment) -> None:
-    """By the struct that its consumer used before, which is still in use."""
+    """With the struct that its consumer used before, which is still in use."""
     stream = io.BytesIO(encode_assignment(assignment, version))
     read = ConsumerProtocolMemberAssignment_v0.decode(stream)
     assert {tuple(partition) for partition in read.partitions()} == ASSIGNED
@@ -69,7 +69,7 @@ def test_older_kafka_python_reads_the_partitions(version: int, assignment: Assig
 
 @assignments
 def test_aiokafka_reads_the_partitions(version: int, assignment: Assignment) -> None:
-    """By the struct that its consumer uses."""
+    """With the struct that its consumer uses."""
     read = ConsumerProtocol.ASSIGNMENT.decode(encode_assignment(assignment, version))
     assert {tuple(partition) for partition in read.partitions()} == ASSIGNED
     assert read.user_data == assignment.user_data
@@ -109,8 +109,9 @@ def assignment_of_consumer(address: str, strategy: str) -> set[tuple[str, int]]:
 @pytest.mark.asyncio
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("user_data", [None, b"user data"])
-async def test_librdkafka_owns_the_partitions(strategy: str, user_data: bytes | None) -> None:
-    """An eager and a cooperative consumer own the partitions, fetch, and do not rejoin."""
+async def test_librdkafka_owns_and_fetches_the_partitions_without_rejoining(
+    strategy: str, user_data: bytes | None
+) -> None:
     written = encode_assignment(replace(REJOIN, user_data=user_data))
     async with ScriptedCoordinator(TOPIC, PARTITIONS, written) as coordinator:
         owned = await asyncio.to_thread(assignment_of_consumer, coordinator.address, strategy)

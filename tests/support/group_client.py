@@ -28,7 +28,7 @@ __all__ = ["Client"]
 
 @dataclass(eq=False, slots=True)
 class Client:
-    """Somebody who sends what a consumer would, when the test says so."""
+    """A client that sends a consumer's requests, when the test says so."""
 
     world: World
     name: str

@@ -43,7 +43,13 @@ from coterie_server.group import (
 from coterie_server.step import LimitHit, Outcome
 from coterie_server.storage.offset_bundles import OffsetBundles
 from tests.support.group_client import Client
-from tests.support.group_invariants import Ownership, check_all, check_owned, check_survived
+from tests.support.group_invariants import (
+    Ownership,
+    check_all,
+    check_owned,
+    check_survived,
+    saved_rows,
+)
 from tests.support.requests import Asked
 
 if TYPE_CHECKING:
@@ -123,7 +129,7 @@ class CountedIds:
 
 
 class World:
-    """A coordinator with its store, its clock and everybody who talks to it."""
+    """A coordinator with its store, its clock and all its clients."""
 
     def __init__(self, topics: Mapping[str, int] | None = None, **settings: Any) -> None:
         self.config = Config(**settings)
@@ -178,7 +184,7 @@ class World:
     def read_again(self, **settings: Any) -> None:
         """Lose what is not stored in the same process, whose connections stay."""
         groups = self.coordinator.groups
-        before = {group.id: list(group.saved_rows()) for group in groups.values()}
+        before = {group.id: list(saved_rows(group)) for group in groups.values()}
         owned = {group.id: Ownership.of(group) for group in groups.values()}
         for answer in self.answers.values():
             answer.lost = answer.lost or answer.message is None
@@ -239,7 +245,7 @@ class World:
         return answer
 
     def member(self, name: str, **attributes: Any) -> Client:
-        """Somebody who may become a member; nothing is sent yet."""
+        """A client that may become a member; it has sent nothing yet."""
         return Client(self, name, **attributes)
 
     def describe(self, group: str = "g", version: int = 5) -> DescribedGroup:
@@ -351,7 +357,7 @@ class World:
         self.share(*clients)
 
     def share(self, *clients: Client) -> None:
-        """Let the leader share the partitions of the topic `t`, and everybody sync."""
+        """Let the leader assign the partitions of the topic `t`, and all members sync."""
         plan = {
             client: assigned("t", *range(index, self.topics.get("t", 0), len(clients)))
             for index, client in enumerate(clients)

@@ -114,7 +114,7 @@ TARGETS = [_target(cls, version) for cls, version in MESSAGES] + [
 ]
 
 
-# Valid bytes after somebody meddled with them
+# Valid bytes that were changed
 
 #: What a liar writes where a length, a count or a size is expected: huge, negative, just past
 #: what the type holds, in plain and in compact form, also longer than a compact form may be.

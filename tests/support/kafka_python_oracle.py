@@ -133,7 +133,7 @@ def to_theirs(message: Any, version: int) -> Any:
 
 @contextmanager
 def unknown_tags_everywhere(tags: Mapping[int, bytes]) -> Iterator[None]:
-    """Make kafka-python write tags that nobody knows into every tagged section that it writes.
+    """Make kafka-python write unknown tags into every tagged section that it writes.
 
     Only parts that are tagged fields themselves are left alone: kafka-python writes the end of
     their sections as a constant.

@@ -29,7 +29,7 @@ from coterie_client.membership import (
     Membership,
     MembershipConfig,
     Position,
-    Report,
+    ReportEvent,
     Revoke,
     Send,
     Sources,
@@ -210,7 +210,7 @@ class Worker:
             case Committed(key=key) | Fetched(key=key):
                 assert key not in self.results, f"{key} was settled twice"
                 self.results[key] = action
-            case Report(event=event):
+            case ReportEvent(event=event):
                 assert event.text
                 assert event.details() is not None
                 self.events.append(event)

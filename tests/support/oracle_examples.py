@@ -58,6 +58,6 @@ def has_own_fields(cls: type[Any], version: int) -> bool:
 
 
 def without_own_fields(message: Any) -> Any:
-    """What is left of a message for whoever knows only Kafka's fields."""
+    """What is left of a message for a reader that knows only Kafka's fields."""
     fields = declaration_of(type(message)).fields
     return replace(message, **{spec.name: spec.default for spec in fields if spec.is_own})

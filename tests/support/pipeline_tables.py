@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from coterie_pipeline.steps import make_tables, parse
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.tables import TABLES
-from tests.support.scribe import BEGINNING_MS
+from tests.support.journal_builder import BEGINNING_MS
 
 __all__ = ["KEYS", "TableRows", "Tables", "differences", "plain", "spark_tables"]
 

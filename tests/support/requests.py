@@ -6,7 +6,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Asked", "Pending"]
+from coterie_server.address import Address
+
+__all__ = ["ADVERTISED", "Asked", "Pending"]
+
+#: Where clients are told to connect.
+ADVERTISED = Address("coterie.example", 9092)
 
 
 @dataclass(eq=False, slots=True)
@@ -17,6 +22,7 @@ class Asked:
     version: int
     client_id: str = "client"
     host: str = "/127.0.0.1"
+    advertised: Address = ADVERTISED
 
 
 @dataclass(eq=False, slots=True)

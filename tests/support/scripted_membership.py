@@ -25,7 +25,7 @@ from coterie_client.membership import (
     MembershipConfig,
     Phase,
     Position,
-    Report,
+    ReportEvent,
     Revoke,
     Send,
     Sources,
@@ -391,7 +391,7 @@ class Script:
             case Committed(key=key) | Fetched(key=key):
                 assert key not in self.results, f"{key} was settled twice"
                 self.results[key] = action
-            case Report(event=event):
+            case ReportEvent(event=event):
                 self.events.append(event)
             case Stop():
                 self.stopped = action

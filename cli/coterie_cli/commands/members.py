@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coterie_cli.commands.groups import print_members
 from coterie_cli.connection import administer
+from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import GroupName, Json, Target, with_target
-from coterie_cli.output import MISUSED, fail, print_json
+from coterie_cli.output import FAILED, MISUSED, fail, print_json
+from coterie_cli.views import member_views
+
+if TYPE_CHECKING:
+    from coterie_client.admin import Admin
 
 __all__ = ["app"]
 
@@ -20,9 +25,9 @@ app = typer.Typer(no_args_is_help=True, help="List and remove members of a group
 @with_target
 def list_members(group: GroupName, *, target: Target, json: Json = False) -> None:
     """Show a group's members."""
-    found = administer(target, lambda admin: admin.groups.describe(group))
+    found = administer(target, lambda admin: admin.groups.describe(group), group=group)
     if json:
-        print_json(found.members)
+        print_json(member_views(found))
     else:
         print_members(found)
 
@@ -40,10 +45,16 @@ def remove(
     """Remove a member, such as a static one that will not come back."""
     if bool(member) == (instance is not None):
         fail("Say who: --member ID, or --instance NAME for a static one.", MISUSED)
-    administer(
-        target,
-        lambda admin: admin.members.remove(
-            group, member_id=member, instance_id=instance, reason=reason
-        ),
-    )
-    typer.echo(f"Removed {instance or member} from {group}.")
+    name = instance or member
+
+    async def work(admin: Admin) -> None:
+        # A missing group has no members either, and that is what the server would say.
+        known = await admin.members.list(group)
+        names = [(each.member_id if instance is None else each.instance_id) for each in known]
+        if name not in names:
+            known_names = [each for each in names if each is not None]
+            fail(f"{group} has no member {name!r}{did_you_mean(name, known_names)}", FAILED)
+        await admin.members.remove(group, member_id=member, instance_id=instance, reason=reason)
+
+    administer(target, work, group=group)
+    typer.echo(f"Removed {name} from {group}.")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 import typer
 
-from coterie_cli.connection import administer
+from coterie_cli.connection import administer, group_must_exist
+from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import GroupName, Json, Target, with_target
-from coterie_cli.output import FAILED, MISUSED, fail, print_json, print_table
+from coterie_cli.output import FAILED, MISUSED, count_of, fail, print_json, print_table
 
 if TYPE_CHECKING:
     from coterie_client.admin import Admin
@@ -40,13 +41,21 @@ _CSV_FIELDS: Final = 3
 @with_target
 def show(group: GroupName, *, target: Target, json: Json = False) -> None:
     """Show what a group has committed."""
-    found = administer(target, lambda admin: admin.offsets.fetch(group))
+    found = administer(target, lambda admin: _fetch(admin, group), group=group)
     if json:
         print_json(found)
         return
     rows = [(t, n, each.offset, each.metadata) for (t, n), each in sorted(found.items())]
     headings = ("TOPIC", "PARTITION", "OFFSET", "METADATA")
     print_table(headings, rows, f"{group} has committed nothing.")
+
+
+async def _fetch(admin: Admin, group: str) -> Mapping[TopicPartition, CommittedOffset]:
+    """What a group has committed; raises `GroupIdNotFoundError` if there is no such group."""
+    found = await admin.offsets.fetch(group)
+    if not found:  # the answer is the same for a group that does not exist
+        await group_must_exist(admin, group)
+    return found
 
 
 # -- reset -----------------------------------------------------------------------------------------
@@ -81,14 +90,14 @@ def reset(
     """Set offsets of a group without members at work."""
     destination = _Destination(to, shift, file, topic or ())
     _check(destination)
-    before, after = administer(target, lambda admin: _plan(admin, group, destination))
+    before, after = administer(target, lambda admin: _plan(admin, group, destination), group=group)
     rows = [(t, n, _old(before, (t, n)), offset) for (t, n), offset in sorted(after.items())]
     print_table(("TOPIC", "PARTITION", "OFFSET", "NEW"), rows, "There is nothing to reset.")
     if dry_run:
         typer.echo("Nothing was changed: this was a dry run.")
     elif after:
         administer(target, lambda admin: admin.offsets.set(group, after))
-        typer.echo(f"Set {len(after)} offsets of {group}.")
+        typer.echo(f"Set {count_of(len(after), 'offset')} of {group}.")
 
 
 def _check(destination: _Destination) -> None:
@@ -107,13 +116,16 @@ async def _plan(
     admin: Admin, group: str, destination: _Destination
 ) -> tuple[Mapping[TopicPartition, CommittedOffset], dict[TopicPartition, int]]:
     """The offsets as they are, and as they are to be."""
-    before = await admin.offsets.fetch(group)
+    # A group may be given offsets before it exists, but only in topics that are named.
     if destination.file is not None:
-        return before, dict(_read_csv(destination.file))
+        return await admin.offsets.fetch(group), dict(_read_csv(destination.file))
+    if destination.shift is None and destination.chosen:
+        before: Mapping[TopicPartition, CommittedOffset] = await admin.offsets.fetch(group)
+    else:
+        before = await _fetch(admin, group)
     if destination.shift is not None:
-        chosen = _choose(before, destination.chosen)
+        chosen = _choose_committed(group, before, destination.chosen)
         return before, {each: max(0, before[each].offset + destination.shift) for each in chosen}
-    # A group can be given its offsets before it has committed any, in topics that are named.
     named = await _partitions(admin, _parse_choices(destination.chosen))
     chosen = _choose({*before, *named}, destination.chosen)
     if destination.to in _PLACES:
@@ -130,7 +142,7 @@ async def _partitions(admin: Admin, topics: Iterable[str]) -> list[TopicPartitio
     sizes = {topic.name: topic.partitions for topic in await admin.topics.list()} if wanted else {}
     for topic in wanted:
         if topic not in sizes:
-            fail(f"There is no topic {topic}.", FAILED)
+            fail(f"There is no topic {topic!r}{did_you_mean(topic, sizes)}", FAILED)
     return [(topic, number) for topic in wanted for number in range(sizes[topic])]
 
 
@@ -172,11 +184,11 @@ def delete(
 
     if not topic:
         fail("Say of which topics: --topic TOPIC, or --topic TOPIC:0,3-5.", MISUSED)
-    before = administer(target, lambda admin: admin.offsets.fetch(group))
-    doomed = _choose(before, topic)
+    before = administer(target, lambda admin: _fetch(admin, group), group=group)
+    doomed = _choose_committed(group, before, topic)
     if not doomed:
-        typer.echo(f"{group} has no such offsets.")
-    elif dry_run:
+        fail(f"{group} has no such offsets.", FAILED)
+    if dry_run:
         typer.echo(f"Would delete offsets of {brief(doomed)}; this was a dry run.")
     else:
         administer(target, lambda admin: admin.offsets.delete(group, doomed))
@@ -196,6 +208,17 @@ def _choose(known: Iterable[TopicPartition], chosen: Sequence[str]) -> list[Topi
         for topic, number in known
         if topic in wanted and ((only := wanted[topic]) is None or number in only)
     )
+
+
+def _choose_committed(
+    group: str, committed: Iterable[TopicPartition], chosen: Sequence[str]
+) -> list[TopicPartition]:
+    """Those of the committed partitions that were chosen, of topics that must be among them."""
+    topics = {topic for topic, _ in committed}
+    for topic in _parse_choices(chosen):
+        if topic not in topics:
+            fail(f"{group} has no offsets of {topic!r}{did_you_mean(topic, topics)}", FAILED)
+    return _choose(committed, chosen)
 
 
 def _parse_choices(chosen: Sequence[str]) -> dict[str, set[int] | None]:

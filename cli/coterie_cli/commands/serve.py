@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
 
 if TYPE_CHECKING:
-    from coterie_server.server import Address
+    from coterie_server.address import Address
+    from coterie_server.config.listeners import NamedAddress
 
 __all__ = ["serve"]
 
 DATA_DIR = Path("coterie-data")
+_LISTEN: Final = [BOOTSTRAP]
 
 Listen = Annotated[
-    str, typer.Option(metavar="HOST:PORT", envvar=Variable.LISTEN, help="Where to serve clients.")
+    list[str],
+    typer.Option(
+        metavar="[NAME://]HOST:PORT",
+        envvar=Variable.LISTEN,
+        help="Where to serve clients; more than once for several listeners.",
+    ),
 ]
 Advertise = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        metavar="HOST:PORT",
+        metavar="[NAME://]HOST:PORT",
         envvar=Variable.ADVERTISE,
-        help="Where clients find it, if not where it listens.",
+        help="Where a listener's clients find it, if not where it listens.",
     ),
 ]
 HttpListen = Annotated[
@@ -57,7 +65,7 @@ DataDir = Annotated[
 
 def serve(  # noqa: PLR0913  # one for each option
     *,
-    listen: Listen = BOOTSTRAP,
+    listen: Listen = _LISTEN,
     advertise: Advertise = None,
     http: HttpListen = HTTP,
     store: Store = None,
@@ -83,6 +91,7 @@ def serve(  # noqa: PLR0913  # one for each option
 ) -> None:
     """Run the coordinator until SIGTERM or Ctrl-C."""
     with _signals_end_process():
+        from coterie_server.config.listeners import ListenerError, make_listeners
         from coterie_server.config.settings import Settings, SettingsError
         from coterie_server.daemon import run
         from coterie_server.server import ServerOptions
@@ -92,9 +101,9 @@ def serve(  # noqa: PLR0913  # one for each option
                 settings=Settings.load(
                     config, os.environ, settings or [], foreign_variables=frozenset(Variable)
                 ),
-                listen=_address("--listen", Variable.LISTEN, listen),
-                advertise=(
-                    _address("--advertise", Variable.ADVERTISE, advertise) if advertise else None
+                listeners=make_listeners(
+                    _named_addresses("--listen", Variable.LISTEN, listen),
+                    _named_addresses("--advertise", Variable.ADVERTISE, advertise or []),
                 ),
                 http=None if http == "off" else _address("--http", Variable.HTTP_LISTEN, http),
                 store=store,
@@ -102,7 +111,7 @@ def serve(  # noqa: PLR0913  # one for each option
                 topics=_topics(topic or []),
                 accept_data_loss=accept_data_loss,
             )
-        except (SettingsError, _ArgumentError) as error:
+        except (SettingsError, ListenerError, _ArgumentError) as error:
             typer.echo(f"coterie: {error}", err=True)
             raise typer.Exit(2) from None
         code = run(options)
@@ -137,13 +146,33 @@ class _ArgumentError(Exception):
 
 
 def _address(option: str, variable: Variable, text: str) -> Address:
-    from coterie_server.server import Address
+    from coterie_server.address import Address
 
-    try:
+    with _refused_by_name(option, variable, text):
         return Address.parse(text)
+
+
+def _named_addresses(option: str, variable: Variable, texts: list[str]) -> list[NamedAddress]:
+    """Read addresses, of which a text may hold several, with commas between them."""
+    from coterie_server.config.listeners import NamedAddress
+
+    parsed = []
+    for text in ",".join(texts).split(","):
+        if text.strip():
+            with _refused_by_name(option, variable, text):
+                parsed.append(NamedAddress.parse(text))
+    return parsed
+
+
+@contextlib.contextmanager
+def _refused_by_name(option: str, variable: Variable, text: str) -> Iterator[None]:
+    """Raise an `_ArgumentError` for a `ValueError`, with where the text comes from."""
+    try:
+        yield
     except ValueError as error:
         # Typer does not tell which of the two it read; where they agree, either may be corrected.
-        source = variable if os.environ.get(variable) == text else option
+        given = re.split(r"[,\s]+", os.environ.get(variable, ""))
+        source = variable if text in given else option
         raise _ArgumentError(f"{source}: {error}") from None
 
 

@@ -7,13 +7,14 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from coterie_cli.demo.group import NAMES, PARTITIONS, SESSION_S, TOPIC, DemoGroup, Figures
 from coterie_protocol.journal import Event, RebalanceCompleted
 from coterie_server.config.settings import Settings
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 
 __all__ = ["STEPS", "Chapter", "Demo", "Narration", "Step"]
 
@@ -62,9 +63,12 @@ class Narration:
 
 
 class Demo:
-    """A coordinator of its own and two groups, to whom the same things happen."""
+    """A coordinator of its own and two groups, to whom the same things happen.
 
-    def __init__(self, speed: float) -> None:
+    With a `data_dir`, the coordinator keeps its journal there.
+    """
+
+    def __init__(self, speed: float, *, data_dir: Path | None = None) -> None:
         self._speed = speed
         settings = Settings(
             group_initial_rebalance_delay_ms=_INITIAL_DELAY_MS,
@@ -73,8 +77,9 @@ class Demo:
         self._server = Server(
             ServerOptions(
                 settings=settings,
-                listen=Address("127.0.0.1", 0),
+                listeners=(ListenerOptions(Address("127.0.0.1", 0)),),
                 store="memory:",
+                data_dir=data_dir,
                 topics={TOPIC: PARTITIONS},
             )
         )

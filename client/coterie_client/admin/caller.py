@@ -17,6 +17,8 @@ from coterie_client.errors import (
     ConnectionFailedError,
     ConnectionLostError,
     UnexpectedAnswerError,
+    UnknownHostError,
+    WrongServerError,
 )
 from coterie_client.log import Log
 from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress
@@ -34,6 +36,8 @@ from coterie_protocol.errors import (
 )
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     MetadataRequest,
@@ -73,11 +77,15 @@ class Timing:
     request_timeout_ms: int = 15_000
     #: The back-off between attempts.
     retry: RetryOptions = field(default_factory=RetryOptions)
+    #: Whether to give up at once if no node can be reached and none ever was: a person who waits
+    #: wants to know now, while a program may be started before its server.
+    fail_fast: bool = False
 
     def __post_init__(self) -> None:
         checks.whole("timeout_ms", self.timeout_ms)
         checks.whole("request_timeout_ms", self.request_timeout_ms)
         checks.instance_of("retry", RetryOptions, "a RetryOptions", self.retry)
+        checks.flag("fail_fast", self.fail_fast)
 
 
 class Caller:
@@ -134,7 +142,7 @@ class Caller:
                     _is_timeout(result.error) and loop.time() >= deadline_s
                 ):
                     results[item] = result
-            left = [item for item in left if _is_temporary(results[item].error)]
+            left = [item for item in left if self._may_pass(results[item].error)]
             wait_s = self._timing.retry.delay_ms(attempts, self._random()) / 1000
             if not left or loop.time() + wait_s >= deadline_s:
                 break
@@ -142,6 +150,12 @@ class Caller:
             await asyncio.sleep(wait_s)
         self._annotate(results, left, in_doubt, attempts)
         return results
+
+    def _may_pass(self, error: CoterieError | None) -> bool:
+        """Whether another attempt may succeed, and is wanted."""
+        if self._timing.fail_fast and isinstance(error, ConnectionFailedError):
+            return self.network.reached and not isinstance(error, UnknownHostError)
+        return _is_temporary(error)
 
     async def once(self, call: Callable[[float], Awaitable[V]]) -> V:
         """Attempt a call until it succeeds or fails for good."""
@@ -191,6 +205,13 @@ class Caller:
         if not answer.brokers:
             raise BrokerNotAvailableError("the cluster names no nodes yet")
         return answer
+
+    async def http_address(self, node: NodeAddress, deadline_s: float) -> str | None:
+        """Where a node answers HTTP, as HOST:PORT; None if it does not say."""
+        answer: ApiVersionsResponse = await self.ask(_WHERE_IS_HTTP, deadline_s, node)
+        if answer.http_address.startswith(":"):
+            return str(NodeAddress(node.host, int(answer.http_address[1:])))
+        return answer.http_address or None
 
     async def for_groups(
         self,
@@ -275,6 +296,9 @@ class Caller:
             self._coordinators.pop(group, None)
 
 
+_WHERE_IS_HTTP: Final = ApiVersionsRequest(
+    client_software_name="coterie", client_software_version="0", wants_http=True
+)
 _NO_TOPICS: Final = MetadataRequest(topics=(), allow_auto_topic_creation=False)
 
 
@@ -308,6 +332,8 @@ def _is_timeout(error: CoterieError | None) -> bool:
 def _is_temporary(error: CoterieError | None) -> bool:
     """Whether another attempt may succeed."""
     if error is None or getattr(error, "code", None) in _FINAL:
+        return False
+    if isinstance(error, WrongServerError):
         return False
     return bool(getattr(error, "retriable", False)) or isinstance(error, BrokerNotAvailableError)
 

@@ -100,6 +100,19 @@ class Groups:
 
         return await self._caller.for_groups(groups, ask)
 
+    async def http_address(self, group: str) -> str | None:
+        """Where the coordinator of a group answers HTTP, as HOST:PORT.
+
+        None if it does not say: it is a Kafka broker, or has no HTTP that can be reached from here.
+        """
+
+        async def ask(
+            node: NodeAddress, _: object, deadline_s: float
+        ) -> Mapping[str, Result[str | None]]:
+            return {group: Result(await self._caller.http_address(node, deadline_s))}
+
+        return (await self._caller.for_groups([group], ask))[group].get()
+
     async def delete(self, group: str) -> None:
         """Delete a group with its offsets; raises `NonEmptyGroupError` while it has members."""
         (await self.delete_many([group]))[group].get()

@@ -21,7 +21,7 @@ __all__ = [
     "Hangup",
     "Lose",
     "Position",
-    "Report",
+    "ReportEvent",
     "Revoke",
     "Send",
     "Stop",
@@ -133,7 +133,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportEvent:
     """Tell the log, the counters and the user of an event."""
 
     event: Event
@@ -147,5 +147,5 @@ class Stop:
 
 
 Action: TypeAlias = (
-    Send | Hangup | Assign | Revoke | Abandon | Lose | Committed | Fetched | Report | Stop
+    Send | Hangup | Assign | Revoke | Abandon | Lose | Committed | Fetched | ReportEvent | Stop
 )

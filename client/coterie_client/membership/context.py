@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from coterie_assignors.base import NO_GENERATION
 from coterie_client.backoff import Backoff, RetryOptions
-from coterie_client.membership.actions import Action, Report, Send
+from coterie_client.membership.actions import Action, ReportEvent, Send
 from coterie_client.membership.config import MembershipConfig, Sources
 from coterie_client.membership.events import Event
 from coterie_client.membership.phases import TRANSITIONS, Phase
@@ -138,7 +138,7 @@ class Outbox:
 
     def report(self, event: Event) -> None:
         """Have an event reported."""
-        self._actions.append(Report(event))
+        self._actions.append(ReportEvent(event))
 
     def take(self) -> list[Action]:
         """Return what is to be done, in order, and forget it."""

@@ -17,6 +17,7 @@ from coterie_client.errors import AnswerTimedOutError, ConnectionLostError
 from coterie_client.log import Log
 from coterie_client.wire.addresses import NodeAddress
 from coterie_client.wire.deadlines import SECOND_LOOK_S, time_limit
+from coterie_client.wire.strangers import HEAD_BYTES, Speech, spoken_in
 from coterie_protocol import FRAME_SIZE_LIMIT, FrameReader, ProtocolError, correlation_id_of
 
 __all__ = ["Channel", "ConnectionLimits", "Counters"]
@@ -108,6 +109,10 @@ class Channel(asyncio.Protocol):
         self._cause: Exception | None = None
         # Whether it closes after the last pending answer.
         self._finishing = False
+        # The first bytes from the server.
+        self._head = b""
+        #: What the server speaks, if its first bytes were not Kafka's protocol but a known one.
+        self.speech: Speech | None = None
         #: Whether it carries requests of users, so that its end counts as a lost connection.
         self.in_use = False
 
@@ -135,6 +140,8 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Deliver the answers that these bytes complete; anything but answers ends the channel."""
         self._counters.bytes_in += len(data)
+        if len(self._head) < HEAD_BYTES:
+            self._head += data[: HEAD_BYTES - len(self._head)]
         try:
             for payload in self._frames.feed(data):
                 if self._closing is None:
@@ -143,8 +150,20 @@ class Channel(asyncio.Protocol):
             self._frames.feed(b"")
         except ProtocolError as error:
             if self._closing is None:
-                _log.error("server breaks the protocol", node=str(self.address), error=str(error))
-                self._break(f"the server sent something other than an answer ({error})", error)
+                self._refuse(error)
+
+    def _refuse(self, error: ProtocolError) -> None:
+        self.speech = None if self.in_use else spoken_in(self._head)
+        if self.speech is None:
+            _log.error("server breaks the protocol", node=str(self.address), error=str(error))
+            self._break(f"the server sent something other than an answer ({error})", error)
+        else:
+            self._break(f"the server speaks {self.speech}", error)
+
+    @property
+    def was_silent(self) -> bool:
+        """Whether the server has sent nothing at all."""
+        return not self._head
 
     def eof_received(self) -> None:
         """Treat a half-close as a close; the transport then closes itself."""

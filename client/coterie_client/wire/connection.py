@@ -9,14 +9,18 @@ import asyncio
 import base64
 import os
 import re
+import socket
 import ssl
 from typing import Any, Final, Self
 
 from coterie_client.errors import (
     ConnectionFailedError,
+    ConnectionLostError,
     CoterieClientError,
     TlsFailedError,
+    UnknownHostError,
     VersionNotSpokenError,
+    WrongServerError,
 )
 from coterie_client.log import Log
 from coterie_client.wire.addresses import NodeAddress
@@ -25,6 +29,7 @@ from coterie_client.wire.deadlines import time_limit
 from coterie_client.wire.dialling import Dial, dial_tcp
 from coterie_client.wire.sasl import authenticate
 from coterie_client.wire.security import PLAINTEXT, Sasl, Security
+from coterie_client.wire.strangers import Speech, is_plaintext_answer
 from coterie_client.wire.versions import Encoded, Versions, api_of
 from coterie_protocol import (
     ApiKey,
@@ -53,6 +58,8 @@ _ERROR_CODE_BYTES: Final = slice(4, 6)
 _NONCE_BYTES: Final = 24
 #: The share of a SASL session's lifetime after which another connection takes over.
 _LIFETIME_USED: Final = 0.85
+
+_HANDSHAKE_ENDED: Final = "the server ended the TLS handshake, as one does that expects no TLS"
 
 
 class Connection:
@@ -218,13 +225,19 @@ class _Opening:
             if limit is None or not limit.expired():  # the operating system gave up first
                 raise self._failed(str(error) or "it timed out") from error
             reason = f"it took more than {self._timeout_s:g} s to {step}"
+            if self._dialled and self.channel.was_silent:
+                reason += ", as the server is silent: it may hang, or not speak Kafka's protocol"
             raise self._failed(reason) from None
-        except (OSError, UnicodeError) as error:  # the latter for invalid host names
+        except (socket.gaierror, UnicodeError) as error:  # the latter for invalid host names
+            raise self._unknown_host(error) from error
+        except ConnectionError as error:  # dialling itself raises a plain OSError
+            raise self._failed(_HANDSHAKE_ENDED if tls else str(error) or "it was lost") from error
+        except OSError as error:
             raise self._failed(str(error) or type(error).__name__) from error
         except CoterieClientError as error:
             if not error.retriable:
                 raise
-            raise self._failed(f"could not {step}: {error}") from error
+            raise self._ended_early(step, error) from error
 
     async def _learn_versions(self) -> Versions:
         server = str(self._address)
@@ -280,15 +293,41 @@ class _Opening:
                 " support SaslHandshake version 1; use a newer server."
             )
 
+    # What went wrong, in words
+
     def _failed(self, reason: str) -> ConnectionFailedError:
         return ConnectionFailedError(
             f"No connection to {self._address} ({self._security.protocol}): {reason}. Check that a"
             " server listens there with that security protocol, then try again."
         )
 
+    def _unknown_host(self, error: OSError | UnicodeError) -> UnknownHostError:
+        reason = error.strerror if isinstance(error, OSError) else "it is no valid name"
+        return UnknownHostError(
+            f"The host {self._address.host} is not known here ({reason}). Check the name."
+        )
+
+    def _ended_early(self, step: str, error: CoterieClientError) -> ConnectionFailedError:
+        speech = self.channel.speech
+        if speech is Speech.TLS:
+            return WrongServerError(f"{self._address} speaks TLS, so connect with TLS.")
+        if speech is not None:
+            return WrongServerError(
+                f"{self._address} answers {speech}, not Kafka's protocol. Check the port: Coterie"
+                " serves its clients on 9092 unless it was told otherwise."
+            )
+        if isinstance(error, ConnectionLostError) and self.channel.was_silent:
+            hint = "" if self._security.tls else ", as one does that expects TLS"
+            return self._failed(f"the server closed the connection without an answer{hint}")
+        return self._failed(f"could not {step}: {error}")
+
     def _tls_failed(self, error: ssl.SSLError) -> CoterieClientError:
+        if is_plaintext_answer(error):
+            return WrongServerError(
+                f"{self._address} answers without TLS, so connect without it, or to another port."
+            )
         if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-            return self._failed(f"it ended during the TLS handshake ({error})")
+            return self._failed(_HANDSHAKE_ENDED)
         reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error
         return TlsFailedError(
             f"TLS with {self._address} failed: {reason}. Check the certificates, their names, and"

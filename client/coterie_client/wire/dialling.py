@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -60,7 +61,8 @@ async def _reach(address: NodeAddress) -> socket.socket:
         except TimeoutError:
             reasons.append(f"{target[0]} does not answer")
         except OSError as error:
-            reasons.append(error.strerror or str(error))
+            # The loop's own words contain a tuple.
+            reasons.append(os.strerror(error.errno) if error.errno else str(error))
     raise OSError("; ".join(dict.fromkeys(reasons)))
 
 

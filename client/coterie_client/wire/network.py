@@ -18,6 +18,7 @@ from coterie_client.errors import (
     ClientClosedError,
     ConnectionFailedError,
     ConnectionLostError,
+    WrongServerError,
 )
 from coterie_client.log import Log
 from coterie_client.wire.addresses import (
@@ -126,6 +127,11 @@ class Network:
         """Whether `aclose` was called."""
         return self._closed
 
+    @property
+    def reached(self) -> bool:
+        """Whether there has been a connection to any node."""
+        return self.counters.connections_opened > 0
+
     # Requests
 
     async def request(
@@ -156,7 +162,7 @@ class Network:
                 failures.append(error)
                 if asyncio.get_running_loop().time() >= deadline_s:
                     break
-        if len(failures) == 1:
+        if len(failures) == 1 or all(isinstance(each, WrongServerError) for each in failures):
             raise failures[0]
         sentences = " ".join(str(failure) for failure in failures)
         raise ConnectionFailedError(f"None of {len(failures)} nodes answered. {sentences}")

@@ -8,6 +8,7 @@ from coterie_protocol.schema import (
     INT16,
     INT32,
     INT64,
+    OWN_TAGS_FROM,
     STRING,
     Array,
     field,
@@ -31,6 +32,8 @@ class ApiVersionsRequest:
 
     client_software_name: str = field(STRING, versions="3+", ignorable=True, default="")
     client_software_version: str = field(STRING, versions="3+", ignorable=True, default="")
+    #: Coterie's own: asks where the node answers HTTP.
+    wants_http: bool = field(BOOL, versions="3+", tag=OWN_TAGS_FROM, ignorable=True, default=False)
 
 
 @struct()
@@ -75,3 +78,6 @@ class ApiVersionsResponse:
         Array(FinalizedFeatureKey), versions="3+", tag=2, ignorable=True, default=()
     )
     zk_migration_ready: bool = field(BOOL, versions="3+", tag=3, ignorable=True, default=False)
+    #: Coterie's own: HOST:PORT where the node answers HTTP, or :PORT for the host that the client
+    #: knows it by; empty if there is none that the client could reach.
+    http_address: str = field(STRING, versions="3+", tag=OWN_TAGS_FROM, ignorable=True, default="")

@@ -72,8 +72,6 @@ def catalogue_config(settings: Settings, options: NodeOptions) -> TopicConfig:
     """The configuration of the topic catalogue."""
     return TopicConfig(
         node_id=options.node_id,
-        host=options.host,
-        port=options.port,
         cluster_id=settings.cluster_id,
         auto_create=settings.auto_create_topics_enable,
         default_partitions=settings.num_partitions,

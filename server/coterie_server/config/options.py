@@ -6,35 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coterie_server.address import Address
+from coterie_server.config.listeners import ListenerOptions
 from coterie_server.config.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Address", "ServerOptions"]
-
-_PORT_MAX = 65_535
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A host and a port."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str) -> Address:
-        """Read HOST:PORT, with an IPv6 host in brackets."""
-        host, colon, port = text.rpartition(":")
-        if not colon or not port.isdecimal():
-            raise ValueError(f"expected HOST:PORT, got {text!r}")
-        if int(port) > _PORT_MAX:
-            raise ValueError(f"expected a port from 0 to {_PORT_MAX}, got {text!r}")
-        return cls(host.removeprefix("[").removesuffix("]"), int(port))
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+__all__ = ["ServerOptions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +21,8 @@ class ServerOptions:
     """The settings of a server, its addresses, and where it keeps its data."""
 
     settings: Settings = field(default_factory=Settings)
-    listen: Address = Address("127.0.0.1", 9092)  # frozen
-    #: Where clients are told to connect; None for where it listens.
-    advertise: Address | None = None
+    #: Where clients come in; at least one, and each by a name of its own.
+    listeners: tuple[ListenerOptions, ...] = (ListenerOptions(Address("127.0.0.1", 9092)),)
     #: Where it answers HTTP; None for nowhere.
     http: Address | None = None
     #: `memory:` or `sqlite:PATH`; None for the data directory, or memory without one.

@@ -49,8 +49,11 @@ def read_sources(
 def _find(known: Mapping[str, Setting], name: str, source: str) -> Setting:
     if name in known:
         return known[name]
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
-    raise SettingsError(f"unknown setting {name} ({source}); the nearest known one is {nearest}")
+    # What all variables begin with makes none of them near.
+    by_rest = {each.removeprefix(VARIABLE_PREFIX): each for each in known}
+    near = difflib.get_close_matches(name.removeprefix(VARIABLE_PREFIX), by_rest, n=1)
+    hint = f"; the nearest known one is {by_rest[near[0]]}" if near else ""
+    raise SettingsError(f"unknown setting {name} ({source}){hint}")
 
 
 def _from_file(by_key: Mapping[str, Setting], path: Path | str | None) -> Iterator[_Given]:

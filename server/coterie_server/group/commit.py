@@ -67,7 +67,7 @@ T = TypeVar("T", "OffsetCommitRequestTopic", "OffsetDeleteRequestTopic")
 
 
 def answered(step: Step, topics: Iterable[T]) -> Iterator[T]:
-    """The topics that an answer speaks of: not those that exist and of which nothing is asked."""
+    """The topics that an answer speaks of: all but existing ones without partitions to answer."""
     return (topic for topic in topics if topic.partitions or topic.name not in step.table.topics)
 
 
@@ -106,7 +106,7 @@ def _check_commit(step: Step, group: Group, request: Request) -> ErrorCode | Non
 def _refused(
     step: Step, message: OffsetCommitRequest, error: ErrorCode
 ) -> tuple[OffsetCommitResponseTopic, ...]:
-    """The answer to a commit of which nothing is stored."""
+    """The answer to a commit that is refused as a whole."""
     topics = []
     for topic in answered(step, message.topics):
         count = step.table.topics.get(topic.name, 0)

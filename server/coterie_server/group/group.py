@@ -16,7 +16,7 @@ from coterie_server.group.records import GroupRow, MemberRow, OffsetRow, Row
 from coterie_server.group.states import TRANSITIONS, GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from coterie_server.group.records import SupportedProtocol
     from coterie_server.step import Request
@@ -300,11 +300,3 @@ class Group:
         if topics is None:
             return self.row.protocol_type == CONSUMER
         return topic in topics
-
-    def saved_rows(self) -> Iterator[Row]:
-        """All rows of the group that are on disk."""
-        yield self.row
-        for member in self.members.values():
-            if member.saved is not None:
-                yield member.saved
-        yield from self.offsets.values()

@@ -38,7 +38,7 @@ _REJOIN = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 def try_heartbeat(
     table: GroupTable, message: HeartbeatRequest, now_ms: int
 ) -> HeartbeatResponse | None:
-    """Answer a heartbeat of which nothing comes but a longer session; None if it is another.
+    """Answer a heartbeat that only makes a session longer; None if it is another kind.
 
     Nothing has to be stored or told, so this needs no step.  Nor has a deadline to be set: that of
     a member without a parked request is armed for the end of its session or earlier, and is looked

@@ -1,7 +1,7 @@
 """Who holds which partition, as far as the coordinator can read what members tell each other.
 
 When a leader brings an assignment, it is held against what the members say that they hold.  A
-partition that somebody is given while another member has not let go of it would have two owners;
+partition that a member is given while another has not let go of it would have two owners;
 the ledger finds these conflicts, and the guard can withhold such partitions until they are free.
 """
 
@@ -80,7 +80,7 @@ class Ledger:
         self._rivals: dict[Partition, list[Holding]] = {}
 
     def owned_by(self, member_id: str) -> frozenset[Partition]:
-        """What a member was given last and nobody else since."""
+        """What a member was given last and no other one since."""
         return frozenset(p for p, h in self.holdings.items() if h.member_id == member_id)
 
     def by_member(self, members: Iterable[str]) -> dict[str, Partitions]:

@@ -60,10 +60,6 @@ class Member:
         """Put a changed row in place."""
         self.row = replace(self.row, **values)
 
-    def supports(self, name: str) -> bool:
-        """Whether the member can follow a protocol."""
-        return any(protocol.name == name for protocol in self.row.protocols)
-
     def matches(self, protocols: tuple[SupportedProtocol, ...]) -> bool:
         """Whether a join with these protocols says nothing new."""
         return self.row.protocols == protocols

@@ -52,7 +52,7 @@ class GroupRow:
 
 @structure(versions="0")
 class FloorRow:
-    """What a shard remembers of that which is no more."""
+    """What a shard remembers of all that was deleted."""
 
     #: Where groups begin to count whose name says nothing about generations used before: the
     #: highest generation of all deleted groups that are not remembered by name.
@@ -84,7 +84,7 @@ class MemberRow:
     protocols: tuple[SupportedProtocol, ...] = field(Array(SupportedProtocol))
     #: What it was given last.
     assignment: bytes = field(BYTES, default=b"")
-    #: Nobody is shown its assignment any more: a later one was on its way and came to nothing.
+    #: Its assignment is not shown any more: a later one was on its way and came to nothing.
     is_void: bool = field(BOOL, default=False)
     #: A static member that did not join this generation; it has not let go of anything.
     is_away: bool = field(BOOL, default=False)
@@ -110,7 +110,7 @@ class OffsetRow(NamedTuple):
     leader_epoch: int = -1
     metadata: str = ""
     committed_at_ms: int = 0
-    #: When it is to go whatever the group does, as old clients ask for; -1 if nobody asked.
+    #: When it is to go whatever the group does, as old clients ask for; -1 if no client asked.
     expires_at_ms: int = -1
 
 

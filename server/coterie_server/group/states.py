@@ -69,6 +69,6 @@ TRANSITIONS: Final[dict[GroupState, dict[GroupState, str]]] = {
         _S.PREPARING: "a member joins, leaves, changes or is lost",
     },
     _S.DEAD: {
-        _S.EMPTY: "somebody uses the name again",
+        _S.EMPTY: "the name is used again",
     },
 }

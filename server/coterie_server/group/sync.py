@@ -99,7 +99,7 @@ def _complete(step: Step, group: Group, message: SyncGroupRequest) -> None:
 
 def _review(step: Step, group: Group, assignments: dict[str, bytes]) -> Review:
     """Hold the assignment against who owns what, and let the guard withhold what has an owner."""
-    if group.row.protocol_type != CONSUMER:  # then nobody here can read it
+    if group.row.protocol_type != CONSUMER:  # then its bytes can't be read here
         return Review(assignments)
     guard = step.config.ownership_guard
     enforce = guard == "enforce"

@@ -2,10 +2,20 @@
 
 from coterie_server.history.history import History
 from coterie_server.history.record import (
+    Beginning,
     CountedNames,
+    HistoryLimit,
     LateMember,
     RebalanceOutcome,
     RebalanceRecord,
 )
 
-__all__ = ["CountedNames", "History", "LateMember", "RebalanceOutcome", "RebalanceRecord"]
+__all__ = [
+    "Beginning",
+    "CountedNames",
+    "History",
+    "HistoryLimit",
+    "LateMember",
+    "RebalanceOutcome",
+    "RebalanceRecord",
+]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from coterie_protocol.journal import (
@@ -22,8 +22,11 @@ from coterie_protocol.journal import (
     RebalanceStarted,
     TopicChanged,
 )
+from coterie_server.history.group_history import GroupHistory
 from coterie_server.history.record import (
+    Beginning,
     CountedNames,
+    HistoryLimit,
     LateMember,
     RebalanceOutcome,
     RebalanceRecord,
@@ -38,24 +41,10 @@ TOTAL: Final = 10_000
 _LATE_MAX: Final = 5
 #: A detail can name every member of a group.
 _DETAIL_CHARACTERS: Final = 500
+#: How many deleted groups are remembered by name.
+_DELETED_MAX: Final = 10_000
 #: States in which a rebalance is going on.
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
-
-
-@dataclass(slots=True)
-class _Group:
-    stopped: StoppedPartitions
-    last: deque[RebalanceRecord] = field(default_factory=deque)
-    #: How many older ones were dropped from `last`.
-    forgotten: int = 0
-    running: RebalanceRecord | None = None
-    #: The members that the running rebalance waits for, and those that it waited for in vain; of
-    #: interest until its first phase is over.
-    awaited: set[str] = field(default_factory=set)
-    late: tuple[LateMember, ...] = ()
-    #: Members that came and went since the last generation began.
-    came: CountedNames = field(default_factory=CountedNames)
-    went: CountedNames = field(default_factory=CountedNames)
 
 
 class History:
@@ -63,6 +52,9 @@ class History:
 
     Events come in through `observe`, live from a node or read from a journal.  A record does not
     grow with its group, and a deleted group is forgotten.
+
+    A history of a node begins when the node starts.  What its journal tells of a group's time
+    before is a history of its own, and `prepend` joins the two.
     """
 
     def __init__(self, limit: int, total: int = TOTAL) -> None:
@@ -70,8 +62,12 @@ class History:
         self._total = total
         #: All records, oldest first: the group of each, and its number within the group.
         self._order: deque[tuple[str, int]] = deque()
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, GroupHistory] = {}
         self._listeners: list[Callable[[RebalanceRecord], None]] = []
+        #: When groups without members were read back from the store.
+        self._recovered_ms: int | None = None
+        #: The groups deleted last.
+        self._deleted_groups: dict[str, None] = {}
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -84,6 +80,21 @@ class History:
         """The rebalance that is going on in a group, if one is."""
         known = self._groups.get(group)
         return known.running if known else None
+
+    def beginning(self, group: str) -> Beginning | None:
+        """From when on the rebalances of a group are known; None if that is yet to be looked up."""
+        known = self._groups.get(group)
+        if known is not None and known.dropped_ms is not None:
+            return Beginning(known.dropped_ms, HistoryLimit.KEPT)
+        was_deleted = group in self._deleted_groups  # and created again
+        if was_deleted or (known and known.beginning and known.is_whole):
+            return Beginning(None, HistoryLimit.COMPLETE)
+        return known.beginning if known else None
+
+    @property
+    def limit(self) -> int:
+        """How many rebalances of a group are kept."""
+        return self._limit
 
     def listen(self, listener: Callable[[RebalanceRecord], None]) -> None:
         """Have `listener` called with each rebalance when it ends; it must not raise."""
@@ -98,43 +109,64 @@ class History:
     def observe(self, ts_ms: int, event: Event) -> None:
         """Take in an event; most kinds, above all commits, are ignored."""
         if isinstance(event, TopicChanged):
-            self._topic_changed(event)
+            self._topic_changed(ts_ms, event)
         handle = self._HANDLERS.get(type(event))
-        if handle is not None and not self._is_nothing_new(event):
-            handle(self, self._group(event.group), ts_ms, event)
+        if self._is_nothing_new(event):
+            self._recovered_ms = self._recovered_ms or ts_ms
+        elif handle is not None:
+            group = self._group(event.group)
+            if group.is_carried_over and group.carried_over is not None:
+                group.carried_over.append((ts_ms, event))
+            handle(self, group, ts_ms, event)
+
+    def lines_missing(self) -> None:
+        """Take note that events are missing here, of whichever group."""
+        for group in self._groups.values():
+            group.has_gap = True
+            group.stopped = StoppedPartitions(None)
 
     def _is_nothing_new(self, event: Event) -> bool:
         """Whether an unknown group was recovered without members: there may be many of these."""
         is_empty = isinstance(event, GroupRecovered) and not event.members
         return is_empty and event.group not in self._groups
 
-    def _group(self, name: str) -> _Group:
+    def _group(self, name: str) -> GroupHistory:
         group = self._groups.get(name)
         if group is None:
             # What the members of a group own is unknown when it is first heard of.
-            group = self._groups[name] = _Group(StoppedPartitions(None))
+            group = self._groups[name] = GroupHistory(StoppedPartitions(None))
         return group
 
-    def _topic_changed(self, event: TopicChanged) -> None:
+    def _topic_changed(self, ts_ms: int, event: TopicChanged) -> None:
         if event.change == "deleted":
             for group in self._groups.values():
                 group.stopped.topic_deleted(event.topic)
+                if group.is_carried_over and group.carried_over is not None:
+                    group.carried_over.append((ts_ms, event))
 
-    def _recovered(self, group: _Group, ts_ms: int, event: GroupRecovered) -> None:
+    def _recovered(self, group: GroupHistory, ts_ms: int, event: GroupRecovered) -> None:
         if group.running is not None and event.state not in _REBALANCING:
             self._end(group, ts_ms, RebalanceOutcome.INTERRUPTED)
+        if not group.is_known:
+            group.recovered_ms = ts_ms
+            if event.state in _REBALANCING:
+                group.carried_over, group.is_carried_over = [(ts_ms, event)], True
+        # Members that were in no generation yet were not stored, and will come anew.
+        group.came = CountedNames()
+        if event.state not in _REBALANCING:
+            group.went = CountedNames()
         # No rebalance is charged for the time that the node was down.
         group.stopped = StoppedPartitions(event.assigned)
 
-    def _joined(self, group: _Group, _ts_ms: int, event: MemberJoined) -> None:
+    def _joined(self, group: GroupHistory, _ts_ms: int, event: MemberJoined) -> None:
         group.came += event.member
 
-    def _replaced(self, group: _Group, _ts_ms: int, event: MemberReplaced) -> None:
+    def _replaced(self, group: GroupHistory, _ts_ms: int, event: MemberReplaced) -> None:
         group.stopped.member_replaced(event.former_member, event.member)
         if event.former_member in group.awaited:
             group.awaited.add(event.member)
 
-    def _gone(self, group: _Group, ts_ms: int, event: MemberGone) -> None:
+    def _gone(self, group: GroupHistory, ts_ms: int, event: MemberGone) -> None:
         group.went += event.member
         group.stopped.member_gone(event.member, ts_ms)
         running = group.running
@@ -143,9 +175,11 @@ class History:
             late = LateMember(event.member, event.instance, event.host, waited_ms, event.how)
             group.late = _latest((*group.late, late))
 
-    def _started(self, group: _Group, ts_ms: int, event: RebalanceStarted) -> None:
+    def _started(self, group: GroupHistory, ts_ms: int, event: RebalanceStarted) -> None:
         if group.running is not None:
-            self._end(group, ts_ms, RebalanceOutcome.SUPERSEDED)
+            lost = group.has_gap
+            outcome = RebalanceOutcome.INTERRUPTED if lost else RebalanceOutcome.SUPERSEDED
+            self._end(group, ts_ms, outcome)
         if event.from_state == "Empty":
             group.stopped = StoppedPartitions({})
         group.awaited, group.late = set(event.awaited), ()
@@ -161,7 +195,7 @@ class History:
             awaited=CountedNames.of(event.awaited),
         )
 
-    def _phase_joined(self, group: _Group, ts_ms: int, event: PhaseJoined) -> None:
+    def _phase_joined(self, group: GroupHistory, ts_ms: int, event: PhaseJoined) -> None:
         running = group.running
         if running is None:
             running = _missed_start(event, ts_ms - event.took_ms)
@@ -183,7 +217,7 @@ class History:
             late=_latest((*group.late, *_came_late(event, group.awaited, waited_ms))),
         )
 
-    def _completed(self, group: _Group, ts_ms: int, event: RebalanceCompleted) -> None:
+    def _completed(self, group: GroupHistory, ts_ms: int, event: RebalanceCompleted) -> None:
         if group.running is None:
             missed = _missed_start(event, ts_ms - event.total_ms)
             group.running = replace(missed, joined_ms=ts_ms - event.took_ms)
@@ -199,7 +233,7 @@ class History:
         group.stopped.assigned(event.assigned, needs_rejoin=event.needs_rejoin, ts=ts_ms)
         self._end(group, ts_ms, RebalanceOutcome.COMPLETED, cost_ms)
 
-    def _emptied(self, group: _Group, ts_ms: int, event: GroupEmptied) -> None:
+    def _emptied(self, group: GroupHistory, ts_ms: int, event: GroupEmptied) -> None:
         if group.running is not None:
             group.running = replace(
                 group.running, generation=event.generation, came=group.came, went=group.went
@@ -208,17 +242,20 @@ class History:
         group.came, group.went = CountedNames(), CountedNames()
         group.stopped = StoppedPartitions({})
 
-    def _deleted(self, _group: _Group, _ts_ms: int, event: GroupDeleted) -> None:
+    def _deleted(self, _group: GroupHistory, _ts_ms: int, event: GroupDeleted) -> None:
         self.forget(event.group)
+        self._deleted_groups[event.group] = None
+        if len(self._deleted_groups) > _DELETED_MAX:
+            del self._deleted_groups[next(iter(self._deleted_groups))]
 
-    def _unclaimed(self, group: _Group, ts_ms: int, event: IdUnclaimed) -> None:
+    def _unclaimed(self, group: GroupHistory, ts_ms: int, event: IdUnclaimed) -> None:
         running = group.running
         if running is not None:
             late = LateMember(event.member, None, "", ts_ms - running.started_ms, "unclaimed")
             group.late = _latest((*group.late, late))
 
     def _end(
-        self, group: _Group, ts_ms: int, outcome: RebalanceOutcome, cost_ms: int | None = None
+        self, group: GroupHistory, ts_ms: int, outcome: RebalanceOutcome, cost_ms: int | None = None
     ) -> None:
         if group.running is None:
             raise AssertionError("no rebalance is running")
@@ -229,22 +266,68 @@ class History:
             group.running, outcome=outcome, ended_ms=ts_ms, stopped_partition_ms=cost_ms
         )
         group.running, group.awaited, group.late = None, set(), ()
+        group.has_gap = group.is_carried_over = False
         self._keep(group, ended)
         for listener in self._listeners:
             listener(ended)
 
-    def _keep(self, group: _Group, ended: RebalanceRecord) -> None:
-        self._order.append((ended.group, group.forgotten + len(group.last)))
+    def _keep(self, group: GroupHistory, ended: RebalanceRecord) -> None:
+        self._order.append((ended.group, group.first_number + len(group.last)))
         group.last.append(ended)
         if len(group.last) > self._limit:
-            _forget_oldest(group)
-        if len(self._order) > self._total:
+            group.drop_oldest()
+        self._bound()
+
+    def _bound(self) -> None:
+        while len(self._order) > self._total:
             name, number = self._order.popleft()
             oldest = self._groups.get(name)
-            if oldest is not None and oldest.last and oldest.forgotten == number:
-                _forget_oldest(oldest)
+            if oldest is not None and oldest.last and oldest.first_number == number:
+                oldest.drop_oldest()
 
-    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[History, _Group, int, Any], None]]] = {
+    # -- the time before -----------------------------------------------------------------------
+
+    def prepend(
+        self, name: str, former: History, beginning: Beginning, started_ms: int = 0
+    ) -> None:
+        """Put a group's rebalances in a former life of the node before those of this life.
+
+        A rebalance that was going on as the former life ended is put together of its two parts,
+        or is interrupted when the group was read back, or at `started_ms` if it was not.
+        `former` must not be used afterwards.  Listeners are not told.
+        """
+        if self.beginning(name) is not None:
+            return
+        group = self._group(name)
+        is_complete = name in former._deleted_groups
+        group.beginning = Beginning(None, HistoryLimit.COMPLETE) if is_complete else beginning
+        for ts_ms, event in group.carried_over or ():
+            former.observe(ts_ms, event)
+        past = former._groups.get(name)
+        if past is None:
+            return
+        if group.is_carried_over:
+            group.running, group.late, group.awaited = past.running, past.late, past.awaited
+            group.came, group.went = past.came, past.went
+        elif group.carried_over is not None:
+            group.last[0] = past.last.pop()
+        elif past.running is not None:
+            at_ms = group.recovered_ms or self._recovered_ms or started_ms
+            former._end(past, at_ms, RebalanceOutcome.INTERRUPTED)
+        group.carried_over, group.is_carried_over = None, False
+        self._put_first(name, group, past)
+
+    def _put_first(self, name: str, group: GroupHistory, past: GroupHistory) -> None:
+        group.dropped_ms = past.dropped_ms
+        while past.last and len(group.last) < self._limit:
+            group.last.appendleft(past.last.pop())
+            group.first_number -= 1
+            self._order.appendleft((name, group.first_number))
+        if past.last:
+            group.dropped_ms = past.last[-1].ended_ms
+        self._bound()
+
+    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[History, GroupHistory, int, Any], None]]] = {
         GroupDeleted: _deleted,
         GroupEmptied: _emptied,
         GroupRecovered: _recovered,
@@ -256,11 +339,8 @@ class History:
         RebalanceCompleted: _completed,
         RebalanceStarted: _started,
     }
-
-
-def _forget_oldest(group: _Group) -> None:
-    group.last.popleft()
-    group.forgotten += 1
+    #: The kinds of events about a group that matter here.
+    KINDS: ClassVar[Collection[type[Event]]] = _HANDLERS.keys()
 
 
 def _missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> RebalanceRecord:

@@ -8,7 +8,9 @@ from typing import Final
 
 __all__ = [
     "NAMES_MAX",
+    "Beginning",
     "CountedNames",
+    "HistoryLimit",
     "LateMember",
     "RebalanceOutcome",
     "RebalanceRecord",
@@ -29,7 +31,35 @@ class RebalanceOutcome(StrEnum):
     EMPTIED = "emptied"
     """The last member left the group."""
     INTERRUPTED = "interrupted"
-    """The node went down before it journalled an end."""
+    """The node went down before it journalled an end, or the journal lacks the lines of the end."""
+
+
+class HistoryLimit(StrEnum):
+    """Why no earlier rebalances of a group are known."""
+
+    COMPLETE = "complete"
+    """There were none."""
+    KEPT = "kept"
+    """Only the last ones are kept."""
+    JOURNAL = "journal"
+    """The journal goes back no further."""
+    READ_BACK = "read_back"
+    """The journal goes back further than it is read."""
+    UNREADABLE = "unreadable"
+    """The journal can't be read."""
+    READING = "reading"
+    """The journal is still being read."""
+    NO_JOURNAL = "no_journal"
+    """The node keeps no journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """From when on all rebalances of a group are known."""
+
+    #: None if all there ever were are known.
+    since_ms: int | None
+    limit: HistoryLimit
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from aiohttp.typedefs import Middleware
 
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.journal import CAUSES
+from coterie_server.backfill import Backfill
 from coterie_server.group import Refusal
-from coterie_server.history import History, RebalanceRecord
+from coterie_server.history import Beginning, HistoryLimit, RebalanceRecord
 from coterie_server.http.access import AllowedHosts, is_cross_site
 from coterie_server.http.groups import PageQuery, QueryError, group_in_full, page_of_groups
 from coterie_server.http.node_view import NodeView
@@ -37,10 +38,10 @@ _dumps: Final = partial(json.dumps, separators=(",", ":"))
 
 
 def create_app(
-    node: NodeView, history: History, metrics: Metrics, hosts: AllowedHosts | None = None
+    node: NodeView, backfill: Backfill, metrics: Metrics, hosts: AllowedHosts | None = None
 ) -> web.Application:
     """The pages of a node, for clients that ask for it by an allowed name."""
-    pages = _Pages(node, history, metrics)
+    pages = _Pages(node, backfill, metrics)
     app = web.Application(
         middlewares=[_errors_as_json, _refuse_other_hosts(hosts or AllowedHosts())]
     )
@@ -58,9 +59,10 @@ def create_app(
 
 
 class _Pages:
-    def __init__(self, node: NodeView, history: History, metrics: Metrics) -> None:
+    def __init__(self, node: NodeView, backfill: Backfill, metrics: Metrics) -> None:
         self._node = node
-        self._history = history
+        self._backfill = backfill
+        self._history = backfill.history
         self._metrics = metrics
         #: An answer is made in short pieces, so that members are served in between; many answers at
         #: once would make many pieces before a member's turn comes.
@@ -84,6 +86,8 @@ class _Pages:
 
     async def groups(self, request: web.Request) -> web.Response:
         """List a page of the groups."""
+        if not self._node.is_open:
+            return _not_ready(self._node.not_ready() or "")
         try:
             query = PageQuery.read(request.query)
         except QueryError as error:
@@ -94,18 +98,29 @@ class _Pages:
 
     async def group(self, request: web.Request) -> web.Response:
         """Show a group and its last rebalances."""
+        if not self._node.is_open:
+            return _not_ready(self._node.not_ready() or "")
         group_id = request.match_info["group"]
+        summary = self._node.summary(group_id)
+        if summary is None:
+            return _no_group(group_id)
+        beginning = await self._backfill.look_up(group_id, summary.generation)
         async with self._one_at_a_time:
-            return await self._show(group_id)
+            return await self._show(group_id, beginning)
 
-    async def _show(self, group_id: str) -> web.Response:
+    async def _show(self, group_id: str, beginning: Beginning) -> web.Response:
         group = self._node.group(group_id)
         if group is None:
-            return _refused(Refusal("group_not_found", f"There is no group {group_id!r} here."))
+            return _no_group(group_id)
         running = self._history.running(group_id)
         more = {
             "rebalance": None if running is None else _rebalance(running),
             "rebalances": [_rebalance(each) for each in self._history.last(group_id)],
+            "history": {
+                "since_ms": beginning.since_ms,
+                "limit": beginning.limit,
+                "message": _LIMITS[beginning.limit],
+            },
         }
         return _json_body(await group_in_full(group, more))
 
@@ -140,6 +155,18 @@ def _rebalance(rebalance: RebalanceRecord) -> dict[str, Any]:
     }
 
 
+#: Why no earlier rebalances are shown.
+_LIMITS: Final[Mapping[HistoryLimit, str]] = {
+    HistoryLimit.COMPLETE: "These are all rebalances of the group.",
+    HistoryLimit.KEPT: "A node keeps the last few rebalances of a group; the journal has the rest.",
+    HistoryLimit.JOURNAL: "The node's journal goes back no further.",
+    HistoryLimit.READ_BACK: "The node reads only the end of its journal; the rest is in its files.",
+    HistoryLimit.UNREADABLE: "The node's journal can't be read; the node's log says why.",
+    HistoryLimit.READING: "The node is still reading its journal; ask again.",
+    HistoryLimit.NO_JOURNAL: "The node keeps no journal, so this is all since it started.",
+}
+
+
 # -- answers -----------------------------------------------------------------------------------
 
 
@@ -164,6 +191,10 @@ _REFUSALS: Final[Mapping[str, HTTPStatus]] = {
     "group_not_found": HTTPStatus.NOT_FOUND,
     "not_available": HTTPStatus.SERVICE_UNAVAILABLE,
 }
+
+
+def _no_group(group_id: str) -> web.Response:
+    return _refused(Refusal("group_not_found", f"There is no group {group_id!r} here."))
 
 
 def _refused(refusal: Refusal) -> web.Response:

@@ -34,6 +34,11 @@ class NodeView:
         """Say from now on that the node is stopping."""
         self._why_not = "The node is stopping."
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the groups are known: they have been read, or are as they were at the end."""
+        return self._node is not None
+
     def not_ready(self) -> str | None:
         """Why the node does not serve, as a sentence; None if it does."""
         if self._node is None or self._why_not:

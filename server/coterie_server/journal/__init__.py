@@ -1,5 +1,6 @@
 """The journal on disk: written by a thread of its own, and read by tools and at the next start."""
 
+from coterie_server.journal.backwards import list_segments
 from coterie_server.journal.reading import (
     AcknowledgedState,
     read_acknowledged,
@@ -12,6 +13,7 @@ __all__ = [
     "AcknowledgedState",
     "JournalStats",
     "JournalWriter",
+    "list_segments",
     "read_acknowledged",
     "read_journal",
     "verify",

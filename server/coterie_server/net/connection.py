@@ -14,6 +14,7 @@ from collections import deque
 from typing import Final, cast, final
 
 from coterie_protocol import ProtocolError, Request, decode_request
+from coterie_server.address import Address
 from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import Peer
 from coterie_server.net.exchange import Exchange, answered, take_ready
@@ -53,6 +54,7 @@ class Connection(asyncio.Protocol):
         "_registry",
         "_scheduled",
         "_transport",
+        "advertised",
         "exchanges",
         "gone",
         "incoming",
@@ -63,19 +65,18 @@ class Connection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, advertised: Address) -> None:
         self._registry = registry
+        self.advertised = advertised
         self.on_reply = registry.on_reply
         self.times = TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
         self._fast_path = FastPath(registry.fast_answers)
         #: The requests in flight, in their order: their answers are still to be sent.
         self.exchanges: deque[Exchange] = deque()
-        # Requests that were read but must wait until fewer are in flight. While there is a backlog
-        # nothing is read.
+        # Read, but to wait until fewer are in flight. While there is a backlog nothing is read.
         self._backlog: list[bytes] = []
-        # The backlog is looked at in the loop's next turn.
-        self._scheduled = False
+        self._scheduled = False  # The backlog is looked at in the loop's next turn.
         # Answers are collected, to be sent together.
         self._corked = False
         # What this connection last told its transport.
@@ -349,7 +350,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def close_for(self, reason: CloseReason, *, found: int) -> None:
-        """Close because of a limit, of which so much was found."""
+        """Close because a limit was passed; `found` is what was measured."""
         limit: int = getattr(self._registry.limits, reason)
         # Clients that have nothing to say are no reason to worry.
         level = "info" if reason is CloseReason.IDLE else "warning"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
+    from coterie_server.address import Address
     from coterie_server.net.addresses import Peer
 
 __all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered", "take_ready"]
@@ -33,6 +34,10 @@ class ReplyPath(Protocol):
     @property
     def peer(self) -> Peer:
         """The client's address."""
+
+    @property
+    def advertised(self) -> Address:
+        """Where clients of the connection's listener are told to connect."""
 
     @property
     def gone(self) -> bool:
@@ -80,6 +85,11 @@ class Exchange:
     def host(self) -> str:
         """The client's address as Kafka prints it: `/127.0.0.1`."""
         return self._path.peer.host
+
+    @property
+    def advertised(self) -> Address:
+        """Where clients that came in as this one did are told to connect."""
+        return self._path.advertised
 
     @property
     def abandoned(self) -> bool:

@@ -15,7 +15,7 @@ UNLIMITED: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a listener; each is named as it is in the log line of whoever ran into it.
+    """The limits of a listener; each has the name by which log lines call it.
 
     What one connection can make the server hold is bounded by
     `socket_request_max_bytes` for the frame that is arriving,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from coterie_protocol import ApiKey
+from coterie_server.address import Address
 from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import printable
 from coterie_server.net.connection import Connection
@@ -47,8 +48,9 @@ _SOCKET_OPTIONS: Final = (
 class Listener:
     """Accepts connections, under one set of limits, and hands their requests to one handler.
 
-    It is made on the event loop that it belongs to. `start` it once for each address, then
-    `close` it; in between `stop_accepting` gives the handler time to answer what is parked.
+    It is made on the event loop that it belongs to. `start` it once for each named listener of
+    the server, with where its clients are told to connect, then `close` it; in between
+    `stop_accepting` gives the handler time to answer what is parked.
     All limits of time are looked after at one interval, so each can be exceeded by as much.
     """
 
@@ -84,17 +86,29 @@ class Listener:
         return tuple(self._addresses)
 
     async def start(
-        self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None
-    ) -> None:
-        """Listen on all addresses of a host; None stands for every address of this machine.
+        self,
+        host: str,
+        port: int,
+        *,
+        advertise: Address | None = None,
+        name: str = "default",
+        tls: ssl.SSLContext | None = None,
+    ) -> Address:
+        """Listen on all addresses of a host, and return the host with the port that port 0 became.
 
-        Raises `OSError` if one of them cannot be had, and then listens on none.
+        Those who connect are told to connect to `advertise`, or to where it listens; port 0 there
+        is the port listened on. No host stands for every address of this machine. Raises `OSError`
+        if one of the addresses cannot be had, and then listens on none.
         """
         # A client that does not shake hands has not said its first byte either.
         handshake_s = self._registry.limits.first_byte_timeout_ms / 1000 if tls else None
-        for listening in await _listening_sockets(self._loop, host, port):
+        opened = await _listening_sockets(self._loop, host, port)
+        bound = Address(host, opened[0].getsockname()[1])
+        advertised = bound if advertise is None else advertise
+        advertised = Address(advertised.host, advertised.port or bound.port)
+        for listening in opened:
             server = await self._loop.create_server(
-                lambda: Connection(self._registry),
+                lambda: Connection(self._registry, advertised),
                 sock=listening,
                 backlog=_BACKLOG,
                 ssl=tls,
@@ -103,7 +117,14 @@ class Listener:
             self._servers.append(server)
             address = listening.getsockname()[:2]
             self._addresses.append(address)
-            _log.info("listening", address=printable(*address), tls=tls is not None)
+            _log.info(
+                "listening",
+                listener=name,
+                address=printable(*address),
+                advertised=str(advertised),
+                tls=tls is not None,
+            )
+        return bound
 
     def stop_accepting(self) -> None:
         """Listen no more; connections at hand carry on."""
@@ -158,7 +179,7 @@ class Listener:
 
 
 async def _listening_sockets(
-    loop: asyncio.AbstractEventLoop, host: str | None, port: int
+    loop: asyncio.AbstractEventLoop, host: str, port: int
 ) -> list[socket.socket]:
     """A listening socket for each address of a host, or none at all."""
     found = await loop.getaddrinfo(

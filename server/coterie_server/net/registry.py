@@ -74,7 +74,7 @@ class OpenConnection(Protocol):
         """Close if a limit of time is over, else set `times.due` to when to look again."""
 
     def close_for(self, reason: CloseReason, *, found: int) -> None:
-        """Close because of a limit, of which so much was found."""
+        """Close because a limit was passed."""
 
     def stop(self) -> None:
         """Read nothing more and close when the requests at hand are answered."""

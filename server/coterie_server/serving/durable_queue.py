@@ -1,4 +1,4 @@
-"""Durable before anybody hears of it: what a shard stores, and what waits until it is stored."""
+"""Durable before it is told: what a shard stores, and what waits until it is stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["DurableQueue", "Meter"]
 
 
 class Meter(Protocol):
-    """Whoever counts what the store does."""
+    """Counts what the store does."""
 
     def store_appended(self, records: int, seconds: float) -> None:
         """Records became durable, so long after they were handed over."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie_protocol.journal import Event, TopicChanged
+    from coterie_server.address import Address
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.journal import AcknowledgedState
     from coterie_server.net import Exchange
@@ -56,22 +57,19 @@ class NodeOptions:
     """What a node is called, where it is reached, and how it divides its groups."""
 
     node_id: int
-    host: str
-    port: int
+    #: Where clients find it, for those who ask who has a shard.
+    address: Address
     shards: int
     lease_ms: int
     #: Go on with a store that has lost something that was acknowledged.
     accept_loss: bool = False
+    #: The host and the port on which the node answers HTTP, if it does.
+    http: tuple[str, int] | None = None
 
     @property
     def owner(self) -> str:
         """The name under which it holds its shards."""
         return f"node-{self.node_id}"
-
-    @property
-    def address(self) -> str:
-        """Where clients find it."""
-        return f"{self.host}:{self.port}"
 
 
 class Node:
@@ -103,7 +101,7 @@ class Node:
         self.shards: list[GroupShard] = []
         self._catalogue: CatalogueShard | None = None
         self._trust = LeaseTrust(clock.elapsed_s)
-        terms = LeaseTerms(options.owner, options.address, options.lease_ms)
+        terms = LeaseTerms(options.owner, str(options.address), options.lease_ms)
         self._keeper = LeaseKeeper(store, terms, self._trust, clock.date_ms, self)
         self._context = NodeContext(
             store,
@@ -271,9 +269,9 @@ class Node:
         return self.shards[self._shard_of(message.group_id)].try_heartbeat(message)
 
     def _make_routes(self) -> dict[type[Any], Callable[[Exchange], None]]:
-        where = (self._options.node_id, self._options.host, self._options.port)
+        node_id = self._options.node_id
         return {
-            m.ApiVersionsRequest: lambda e: e.reply(discovery.api_versions(e.message, e.version)),
+            m.ApiVersionsRequest: self._tell_versions,
             m.CreatePartitionsRequest: self._to_topics,
             m.CreateTopicsRequest: self._to_topics,
             m.DeleteGroupsRequest: self._to_several,
@@ -281,7 +279,7 @@ class Node:
             m.DescribeGroupsRequest: self._to_several,
             m.FetchRequest: self._to_topics,
             m.FindCoordinatorRequest: lambda e: e.reply(
-                discovery.find_coordinator(e.message, e.version, *where)
+                discovery.find_coordinator(e.message, e.version, node_id, e.advertised)
             ),
             m.HeartbeatRequest: self._to_group,
             m.JoinGroupRequest: self._to_group,
@@ -299,6 +297,10 @@ class Node:
             m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
             m.SyncGroupRequest: self._to_group,
         }
+
+    def _tell_versions(self, exchange: Exchange) -> None:
+        http = discovery.http_address_for(exchange.host, self._options.http)
+        exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
 
     def _shard_of(self, group_id: str) -> int:
         return zlib.crc32(group_id.encode()) % self._shard_count

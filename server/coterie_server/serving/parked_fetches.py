@@ -1,4 +1,4 @@
-"""Fetches that wait for records, of which there never are any, for as long as they may."""
+"""Fetches that wait, for as long as they may, for records that never come."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Timer(Protocol):
 class ParkedFetches:
     """Keeps Fetches until their time is up, something has changed, or their connection has gone.
 
-    Nobody but its client waits for a Fetch, so nothing of one outlives its connection: neither
+    Only its client waits for a Fetch, so nothing of one outlives its connection: neither
     the request, nor the answer that was prepared, nor the timer.
     """
 
@@ -50,7 +50,7 @@ class ParkedFetches:
                 self._answer(exchange, outdated(answer, topic))
 
     def answer_all(self) -> None:
-        """Let nobody wait any longer."""
+        """Answer all Fetches now."""
         for exchange in list(self._parked):
             self._answer(exchange)
 

@@ -79,7 +79,7 @@ class NodeContext:
     clock: Clock
     #: Until when the node may act as the owner of its shards; without end if nothing limits it.
     trust: LeaseTrust = field(default_factory=LeaseTrust)
-    #: Told of a shard of which the store says that another node has it.
+    #: Told of a shard that another node has, as the store says.
     on_fenced: Callable[[int], None] = _ignore
     meter: Meter | None = None
     limit_log: LimitLog = field(default_factory=LimitLog)

@@ -1,7 +1,7 @@
 """The catalogue of topics: requests go in, what is to be done comes out.
 
-It reads no clock, draws no random numbers and awaits nothing.  Whoever runs it hands in the time,
-stores the records, lets the replies go and tells the groups of the changes.
+It reads no clock, draws no random numbers and awaits nothing.  The shard that runs it hands in the
+time, stores the records, sends the replies and tells the groups of the changes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from coterie_server.topics.fetch import fetch
 from coterie_server.topics.list_offsets import list_offsets
 from coterie_server.topics.metadata import metadata
 from coterie_server.topics.produce import produce
-from coterie_server.topics.step import Step, TopicConfig, TopicIds
+from coterie_server.topics.step import Request, Step, TopicConfig, TopicIds
 from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie_server.step import Outcome, Request
+    from coterie_server.step import Outcome
     from coterie_server.topics.records import Record, TopicRow
 
 __all__ = ["Catalogue", "TopicRefusal"]

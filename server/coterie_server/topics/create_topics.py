@@ -36,8 +36,8 @@ __all__ = ["create_topics"]
 _DEFAULT: Final = -1
 _REPLICATION_FACTOR: Final = 1
 
-#: The settings that Kafka's topics have.  Most are about records, of which there are none here:
-#: they are accepted, so that scripts written for Kafka run, and have no effect.
+#: The settings that Kafka's topics have.  Most are about records, which are not kept here: they
+#: are accepted, so that scripts written for Kafka run, and have no effect.
 _KNOWN_SETTINGS: Final = frozenset(
     {
         "cleanup.policy",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["delete_topics"]
 
-#: From this version on there is an error of its own for when nobody may delete topics.
+#: From this version on there is an error of its own for deletion being switched off.
 _DELETION_DISABLED_FROM: Final = 3
 
 _NEITHER: Final = Problem(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")

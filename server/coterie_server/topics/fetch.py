@@ -29,7 +29,7 @@ __all__ = ["WAIT_MAX_MS", "fetch", "outdated"]
 WAIT_MAX_MS: Final = 300_000
 
 #: The session epochs of requests that name all their partitions: those without a session, and
-#: those that ask for one.  All others go on with a session, of which there never is one here.
+#: those that ask for one.  All others go on with a session, and there are none here.
 _WHOLE: Final = frozenset({-1, 0})
 
 #: Not null, which clients can't read: librdkafka refuses the size of -1, aiokafka and kafka-python

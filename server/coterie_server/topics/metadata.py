@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
-    from coterie_server.step import Request
     from coterie_server.topics.records import TopicRow
-    from coterie_server.topics.step import Step
+    from coterie_server.topics.step import Request, Step
 
 __all__ = ["metadata"]
 
@@ -64,11 +63,13 @@ def metadata(step: Step, request: Request) -> MetadataResponse:
     topics = tuple(_topics(step, asked, message))
     if message.include_topic_authorized_operations:
         topics = tuple(map(_with_operations, topics))
-    config = step.config
+    config, advertised = step.config, request.advertised
     with_cluster = message.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=(
-            MetadataResponseBroker(node_id=config.node_id, host=config.host, port=config.port),
+            MetadataResponseBroker(
+                node_id=config.node_id, host=advertised.host, port=advertised.port
+            ),
         ),
         cluster_id=config.cluster_id,
         controller_id=config.node_id,

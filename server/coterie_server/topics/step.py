@@ -15,13 +15,22 @@ from coterie_server.step import Outcome
 from coterie_server.topics.records import Gone, Record, TopicRow
 
 if TYPE_CHECKING:
+    from coterie_server.address import Address
     from coterie_server.topics.ends import PartitionEnds
     from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 
-__all__ = ["HangUp", "Later", "Step", "TopicConfig", "TopicIds"]
+__all__ = ["HangUp", "Later", "Request", "Step", "TopicConfig", "TopicIds"]
 
 #: How much of a name is shown to people: as much as the longest that a topic can have.
 _SHOWN_MAX: Final = 249
+
+
+class Request(step.Request, Protocol):
+    """A request to the catalogue."""
+
+    @property
+    def advertised(self) -> Address:
+        """Where clients that came in as this one did reach the node."""
 
 
 class TopicIds(Protocol):
@@ -34,12 +43,9 @@ class TopicIds(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """The settings that the catalogue goes by, and what it tells of this node."""
+    """The settings that the catalogue goes by, and what it tells of its cluster."""
 
     node_id: int
-    #: Where clients reach this node.
-    host: str
-    port: int
     cluster_id: str
     auto_create: bool = True
     #: How many partitions a topic gets when its creator does not say.

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from coterie_protocol.journal import Event
 from coterie_server.config.settings import Settings
 from coterie_server.group import Group
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from coterie_testing.kit.faults import Faults
 
 __all__ = ["LoopbackCoordinator"]
@@ -59,7 +59,7 @@ class LoopbackCoordinator:
         values: dict[str, Any] = _QUICK | dict(settings or {})
         self._options = ServerOptions(
             settings=Settings(**values),
-            listen=Address("127.0.0.1", 0),
+            listeners=(ListenerOptions(Address("127.0.0.1", 0)),),
             topics=dict(topics or {}),
             store=f"sqlite:{folder / 'groups.db'}",
         )
@@ -73,7 +73,7 @@ class LoopbackCoordinator:
     @property
     def bootstrap(self) -> str:
         """The address for clients, as HOST:PORT."""
-        return str(self._options.listen)
+        return str(self._options.listeners[0].bind)
 
     @property
     def events(self) -> list[Event]:
@@ -123,7 +123,7 @@ class LoopbackCoordinator:
         await server.start()
         self._server = server
         # The port that 0 became, for the next life too.
-        self._options = replace(self._options, listen=server.address)
+        self._options = replace(self._options, listeners=(ListenerOptions(server.address),))
 
     async def _stop(self) -> None:
         server, self._server = self._server, None

@@ -67,8 +67,9 @@ class Changes:
         setting = _COORDINATOR_KEYS.get(key)
         if setting is None:
             known = [*_MEMBER_KEYS, *_COORDINATOR_KEYS]
-            nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
-            raise ValueError(f"unknown setting {key}; the nearest known one is {nearest}")
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"; the nearest known one is {near[0]}" if near else ""
+            raise ValueError(f"unknown setting {key}{hint}")
         try:
             value = setting.read(text, "")
         except SettingsError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import Event, Line, read_line, write_line
 from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
+from coterie_server.address import Address
 from coterie_server.config.assembly import catalogue_config, connection_limits, group_config
 from coterie_server.config.settings import Settings
 from coterie_server.net import Connection, Exchange, Registry
@@ -29,6 +31,10 @@ _SHARDS = 2
 
 #: How long it takes until a daemon that could not start is started again.
 _RESTART_S = 1.0
+
+
+def _advertised(address: NodeAddress) -> Address:
+    return Address(address.host, address.port)
 
 
 def _clock_of(process: Process) -> Clock:
@@ -100,6 +106,8 @@ class SimulatedCoordinator:
     process: Process | None = None
     node: Node | None = None
     lives: int = 0
+    #: Where it listens; clients are told to connect where they are connected.
+    addresses: tuple[NodeAddress, ...] = (ADDRESS,)
     #: Whether it has made its topics; what becomes of them then is up to administrators.
     has_served: bool = False
     #: Sees requests and their answers.
@@ -160,8 +168,7 @@ class SimulatedCoordinator:
         settings = self.settings
         options = NodeOptions(
             node_id=settings.node_id,
-            host=ADDRESS.host,
-            port=ADDRESS.port,
+            address=_advertised(ADDRESS),
             shards=_SHARDS,
             lease_ms=settings.shard_lease_ms,
         )
@@ -190,7 +197,10 @@ class SimulatedCoordinator:
             stopwatch=process.time,
         )
         self.node = node
-        self.network.listen(process, ADDRESS, lambda: Connection(registry))
+        for address in self.addresses:
+            self.network.listen(
+                process, address, partial(Connection, registry, _advertised(address))
+            )
 
     def _hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
         answer = self.node.try_heartbeat(message) if self.node is not None else None

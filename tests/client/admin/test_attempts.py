@@ -16,6 +16,7 @@ from coterie_client.errors import (
     ConnectionFailedError,
     UnexpectedAnswerError,
     VersionNotSpokenError,
+    WrongServerError,
 )
 from coterie_client.wire import NodeAddress, RetryOptions
 from coterie_protocol import API_VERSIONS, ApiKey, Request
@@ -268,6 +269,55 @@ async def test_unreachable_cluster_is_tried_until_the_timeout() -> None:
         with pytest.raises(ConnectionFailedError, match=str(address)):
             await admin.topics.list()
         assert admin.counters.connections_failed > 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "nowhere.invalid"])
+async def test_client_that_fails_fast_attempts_once_to_reach_a_cluster(host: str) -> None:
+    patient = Timing(timeout_ms=600_000, fail_fast=True)
+    async with Admin(NodeAddress(host, 1), timing=patient) as admin:
+        with pytest.raises(ConnectionFailedError):
+            await admin.topics.list()
+        with pytest.raises(ConnectionFailedError):
+            await admin.groups.describe("g")
+        assert admin.counters.connections_failed == 2
+
+
+async def test_client_that_fails_fast_tries_every_node_it_was_given() -> None:
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(METADATA=cluster(server.address))
+        nodes = (NodeAddress("127.0.0.1", 1), server.address)
+        async with Admin(nodes, timing=Timing(fail_fast=True)) as admin:
+            assert await admin.topics.list() == ()
+
+
+async def test_client_that_fails_fast_is_patient_with_a_cluster_it_has_reached() -> None:
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(METADATA=cluster(server.address))
+        timing = Timing(
+            timeout_ms=10_000, retry=RetryOptions(base_ms=20, max_ms=20), fail_fast=True
+        )
+        async with Admin(server.address, timing=timing) as admin:
+            await admin.topics.list()
+            await server.stop()
+            listing = asyncio.create_task(admin.topics.list())
+            await soon(lambda: admin.counters.connections_failed > 1)
+            await server.start()
+            assert await listing == ()
+
+
+async def test_server_of_another_kind_is_not_tried_again() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server, Admin(NodeAddress(*server.sockets[0].getsockname())) as admin:
+        with pytest.raises(WrongServerError, match="answers HTTP"):
+            await admin.topics.list()
+        assert admin.counters.connections_failed == 1
 
 
 async def test_silent_node_costs_one_request_timeout() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from coterie_server.config.settings import Settings
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from tests.client.admin.contract import AdminContract
 
 
@@ -18,6 +18,6 @@ class TestCoterie(AdminContract):
     async def address(self) -> AsyncIterator[str]:
         """Start a server."""
         settings = Settings(group_initial_rebalance_delay_ms=0)
-        options = ServerOptions(settings, listen=Address("127.0.0.1", 0))
+        options = ServerOptions(settings, listeners=(ListenerOptions(Address("127.0.0.1", 0)),))
         async with Server(options) as server:
             yield str(server.address)

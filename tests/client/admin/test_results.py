@@ -46,9 +46,23 @@ def test_batch_error_keeps_each_error_and_spells_out_the_first_few() -> None:
     errors = {name: GroupIdNotFoundError(f"group {name}") for name in "abcde"}
     results: Results[str, int] = Results({name: Result(error=e) for name, e in errors.items()})
     results["f"] = Result(1)
-    with pytest.raises(BatchFailedError, match=r"^5 of 6 failed: a: .*; b: .*; c: .*; and 2 more$"):
+    with pytest.raises(
+        BatchFailedError, match=r"^5 of 6 failed: a \(also b, c and 2 more\): .*group a$"
+    ):
         results.get_all()
     assert results.errors == errors
+
+
+def test_batch_error_names_partitions_as_people_do_and_says_each_error_once() -> None:
+    errors = {
+        ("t", 0): NonEmptyGroupError("group g"),
+        ("t", 1): NonEmptyGroupError("group g"),
+        ("u", 0): UnknownServerError(),
+    }
+    text = str(BatchFailedError(errors, 3))
+    assert text.startswith("3 of 3 failed: t[0] (also t[1]): NON_EMPTY_GROUP (68): ")
+    assert "; u[0]: UNKNOWN_SERVER_ERROR" in text
+    assert text.count("NON_EMPTY_GROUP") == 1
 
 
 def test_batch_error_survives_pickling() -> None:

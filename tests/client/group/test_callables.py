@@ -99,8 +99,7 @@ class Blocking:
         Mock(),
     ],
 )
-def test_work_that_may_do(good: Any) -> None:
-    """Async functions, and all that may return an awaitable."""
+def test_work_that_may_return_an_awaitable_is_accepted(good: Any) -> None:
     require_async(good)
 
 

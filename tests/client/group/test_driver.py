@@ -32,7 +32,7 @@ from coterie_client.membership import (
     Hangup,
     Lose,
     Membership,
-    Report,
+    ReportEvent,
     Revoke,
     Send,
     Stop,
@@ -124,7 +124,7 @@ class ScriptedNetwork:
         self.hung_up.append((address, lane))
 
 
-class Rig:
+class Harness:
     """A driver between a scripted membership and a scripted network."""
 
     def __init__(self) -> None:
@@ -192,28 +192,28 @@ def send(ticket: int = 1) -> Send:
     return Send(ticket, "question", ANY, Lane.KEEPALIVE, 2_500)
 
 
-def fires(rig: Rig) -> list[int]:
+def fires(harness: Harness) -> list[int]:
     """When the machine was called because its time had come."""
-    return [call[1] for call in rig.membership.calls if call[0] == "fire"]
+    return [call[1] for call in harness.membership.calls if call[0] == "fire"]
 
 
 @pytest.fixture
-def rig() -> Rig:
-    return Rig()
+def harness() -> Harness:
+    return Harness()
 
 
 def driven(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test of a `rig` in virtual time, with its driver started before and closed after."""
+    """Run a test in virtual time; start the driver of its `harness` before and close it after."""
 
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        rig = kwargs["rig"]
-        assert isinstance(rig, Rig)
+        harness = kwargs["harness"]
+        assert isinstance(harness, Harness)
 
         async def main() -> None:
-            rig.start()
+            harness.start()
             await test(*args, **kwargs)
-            await rig.driver.aclose()
+            await harness.driver.aclose()
 
         run_virtually(main())
 
@@ -224,55 +224,55 @@ def driven(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 
 @driven
-async def test_actions_are_done_in_their_order(rig: Rig) -> None:
+async def test_actions_are_done_in_their_order(harness: Harness) -> None:
     event = CoordinatorFound(node="x")
-    rig.do(
+    harness.do(
         Assign({ORDER: 7}, 3),
         Revoke(frozenset({ORDER}), 1_000),
         Abandon(frozenset({ORDER})),
-        Report(event),
+        ReportEvent(event),
         Lose(frozenset({ORDER}), "fenced"),
         Hangup(NODE),
     )
-    assert rig.told == [
+    assert harness.told == [
         ("assign", {ORDER: 7}, 3),
         ("revoke", {ORDER}),
         ("abandon", {ORDER}),
         ("lose", {ORDER}, "fenced"),
     ]
-    assert rig.events == [event]
-    assert rig.network.hung_up == [(NODE, None)]
+    assert harness.events == [event]
+    assert harness.network.hung_up == [(NODE, None)]
 
 
 @driven
-async def test_start_begins_to_join(rig: Rig) -> None:
-    assert rig.membership.calls == [("start", ["orders"], 0)]
-    assert rig.driver.owns(ORDER, 1)
-    assert not rig.driver.owns(ORDER, 2)
-    assert not rig.driver.owns(("orders", 1), 1)
+async def test_start_begins_to_join(harness: Harness) -> None:
+    assert harness.membership.calls == [("start", ["orders"], 0)]
+    assert harness.driver.owns(ORDER, 1)
+    assert not harness.driver.owns(ORDER, 2)
+    assert not harness.driver.owns(("orders", 1), 1)
 
 
 @driven
-async def test_what_comes_up_meanwhile_is_done_afterwards(rig: Rig) -> None:
+async def test_what_comes_up_meanwhile_is_done_afterwards(harness: Harness) -> None:
     def call_back(_: Collection[TopicPartition]) -> None:
-        rig.membership.next = [Assign({ORDER: 9}, 4)]
-        rig.driver.rejoin("again")
+        harness.membership.next = [Assign({ORDER: 9}, 4)]
+        harness.driver.rejoin("again")
 
-    rig.on_revoke = call_back
-    rig.do(Revoke(frozenset({ORDER}), 1_000), Lose(frozenset(), "x"))
-    assert [told[0] for told in rig.told] == ["revoke", "lose", "assign"]
+    harness.on_revoke = call_back
+    harness.do(Revoke(frozenset({ORDER}), 1_000), Lose(frozenset(), "x"))
+    assert [told[0] for told in harness.told] == ["revoke", "lose", "assign"]
 
 
 @driven
-async def test_requests_go_out_as_they_were_ordered(rig: Rig) -> None:
+async def test_requests_go_out_as_they_were_ordered(harness: Harness) -> None:
     async def answer() -> str:
         return "answer"
 
-    rig.network.answer = answer
-    rig.do(send(5))
+    harness.network.answer = answer
+    harness.do(send(5))
     await settle()
-    assert rig.network.requests == [("question", ANY, Lane.KEEPALIVE, 2.5)]
-    assert rig.membership.calls[-1] == ("answered", 5, "answer", 0)
+    assert harness.network.requests == [("question", ANY, Lane.KEEPALIVE, 2.5)]
+    assert harness.membership.calls[-1] == ("answered", 5, "answer", 0)
 
 
 @pytest.mark.parametrize(
@@ -292,17 +292,17 @@ async def test_requests_go_out_as_they_were_ordered(rig: Rig) -> None:
 )
 @driven
 async def test_failed_requests_are_told_by_their_kind(
-    rig: Rig, error: BaseException, kind: FailureKind
+    harness: Harness, error: BaseException, kind: FailureKind
 ) -> None:
     async def fail() -> None:
         raise error
 
-    rig.network.answer = fail
-    rig.do(send(5))
+    harness.network.answer = fail
+    harness.do(send(5))
     await settle()
-    assert rig.membership.calls[-1] == ("failed", 5, kind, 0)
-    await rig.driver.aclose()
-    assert rig.faults == []
+    assert harness.membership.calls[-1] == ("failed", 5, kind, 0)
+    await harness.driver.aclose()
+    assert harness.faults == []
 
 
 # -- time ---------------------------------------------------------------------------------------
@@ -311,184 +311,188 @@ async def test_failed_requests_are_told_by_their_kind(
 # In seconds and back, 1001 ms are a little less than that.
 @pytest.mark.parametrize("deadline_ms", [1_500, 1_001])
 @driven
-async def test_machine_is_called_when_its_deadline_has_come(rig: Rig, deadline_ms: int) -> None:
-    rig.membership.deadline_ms = deadline_ms
-    rig.do()
-    rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
+async def test_machine_is_called_when_its_deadline_has_come(
+    harness: Harness, deadline_ms: int
+) -> None:
+    harness.membership.deadline_ms = deadline_ms
+    harness.do()
+    harness.membership.on_call = lambda: setattr(harness.membership, "deadline_ms", None)
     await asyncio.sleep(0.9)
-    assert "fire" not in rig.names()
+    assert "fire" not in harness.names()
     await asyncio.sleep(100)
-    assert fires(rig) == [deadline_ms]
+    assert fires(harness) == [deadline_ms]
 
 
 @driven
-async def test_machine_is_told_the_time(rig: Rig) -> None:
+async def test_machine_is_told_the_time(harness: Harness) -> None:
     await asyncio.sleep(1.5)
-    rig.do()
-    assert rig.membership.calls[-1] == ("rejoin", "go", 1_500)
+    harness.do()
+    assert harness.membership.calls[-1] == ("rejoin", "go", 1_500)
 
 
 @driven
-async def test_deadline_that_stays_is_met_again(rig: Rig) -> None:
+async def test_deadline_that_stays_is_met_again(harness: Harness) -> None:
     def enough() -> None:
-        if len(fires(rig)) == 3:
-            rig.membership.deadline_ms = None
+        if len(fires(harness)) == 3:
+            harness.membership.deadline_ms = None
 
-    rig.membership.deadline_ms = 1_000
-    rig.membership.on_call = enough
-    rig.do()
+    harness.membership.deadline_ms = 1_000
+    harness.membership.on_call = enough
+    harness.do()
     await asyncio.sleep(100)
-    assert fires(rig) == [1_000] * 3
+    assert fires(harness) == [1_000] * 3
 
 
 @driven
-async def test_deadline_that_goes_and_comes_back_is_met(rig: Rig) -> None:
+async def test_deadline_that_goes_and_comes_back_is_met(harness: Harness) -> None:
     for deadline_ms in (1_000, None, 1_000):
-        rig.membership.deadline_ms = deadline_ms
-        rig.do()
-    rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
+        harness.membership.deadline_ms = deadline_ms
+        harness.do()
+    harness.membership.on_call = lambda: setattr(harness.membership, "deadline_ms", None)
     await asyncio.sleep(100)
-    assert fires(rig) == [1_000]
+    assert fires(harness) == [1_000]
 
 
 @driven
-async def test_deadline_that_moved_moves_the_timer(rig: Rig) -> None:
+async def test_deadline_that_moved_moves_the_timer(harness: Harness) -> None:
     for deadline_ms in (5_000, 1_000, 3_000):
-        rig.membership.deadline_ms = deadline_ms
-        rig.do()
-    rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
+        harness.membership.deadline_ms = deadline_ms
+        harness.do()
+    harness.membership.on_call = lambda: setattr(harness.membership, "deadline_ms", None)
     await asyncio.sleep(100)
-    assert fires(rig) == [3_000]
+    assert fires(harness) == [3_000]
 
 
 @driven
-async def test_sleep_of_the_machine_is_time(rig: Rig) -> None:
-    rig.membership.deadline_ms = 60_000
-    rig.do()
+async def test_sleep_of_the_machine_is_time(harness: Harness) -> None:
+    harness.membership.deadline_ms = 60_000
+    harness.do()
     await asyncio.sleep(1)
-    rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
-    before = len(rig.membership.calls)
-    rig.asleep_ms = 3_600_000
+    harness.membership.on_call = lambda: setattr(harness.membership, "deadline_ms", None)
+    before = len(harness.membership.calls)
+    harness.asleep_ms = 3_600_000
     await asyncio.sleep(0.5)
-    ((name, now_ms),) = rig.membership.calls[before:]
+    ((name, now_ms),) = harness.membership.calls[before:]
     assert name == "check_lease"
     assert 3_601_000 <= now_ms <= 3_601_300
 
 
 @driven
-async def test_what_was_due_while_the_machine_was_asleep_is_done_after_that(rig: Rig) -> None:
-    rig.membership.deadline_ms = 60_000
-    rig.do()
-    before = len(rig.membership.calls)
-    rig.asleep_ms = 3_600_000
+async def test_what_was_due_while_the_machine_was_asleep_is_done_after_that(
+    harness: Harness,
+) -> None:
+    harness.membership.deadline_ms = 60_000
+    harness.do()
+    before = len(harness.membership.calls)
+    harness.asleep_ms = 3_600_000
     await asyncio.sleep(0.26)
-    assert {name for name, *_ in rig.membership.calls[before:]} == {"check_lease"}
-    rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
+    assert {name for name, *_ in harness.membership.calls[before:]} == {"check_lease"}
+    harness.membership.on_call = lambda: setattr(harness.membership, "deadline_ms", None)
     await asyncio.sleep(0.25)
-    assert len(fires(rig)) == 1
+    assert len(fires(harness)) == 1
 
 
 @driven
-async def test_deadline_set_after_a_sleep_is_met(rig: Rig) -> None:
-    rig.asleep_ms = 3_600_000
+async def test_deadline_set_after_a_sleep_is_met(harness: Harness) -> None:
+    harness.asleep_ms = 3_600_000
     await asyncio.sleep(1)
-    rig.membership.deadline_ms = 3_605_000
-    rig.do()
-    rig.membership.on_call = lambda: setattr(rig.membership, "deadline_ms", None)
+    harness.membership.deadline_ms = 3_605_000
+    harness.do()
+    harness.membership.on_call = lambda: setattr(harness.membership, "deadline_ms", None)
     await asyncio.sleep(3.9)
-    assert not fires(rig)
+    assert not fires(harness)
     await asyncio.sleep(0.2)
-    assert fires(rig) == [3_605_000]
+    assert fires(harness) == [3_605_000]
 
 
 # -- commits ------------------------------------------------------------------------------------
 
 
 @driven
-async def test_commits_of_one_turn_are_one_call(rig: Rig) -> None:
-    before = len(rig.membership.calls)
-    promises = [rig.driver.commit(("orders", n), 1, Position(n)) for n in range(3)]
-    rig.driver.released([("orders", 7)])
-    rig.driver.released([("orders", 8)])
+async def test_commits_of_one_turn_are_one_call(harness: Harness) -> None:
+    before = len(harness.membership.calls)
+    promises = [harness.driver.commit(("orders", n), 1, Position(n)) for n in range(3)]
+    harness.driver.released([("orders", 7)])
+    harness.driver.released([("orders", 8)])
     await settle()
-    assert [call[0] for call in rig.membership.calls[before:]] == ["commit"] * 3 + ["released"]
-    assert rig.membership.calls[-1][1] == [("orders", 7), ("orders", 8)]
+    assert [call[0] for call in harness.membership.calls[before:]] == ["commit"] * 3 + ["released"]
+    assert harness.membership.calls[-1][1] == [("orders", 7), ("orders", 8)]
     assert len(promises) == 3
 
 
 @driven
-async def test_each_turn_of_the_loop_is_a_call_of_its_own(rig: Rig) -> None:
+async def test_each_turn_of_the_loop_is_a_call_of_its_own(harness: Harness) -> None:
     for _ in range(2):
-        before = len(rig.membership.calls)
-        rig.driver.fetch(ORDER)
+        before = len(harness.membership.calls)
+        harness.driver.fetch(ORDER)
         await settle()
-        assert [call[0] for call in rig.membership.calls[before:]] == ["fetch", "released"]
+        assert [call[0] for call in harness.membership.calls[before:]] == ["fetch", "released"]
 
 
 @driven
-async def test_commit_alone_is_sent(rig: Rig) -> None:
-    before = len(rig.membership.calls)
-    rig.driver.commit(ORDER, 1, Position(1))
+async def test_commit_alone_is_sent(harness: Harness) -> None:
+    before = len(harness.membership.calls)
+    harness.driver.commit(ORDER, 1, Position(1))
     await settle()
-    assert [call[0] for call in rig.membership.calls[before:]] == ["commit", "released"]
+    assert [call[0] for call in harness.membership.calls[before:]] == ["commit", "released"]
 
 
 @driven
-async def test_partitions_are_given_up_together(rig: Rig) -> None:
-    rig.driver.give_up([("orders", 1)])
-    rig.driver.give_up([("orders", 2)])
+async def test_partitions_are_given_up_together(harness: Harness) -> None:
+    harness.driver.give_up([("orders", 1)])
+    harness.driver.give_up([("orders", 2)])
     await settle()
-    given_up = [call for call in rig.membership.calls if call[0] == "give_up"]
+    given_up = [call for call in harness.membership.calls if call[0] == "give_up"]
     assert given_up == [("give_up", [("orders", 1), ("orders", 2)], 0)]
 
 
 @driven
-async def test_commit_returns_when_it_is_stored(rig: Rig) -> None:
-    promise = rig.driver.commit(ORDER, 1, Position(1))
-    rig.do(Committed(rig.membership.promise))
+async def test_commit_returns_when_it_is_stored(harness: Harness) -> None:
+    promise = harness.driver.commit(ORDER, 1, Position(1))
+    harness.do(Committed(harness.membership.promise))
     await promise
-    assert (rig.counters.commits, rig.counters.commit_failures) == (1, 0)
+    assert (harness.counters.commits, harness.counters.commit_failures) == (1, 0)
 
 
 @driven
-async def test_commit_that_failed_raises(rig: Rig) -> None:
-    promise = rig.driver.commit(ORDER, 1, Position(1))
-    rig.do(Committed(rig.membership.promise, PartitionLostError("x")))
+async def test_commit_that_failed_raises(harness: Harness) -> None:
+    promise = harness.driver.commit(ORDER, 1, Position(1))
+    harness.do(Committed(harness.membership.promise, PartitionLostError("x")))
     with pytest.raises(PartitionLostError):
         await promise
-    assert (rig.counters.commits, rig.counters.commit_failures) == (0, 1)
+    assert (harness.counters.commits, harness.counters.commit_failures) == (0, 1)
 
 
 @driven
-async def test_committed_offset_is_told(rig: Rig) -> None:
-    promise = rig.driver.fetch(ORDER)
-    rig.do(Fetched(rig.membership.promise, Position(5)))
+async def test_committed_offset_is_told(harness: Harness) -> None:
+    promise = harness.driver.fetch(ORDER)
+    harness.do(Fetched(harness.membership.promise, Position(5)))
     assert await promise == Position(5)
 
 
 @pytest.mark.parametrize("error", [None, PartitionLostError("x")])
 @driven
-async def test_cancelled_caller_is_not_told(rig: Rig, error: Exception | None) -> None:
+async def test_cancelled_caller_is_not_told(harness: Harness, error: Exception | None) -> None:
     async def commit() -> None:
-        await rig.driver.commit(ORDER, 1, Position(1))
+        await harness.driver.commit(ORDER, 1, Position(1))
 
     task = asyncio.create_task(commit())
     await settle()
     task.cancel()
     await settle()
-    rig.do(Committed(rig.membership.promise, error))
-    await rig.driver.aclose()
-    assert rig.faults == []
+    harness.do(Committed(harness.membership.promise, error))
+    await harness.driver.aclose()
+    assert harness.faults == []
 
 
 @driven
-async def test_error_that_meets_a_cancellation_is_no_complaint(rig: Rig) -> None:
+async def test_error_that_meets_a_cancellation_is_no_complaint(harness: Harness) -> None:
     async def commit() -> None:
-        await rig.driver.commit(ORDER, 1, Position(1))
+        await harness.driver.commit(ORDER, 1, Position(1))
 
     task = asyncio.create_task(commit())
     await settle()
-    rig.do(Committed(rig.membership.promise, PartitionLostError("x")))
+    harness.do(Committed(harness.membership.promise, PartitionLostError("x")))
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
@@ -499,47 +503,49 @@ async def test_error_that_meets_a_cancellation_is_no_complaint(rig: Rig) -> None
 
 @pytest.mark.parametrize("error", [None, ValueError("broken")])
 @driven
-async def test_end_of_the_membership_is_told(rig: Rig, error: Exception | None) -> None:
-    promise = rig.driver.fetch(ORDER)
-    rig.do(Stop(error))
-    assert rig.driver.over.is_set()
-    assert rig.driver.error is error
-    assert [type(event) for event in rig.events] == ([GroupFailed] if error else [])
-    assert rig.told == [("end",)]
+async def test_end_of_the_membership_is_told(harness: Harness, error: Exception | None) -> None:
+    promise = harness.driver.fetch(ORDER)
+    harness.do(Stop(error))
+    assert harness.driver.over.is_set()
+    assert harness.driver.error is error
+    assert [type(event) for event in harness.events] == ([GroupFailed] if error else [])
+    assert harness.told == [("end",)]
     with pytest.raises(ClosedError):
         await promise
 
 
 @driven
-async def test_machine_is_left_alone_after_its_end(rig: Rig) -> None:
-    rig.do(Stop(), send(1))
-    calls = len(rig.membership.calls)
-    rig.driver.rejoin("x")
-    rig.driver.released([ORDER])
+async def test_machine_is_left_alone_after_its_end(harness: Harness) -> None:
+    harness.do(Stop(), send(1))
+    calls = len(harness.membership.calls)
+    harness.driver.rejoin("x")
+    harness.driver.released([ORDER])
     with pytest.raises(PartitionLostError):
-        await rig.driver.commit(ORDER, 1, Position(1))
+        await harness.driver.commit(ORDER, 1, Position(1))
     with pytest.raises(ClosedError):
-        await rig.driver.fetch(ORDER)
+        await harness.driver.fetch(ORDER)
     await settle()
-    assert len(rig.membership.calls) == calls
-    assert not rig.driver.owns(ORDER, 1)
+    assert len(harness.membership.calls) == calls
+    assert not harness.driver.owns(ORDER, 1)
 
 
 @driven
-async def test_owner_that_fails_at_everything_does_not_keep_the_group_from_ending(rig: Rig) -> None:
+async def test_owner_that_fails_at_everything_does_not_keep_the_group_from_ending(
+    harness: Harness,
+) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    rig.on_revoke = rig.on_lose = fail
-    rig.do(Revoke(frozenset({ORDER}), 1_000))
-    assert rig.driver.over.is_set()
-    assert isinstance(rig.driver.error, ZeroDivisionError)
-    assert len(rig.faults) == 2
+    harness.on_revoke = harness.on_lose = fail
+    harness.do(Revoke(frozenset({ORDER}), 1_000))
+    assert harness.driver.over.is_set()
+    assert isinstance(harness.driver.error, ZeroDivisionError)
+    assert len(harness.faults) == 2
 
 
 @pytest.mark.parametrize("where", ["machine", "owner", "network"])
 @driven
-async def test_fault_of_ours_ends_the_group_loudly(rig: Rig, where: str) -> None:
+async def test_fault_of_ours_ends_the_group_loudly(harness: Harness, where: str) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -548,41 +554,41 @@ async def test_fault_of_ours_ends_the_group_loudly(rig: Rig, where: str) -> None
 
     match where:
         case "machine":
-            rig.membership.on_call = fail
-            rig.do()
+            harness.membership.on_call = fail
+            harness.do()
         case "owner":
-            rig.on_revoke = fail
-            rig.do(Revoke(frozenset({ORDER}), 1_000))
+            harness.on_revoke = fail
+            harness.do(Revoke(frozenset({ORDER}), 1_000))
         case "network":
-            rig.network.answer = fail_to_answer
-            rig.do(send())
+            harness.network.answer = fail_to_answer
+            harness.do(send())
     await settle()
-    assert rig.driver.over.is_set()
-    assert isinstance(rig.driver.error, ZeroDivisionError)
-    assert [type(fault) for fault in rig.faults] == [ZeroDivisionError]
-    assert [told[:2] for told in rig.told[-2:]] == [("lose", {ORDER}), ("end",)]
+    assert harness.driver.over.is_set()
+    assert isinstance(harness.driver.error, ZeroDivisionError)
+    assert [type(fault) for fault in harness.faults] == [ZeroDivisionError]
+    assert [told[:2] for told in harness.told[-2:]] == [("lose", {ORDER}), ("end",)]
 
 
 @driven
-async def test_closing_drops_requests_and_promises(rig: Rig) -> None:
-    promise = rig.driver.commit(ORDER, 1, Position(1))
-    rig.membership.deadline_ms = 60_000
-    rig.do(send())
+async def test_closing_drops_requests_and_promises(harness: Harness) -> None:
+    promise = harness.driver.commit(ORDER, 1, Position(1))
+    harness.membership.deadline_ms = 60_000
+    harness.do(send())
     await settle()
-    await rig.driver.aclose()
+    await harness.driver.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
     with pytest.raises(ClosedError):
         await promise
-    assert "failed" not in rig.names()
+    assert "failed" not in harness.names()
     await asyncio.sleep(100)
-    assert "fire" not in rig.names()
+    assert "fire" not in harness.names()
 
 
 @driven
-async def test_last_resort_ends_it(rig: Rig) -> None:
+async def test_last_resort_ends_it(harness: Harness) -> None:
     """When leaving takes too long, the end comes without it; a normal end comes first."""
     error = ClosedError("late")
-    rig.driver.give_in(error)
-    assert (rig.driver.over.is_set(), rig.driver.error) == (True, error)
-    rig.driver.give_in(ClosedError("later"))
-    assert rig.driver.error is error
+    harness.driver.give_in(error)
+    assert (harness.driver.over.is_set(), harness.driver.error) == (True, error)
+    harness.driver.give_in(ClosedError("later"))
+    assert harness.driver.error is error

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from coterie_client import Partition, PartitionLostError, Phase, Position
+from coterie_client import Group, Partition, PartitionLostError, Phase, Position
 from coterie_client.errors import ConfigurationError
 from coterie_client.events import (
     AssignmentReceived,
@@ -17,6 +17,7 @@ from coterie_client.events import (
     Fenced,
     GroupLeft,
     PartitionsLost,
+    RetryPlanned,
     RevocationOverran,
     WorkHeldUp,
 )
@@ -51,14 +52,14 @@ async def test_nothing_is_committed_at_first_and_commits_last() -> None:
         seen.append(await partition.committed())
         await partition.commit(10, "noted")
         seen.append(await partition.committed())
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         await forever()
 
     async with world(1) as here:
         for _ in range(2):
             async with here.member("a", work):
                 await here.until_shared(a=1)
-            here.diary.entries.clear()
+            here.recorder.entries.clear()
     assert seen == [None, Position(10, "noted"), Position(10, "noted"), Position(10, "noted")]
 
 
@@ -67,11 +68,11 @@ async def test_commits_of_many_partitions_travel_together() -> None:
 
     async def work(partition: Partition) -> None:
         nonlocal done
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         await gate.wait()
         await partition.commit(1)
         done += 1
-        here.diary.note("committed", partition, "a")
+        here.recorder.note("committed", partition, "a")
         await forever()
 
     gate = asyncio.Event()
@@ -79,7 +80,7 @@ async def test_commits_of_many_partitions_travel_together() -> None:
         await here.until_shared(a=100)
         before = a.group.counters.wire.requests
         gate.set()
-        await here.diary.until(lambda: here.diary.count("committed") == 100)
+        await here.recorder.until(lambda: here.recorder.count("committed") == 100)
         assert a.group.counters.wire.requests - before <= 10
         assert a.group.counters.commits == 100
 
@@ -89,14 +90,14 @@ async def test_last_commit_of_a_finally_block_is_stored() -> None:
 
     async def look(partition: Partition) -> None:
         found.append(await partition.committed())
-        here.diary.note("begin", partition, "b")
+        here.recorder.note("begin", partition, "b")
         await forever()
 
     async with world(1) as here:
         async with here.member("a"):
             await here.until_shared(a=1)
         async with here.member("b", look):
-            await here.diary.until(lambda: bool(found))
+            await here.recorder.until(lambda: bool(found))
     assert found == [Position(1, "a")]
 
 
@@ -106,17 +107,16 @@ async def test_closing_leaves_the_group() -> None:
             await here.until_shared(a=2)
         assert here.server_members() == set()
         assert (a.group.phase, a.group.owned) == (Phase.OVER, ())
-        assert here.diary.running() == set()
-        assert [event.stays for event in here.diary.of(GroupLeft)] == [False]
+        assert here.recorder.running() == set()
+        assert [event.stays for event in here.recorder.of(GroupLeft)] == [False]
 
 
 async def test_subscription_can_be_changed() -> None:
-    """Work on the partitions of the former topics ends, and that on the new ones begins."""
     async with world(2) as here, here.member("a") as a:
         await here.until_shared(a=2)
         a.group.subscribe(["parcels"])  # made with one partition, when it is first asked for
-        await here.diary.until(lambda: here.diary.running() == {"parcels[0]"})
-        assert here.diary.overlaps() == []
+        await here.recorder.until(lambda: here.recorder.running() == {"parcels[0]"})
+        assert here.recorder.overlaps() == []
         assert a.owned == {"parcels[0]"}
 
 
@@ -126,14 +126,14 @@ async def test_rejoin_makes_a_generation() -> None:
         await here.until_shared(a=2)
         before = a.group.generation
         a.group.rejoin("because")
-        await here.diary.until(lambda: len(here.diary.of(AssignmentReceived)) == 2)
+        await here.recorder.until(lambda: len(here.recorder.of(AssignmentReceived)) == 2)
         assert a.group.generation == before + 1
-        assert here.diary.count("begin") == 2
+        assert here.recorder.count("begin") == 2
 
 
 async def test_hook_that_raises_ends_nothing() -> None:
     def hook(event: Event) -> None:
-        here.diary.hear("a", event)
+        here.recorder.hear("a", event)
         raise ValueError("hook")
 
     async with world(2) as here, here.member("a", on_event=hook) as a:
@@ -149,46 +149,48 @@ async def test_scaling_out_and_in_again() -> None:
         await here.until_shared(a=6)
         async with here.member("b"), here.member("c"):
             await here.until_shared(a=2, b=2, c=2)
-            kept = here.diary.running("a")
-            assert here.diary.count("end", "a") == 4
+            kept = here.recorder.running("a")
+            assert here.recorder.count("end", "a") == 4
         await here.until_shared(a=6)
         assert a.owned == here.partitions(*range(6))
-        assert here.diary.overlaps() == []
+        assert here.recorder.overlaps() == []
         for partition in kept:
-            assert here.diary.count("begin", "a", partition) == 1
-        assert here.diary.count("end", "a") == 4
+            assert here.recorder.count("begin", "a", partition) == 1
+        assert here.recorder.count("end", "a") == 4
 
 
 async def test_former_owner_ends_before_the_new_one_begins() -> None:
     gate = asyncio.Event()
 
     async def slow(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         try:
             await forever()
         finally:
             await gate.wait()
             await partition.commit(77)
-            here.diary.note("end", partition, "a")
+            here.recorder.note("end", partition, "a")
 
     found: dict[str, Position | None] = {}
 
     async def look(partition: Partition) -> None:
-        here.diary.note("begin", partition, "b")
+        here.recorder.note("begin", partition, "b")
         found[str(partition)] = await partition.committed()
-        here.diary.note("found", partition, "b")
+        here.recorder.note("found", partition, "b")
         await forever()
 
     async with world(2) as here, here.member("a", slow) as a:
         await here.until_shared(a=2)
         async with here.member("b", look):
-            await here.diary.until(lambda: a.group.phase is Phase.STABLE and a.group.generation > 1)
+            await here.recorder.until(
+                lambda: a.group.phase is Phase.STABLE and a.group.generation > 1
+            )
             # Heartbeats go on meanwhile, and both members know their new generation.
-            await here.diary.until(lambda: len(here.diary.of(AssignmentReceived, "b")) > 0)
-            assert here.diary.count("begin", "b") == 0
+            await here.recorder.until(lambda: len(here.recorder.of(AssignmentReceived, "b")) > 0)
+            assert here.recorder.count("begin", "b") == 0
             gate.set()
-            await here.diary.until(lambda: here.diary.count("found", "b") == 1)
-            assert here.diary.overlaps() == []
+            await here.recorder.until(lambda: here.recorder.count("found", "b") == 1)
+            assert here.recorder.overlaps() == []
             assert list(found.values()) == [Position(77)]
         gate.set()
 
@@ -198,13 +200,13 @@ async def test_tokens_grow_from_owner_to_owner() -> None:
 
     async def work(partition: Partition) -> None:
         tokens.append(partition.token)
-        here.diary.note("begin", partition, "x")
+        here.recorder.note("begin", partition, "x")
         await forever()
 
     async with world(1) as here:
         for count in range(1, 4):
             async with here.member("x", work):
-                await here.diary.until(lambda count=count: len(tokens) == count)  # type: ignore[misc]
+                await here.recorder.until(lambda count=count: len(tokens) == count)  # type: ignore[misc]
     assert tokens == sorted(set(tokens))
     assert len(tokens) == 3
 
@@ -218,11 +220,11 @@ async def test_fenced_member_stops_and_says_why() -> None:
         old = await stack.enter_async_context(here.member("old", instance="one"))
         await here.until_shared(old=2)
         new = await stack.enter_async_context(here.member("new", instance="one"))
-        await here.diary.until(lambda: here.diary.count("refused", "old") == 2)
+        await here.recorder.until(lambda: here.recorder.count("refused", "old") == 2)
         with pytest.raises(FencedInstanceIdError, match="taken over by member one-"):
             await old.running
         await here.until_shared(new=2)
-        (fenced,) = here.diary.of(Fenced)
+        (fenced,) = here.recorder.of(Fenced)
         assert fenced.host == socket.gethostname()
         assert fenced.successor == new.group.member_id
         assert fenced.successor_host == "127.0.0.1"
@@ -232,9 +234,9 @@ async def test_fatal_error_that_was_not_raised_yet_is_raised_at_the_end() -> Non
     async with world(1) as here:
         with pytest.raises(FencedInstanceIdError):  # noqa: PT012  # it is the block that raises
             async with here.group("old", instance="one"):
-                await here.diary.until(lambda: bool(here.diary.of(AssignmentReceived, "old")))
+                await here.recorder.until(lambda: bool(here.recorder.of(AssignmentReceived, "old")))
                 async with here.member("new", instance="one"):
-                    await here.diary.until(lambda: bool(here.diary.of(Fenced, "old")))
+                    await here.recorder.until(lambda: bool(here.recorder.of(Fenced, "old")))
 
 
 async def test_work_that_does_not_end_in_time_is_left_behind() -> None:
@@ -242,7 +244,7 @@ async def test_work_that_does_not_end_in_time_is_left_behind() -> None:
     late: list[Exception] = []
 
     async def stubborn(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         try:
             await forever()
         finally:
@@ -251,22 +253,22 @@ async def test_work_that_does_not_end_in_time_is_left_behind() -> None:
                 await partition.commit(1)
             except PartitionLostError as error:
                 late.append(error)
-            here.diary.note("end", partition, "a")
+            here.recorder.note("end", partition, "a")
 
     async with world(2) as here, here.member("a", stubborn, rebalance_timeout=0.5) as a:
         await here.until_shared(a=2)
         async with here.member("b"):
-            await here.diary.until(lambda: bool(here.diary.of(RevocationOverran, "a")))
-            (overran,) = here.diary.of(RevocationOverran, "a")
+            await here.recorder.until(lambda: bool(here.recorder.of(RevocationOverran, "a")))
+            (overran,) = here.recorder.of(RevocationOverran, "a")
             ((topic, number),) = overran.partitions
             moved = f"{topic}[{number}]"
-            await here.diary.until(lambda: here.diary.running("b") == {moved})
-            assert moved in here.diary.running("a")  # it can't be stopped, only fenced
-        await here.diary.until(lambda: bool(here.diary.of(WorkHeldUp, "a")))
-        assert here.diary.count("begin", "a", moved) == 1
+            await here.recorder.until(lambda: here.recorder.running("b") == {moved})
+            assert moved in here.recorder.running("a")  # it can't be stopped, only fenced
+        await here.recorder.until(lambda: bool(here.recorder.of(WorkHeldUp, "a")))
+        assert here.recorder.count("begin", "a", moved) == 1
         gate.set()
-        await here.diary.until(lambda: here.diary.count("begin", "a", moved) == 2)
-        entries = [entry.what for entry in here.diary.entries if entry.partition == moved]
+        await here.recorder.until(lambda: here.recorder.count("begin", "a", moved) == 2)
+        entries = [entry.what for entry in here.recorder.entries if entry.partition == moved]
         assert entries[-2:] == ["end", "begin"]
         assert [type(error) for error in late] == [PartitionLostError]
         assert a.group.counters.overran == 1
@@ -279,12 +281,12 @@ async def test_work_that_does_not_end_in_time_is_left_behind() -> None:
     ("instance", "leave_on_close", "stays"),
     [(None, None, False), ("one", None, True), ("one", True, False), (None, False, True)],
 )
-async def test_who_leaves_on_close(
+async def test_static_members_stay_on_close_and_others_leave(
     instance: str | None,
     leave_on_close: bool | None,  # noqa: FBT001  # pytest hands it in by name
     stays: bool,  # noqa: FBT001
 ) -> None:
-    """Static members stay and the others leave, unless `leave_on_close` says otherwise."""
+    """Unless `leave_on_close` says otherwise."""
     async with world(1) as here:
         async with here.member("a", instance=instance, leave_on_close=leave_on_close):
             await here.until_shared(a=1)
@@ -296,12 +298,12 @@ async def test_static_member_comes_back_without_a_rebalance() -> None:
         await here.until_shared(b=4)
         async with here.member("a", instance="one"):
             await here.until_shared(a=2, b=2)
-            generation, mine = b.group.generation, here.diary.running("a")
+            generation, mine = b.group.generation, here.recorder.running("a")
         async with here.member("a", instance="one") as a:
             await here.until_shared(a=2, b=2)
             assert (a.group.generation, a.owned) == (generation, mine)
-            assert here.diary.count("end", "b") == 2  # from when the first `a` came
-            assert here.diary.overlaps() == []
+            assert here.recorder.count("end", "b") == 2  # from when the first `a` came
+            assert here.recorder.overlaps() == []
 
 
 # -- sleep --------------------------------------------------------------------------------------
@@ -316,10 +318,10 @@ async def test_work_stops_when_the_machine_was_asleep_for_a_session(
         await here.until_shared(a=2)
         generation = a.group.generation
         slept_s[0] = 3_600.0
-        await here.diary.until(lambda: here.diary.count("begin", "a") == 4)
-        (lost,) = here.diary.of(PartitionsLost)
+        await here.recorder.until(lambda: here.recorder.count("begin", "a") == 4)
+        (lost,) = here.recorder.of(PartitionsLost)
         assert len(lost.partitions) == 2
-        assert here.diary.overlaps() == []
+        assert here.recorder.overlaps() == []
         assert a.group.generation == generation
 
 
@@ -355,3 +357,27 @@ async def test_configuration_errors_are_the_clients_own() -> None:
     async with world(1) as here:
         with pytest.raises(ConfigurationError):
             here.group("a", topics=[])
+
+
+async def test_server_of_another_kind_is_told_in_words_and_tried_again() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    retries: asyncio.Queue[RetryPlanned] = asyncio.Queue()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, RetryPlanned) and event.what == "look for the coordinator":
+            retries.put_nowait(event)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with server, Group(f"{host}:{port}", "billing", topics=[TOPIC], on_event=hear) as group:
+        running = asyncio.create_task(group.run(lambda _: forever()))
+        async with asyncio.timeout(30):
+            reasons = [(await retries.get()).reason for _ in range(2)]
+        running.cancel()
+        await asyncio.wait({running})
+    assert reasons[0].startswith(f"{host}:{port} answers HTTP, not Kafka's protocol.")
+    assert reasons[1] == reasons[0]

@@ -20,8 +20,7 @@ def names(change: Change) -> set[str]:
     return {str(partition) for partition in change.partitions}
 
 
-async def test_assigned_partitions_are_told() -> None:
-    """The first change is what the member was given, and it can commit."""
+async def test_first_change_is_the_assignment() -> None:
     async with world(2) as here, here.group("a") as group:
         async for change in group.changes():
             assert isinstance(change, Assigned)
@@ -33,7 +32,7 @@ async def test_assigned_partitions_are_told() -> None:
 
 async def test_what_was_assigned_before_the_loop_began_is_told() -> None:
     async with world(2) as here, here.group("a") as group:
-        await here.diary.until(lambda: bool(here.diary.of(AssignedEvent)))
+        await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent)))
         change = await anext(group.changes())
         assert names(change) == here.partitions(0, 1)
 
@@ -48,11 +47,11 @@ async def test_revoked_partitions_are_handed_over_after_the_loops_body() -> None
             (partition,) = revoked.partitions
             await partition.commit(9)
             assert partition.is_owned
-            assert here.diary.of(PartitionsReleased, "a") == []
-            assert here.diary.running("b") == set()
+            assert here.recorder.of(PartitionsReleased, "a") == []
+            assert here.recorder.running("b") == set()
             asking = asyncio.create_task(anext(changes))
             await here.until_shared(b=1)
-            assert here.diary.running("b") == {str(partition)}
+            assert here.recorder.running("b") == {str(partition)}
             with pytest.raises(PartitionLostError):
                 await partition.commit(10)
             asking.cancel()
@@ -67,9 +66,9 @@ async def test_loss_is_told_and_then_its_cause_is_raised() -> None:
 
     async with world(2) as here, here.group("a", instance="one") as group:
         looping = asyncio.create_task(loop(group))
-        await here.diary.until(lambda: bool(here.diary.of(AssignedEvent, "a")))
+        await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent, "a")))
         async with here.member("b", instance="one"):
-            await here.diary.until(lambda: bool(here.diary.of(Fenced, "a")))
+            await here.recorder.until(lambda: bool(here.recorder.of(Fenced, "a")))
             with pytest.raises(FencedInstanceIdError):
                 await looping
     assert [type(change) for change in seen] == [Assigned, Lost]
@@ -97,7 +96,7 @@ async def test_leaving_the_loop_and_the_block_closes_the_group() -> None:
             async for _ in group.changes():
                 break
         assert here.server_members() == set()
-        (released,) = here.diary.of(PartitionsReleased)
+        (released,) = here.recorder.of(PartitionsReleased)
         assert len(released.partitions) == 2
 
 
@@ -121,7 +120,7 @@ async def loop_elsewhere(here: World, group: Group, gate: asyncio.Event) -> list
             await gate.wait()
             for partition in change.partitions:
                 await partition.commit(3)
-                here.diary.note("committed", partition, "a")
+                here.recorder.note("committed", partition, "a")
     return seen
 
 
@@ -130,9 +129,9 @@ async def test_closing_waits_for_a_loop_in_another_task() -> None:
     async with world(2) as here:
         async with here.group("a") as group:
             looping = asyncio.create_task(loop_elsewhere(here, group, gate))
-            await here.diary.until(lambda: bool(here.diary.of(AssignedEvent)))
+            await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent)))
             asyncio.get_running_loop().call_later(0.1, gate.set)
-        assert here.diary.count("committed") == 2
+        assert here.recorder.count("committed") == 2
         assert await looping == [Assigned, Revoked]
 
 

@@ -44,32 +44,31 @@ async def forever() -> None:
 # -- in order -----------------------------------------------------------------------------------
 
 
-async def test_stop_ends_run() -> None:
-    """`run` returns after `stop`, when all tasks have ended and the member has left."""
+async def test_run_returns_after_stop_when_all_is_ended() -> None:
     async with world(2) as here, here.group("a") as group:
         running = asyncio.create_task(group.run(here.work("a")))
         await here.until_shared(a=2)
         group.stop()
         group.stop()
         await running
-        assert here.diary.running() == set()
+        assert here.recorder.running() == set()
         assert here.server_members() == set()
         assert group.phase is Phase.OVER
 
 
 async def test_work_may_stop_the_group() -> None:
     async def work(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         try:
             if partition.number == 1:
                 group.stop()
             await forever()
         finally:
-            here.diary.note("end", partition, "a")
+            here.recorder.note("end", partition, "a")
 
     async with world(2) as here, here.group("a") as group:
         await group.run(work)
-        assert here.diary.running() == set()
+        assert here.recorder.running() == set()
 
 
 async def test_stop_before_anything_has_come_about() -> None:
@@ -77,7 +76,7 @@ async def test_stop_before_anything_has_come_about() -> None:
         group.stop()
         with pytest.raises(ClosedError):
             await group.run(here.work("a"))
-    assert here.diary.entries == []
+    assert here.recorder.entries == []
 
 
 async def test_error_in_the_block_is_raised_after_everything_has_ended() -> None:
@@ -88,21 +87,21 @@ async def test_error_in_the_block_is_raised_after_everything_has_ended() -> None
                 await here.until_shared(a=2)
                 raise ZeroDivisionError
         await running
-        assert here.diary.running() == set()
+        assert here.recorder.running() == set()
         assert here.server_members() == set()
 
 
 async def test_group_is_closed_without_ever_having_been_used() -> None:
     async with world(2) as here:
         async with here.group("a") as group:
-            await here.diary.until(lambda: bool(here.diary.of(Assigned)))
+            await here.recorder.until(lambda: bool(here.recorder.of(Assigned)))
             assert len(group.owned) == 2
         assert here.server_members() == set()
 
 
 async def test_partitions_without_work_are_handed_over_at_once() -> None:
     async with world(2) as here, here.group("a"):
-        await here.diary.until(lambda: bool(here.diary.of(Assigned)))
+        await here.recorder.until(lambda: bool(here.recorder.of(Assigned)))
         async with here.member("b"):
             await here.until_shared(b=1)
 
@@ -117,7 +116,7 @@ async def test_cancelled_run_closes_the_group() -> None:
         running.cancel()
         await asyncio.wait([running])
         assert running.cancelled()
-        assert here.diary.running() == set()
+        assert here.recorder.running() == set()
         assert here.server_members() == set()
         assert group.counters.commits == 2
 
@@ -126,40 +125,40 @@ async def test_second_cancellation_of_run_is_obeyed_at_once() -> None:
     gate = asyncio.Event()
 
     async def slow(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         try:
             await forever()
         finally:
             await gate.wait()
-            here.diary.note("end", partition, "a")
+            here.recorder.note("end", partition, "a")
 
     async with world(2) as here:
         async with here.group("a") as group:
             running = asyncio.create_task(group.run(slow))
             await here.until_shared(a=2)
             running.cancel()
-            await here.diary.until(lambda: group.phase is Phase.STABLE)
+            await here.recorder.until(lambda: group.phase is Phase.STABLE)
             await asyncio.sleep(0)
             running.cancel()
             await asyncio.wait([running])
             assert running.cancelled()
-            assert len(here.diary.running("a")) == 2
+            assert len(here.recorder.running("a")) == 2
             gate.set()
-        assert here.diary.running("a") == set()
+        assert here.recorder.running("a") == set()
 
 
 async def test_cancellation_while_closing_is_obeyed_afterwards() -> None:
     gate = asyncio.Event()
 
     async def slow(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         try:
             await forever()
         finally:
-            here.diary.note("ending", partition, "a")
+            here.recorder.note("ending", partition, "a")
             await gate.wait()
             await partition.commit(1)
-            here.diary.note("end", partition, "a")
+            here.recorder.note("end", partition, "a")
 
     async def main() -> None:
         async with here.member("a", slow):
@@ -167,14 +166,14 @@ async def test_cancellation_while_closing_is_obeyed_afterwards() -> None:
 
     async with world(1) as here:
         task = asyncio.create_task(main())
-        await here.diary.until(lambda: here.diary.count("ending") == 1)
+        await here.recorder.until(lambda: here.recorder.count("ending") == 1)
         task.cancel()
         await asyncio.sleep(0)
         task.cancel()
         gate.set()
         await asyncio.wait([task])
         assert task.cancelled()
-        assert here.diary.count("end") == 1
+        assert here.recorder.count("end") == 1
         assert here.server_members() == set()
 
 
@@ -184,7 +183,7 @@ async def whole_life(here: World, dial: CuttableDial) -> None:
     async with here.group("a", **options) as group:
         running = asyncio.create_task(group.run(here.work("a")))
         try:
-            await here.diary.until(lambda: bool(here.diary.running("a")))
+            await here.recorder.until(lambda: bool(here.recorder.running("a")))
             async with here.group("b", **options) as other:
                 async for change in other.changes():
                     for partition in change.partitions:
@@ -202,7 +201,7 @@ async def test_cancellation_at_any_await_leaves_nothing(first: int, times: int) 
         for turns in range(first, 200, 5):
             dial = CuttableDial()
             before = asyncio.all_tasks()
-            here.diary.entries.clear()
+            here.recorder.entries.clear()
             task = asyncio.create_task(whole_life(here, dial))
             for _ in range(turns):
                 await asyncio.sleep(0)
@@ -215,7 +214,7 @@ async def test_cancellation_at_any_await_leaves_nothing(first: int, times: int) 
             # The daemon's own tasks come and go; ours are named.
             assert not [each for each in left if each.get_name().startswith(("coterie", "orders"))]
             assert dial.open == 0
-            assert here.diary.running() == set()
+            assert here.recorder.running() == set()
             assert here.server_members() == set()
     gc.collect()  # whatever was left unclosed warns now
 
@@ -265,8 +264,8 @@ async def test_daemon_that_is_gone_does_not_hold_up_the_end() -> None:
         async with here.member("a", dial=dial, close_timeout=0.3) as a:
             await here.until_shared(a=2)
             dial.cut()
-        assert here.diary.count("refused", "a") == 2
-        assert here.diary.running() == set()
+        assert here.recorder.count("refused", "a") == 2
+        assert here.recorder.running() == set()
         assert a.group.phase is Phase.OVER
 
 
@@ -278,7 +277,7 @@ async def test_daemon_that_does_not_answer_does_not_hold_up_the_end() -> None:
             await here.until_shared(a=2)
             dial.freeze()
             dial.is_cut = True
-        assert here.diary.running() == set()
+        assert here.recorder.running() == set()
         assert a.group.phase is Phase.OVER
 
 
@@ -287,13 +286,13 @@ async def test_silent_coordinator_stops_the_work() -> None:
     async with world(2) as here, here.member("a", dial=dial, session_timeout=0.6) as a:
         await here.until_shared(a=2)
         dial.cut()
-        await here.diary.until(lambda: bool(here.diary.of(PartitionsLost)))
-        await here.diary.until(lambda: here.diary.running() == set())
-        assert here.diary.count("refused") == here.diary.count("begin")
+        await here.recorder.until(lambda: bool(here.recorder.of(PartitionsLost)))
+        await here.recorder.until(lambda: here.recorder.running() == set())
+        assert here.recorder.count("refused") == here.recorder.count("begin")
         dial.mend()
         await here.until_shared(a=2)
         assert a.group.counters.lost >= 2
-        assert here.diary.overlaps() == []
+        assert here.recorder.overlaps() == []
 
 
 async def test_broken_connections_do_not_stop_the_work() -> None:
@@ -301,13 +300,13 @@ async def test_broken_connections_do_not_stop_the_work() -> None:
     async with world(2) as here, here.member("a", dial=dial) as a:
         await here.until_shared(a=2)
         dial.cut()
-        await here.diary.until(lambda: bool(here.diary.of(CoordinatorLost)))
+        await here.recorder.until(lambda: bool(here.recorder.of(CoordinatorLost)))
         dial.mend()
         before = a.group.counters.wire.answers
         a.group.rejoin()
-        await here.diary.until(lambda: a.group.counters.generations == 2)
+        await here.recorder.until(lambda: a.group.counters.generations == 2)
         assert a.group.counters.wire.answers > before
-        assert here.diary.count("begin") == 2
+        assert here.recorder.count("begin") == 2
         assert a.group.counters.lost == 0
 
 
@@ -315,28 +314,28 @@ async def test_restart_of_the_daemon_does_not_stop_the_work(tmp_path: Path) -> N
     store = f"sqlite:{tmp_path / 'groups.sqlite'}"
 
     async def work(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         try:
             for offset in range(10_000):
                 await partition.commit(offset)
-                here.diary.note("committed", partition, "a")
+                here.recorder.note("committed", partition, "a")
                 await asyncio.sleep(0.001)
         finally:
-            here.diary.note("end", partition, "a")
+            here.recorder.note("end", partition, "a")
 
     first = Server(server_options(2, store=store))
     await first.start()
     port = first.address.port
     here = World(first)
     async with here.member("a", work) as a:
-        await here.diary.until(lambda: here.diary.count("committed") > 10)
+        await here.recorder.until(lambda: here.recorder.count("committed") > 10)
         generation = a.group.generation
         await first.stop()
         async with Server(server_options(2, store=store, port=port)) as here.server:
-            before = here.diary.count("committed")
-            await here.diary.until(lambda: here.diary.count("committed") > before + 10)
-            assert (a.group.generation, here.diary.count("begin")) == (generation, 2)
-            assert here.diary.count("end") == 0
+            before = here.recorder.count("committed")
+            await here.recorder.until(lambda: here.recorder.count("committed") > before + 10)
+            assert (a.group.generation, here.recorder.count("begin")) == (generation, 2)
+            assert here.recorder.count("end") == 0
             assert (a.group.counters.lost, a.group.counters.commit_failures) == (0, 0)
             await a.stop()
 
@@ -345,7 +344,7 @@ async def test_no_server_at_the_bootstrap_address() -> None:
     dial = CuttableDial()
     dial.cut()
     async with world(1) as here, here.member("a", dial=dial) as a:
-        await here.diary.until(lambda: a.group.counters.retries > 2)
+        await here.recorder.until(lambda: a.group.counters.retries > 2)
 
 
 async def test_work_that_never_ends_does_not_hold_up_the_end() -> None:
@@ -353,28 +352,28 @@ async def test_work_that_never_ends_does_not_hold_up_the_end() -> None:
     errors: list[Exception] = []
 
     async def stubborn(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         while not gate.is_set():
             try:
                 await gate.wait()
             except asyncio.CancelledError:
-                here.diary.note("ignored", partition, "a")
+                here.recorder.note("ignored", partition, "a")
         try:
             await partition.commit(1)
         except PartitionLostError as error:
             errors.append(error)
-        here.diary.note("end", partition, "a")
+        here.recorder.note("end", partition, "a")
 
     async with world(1) as here:
         async with here.member("a", stubborn, close_timeout=0.2):
             await here.until_shared(a=1)
-        assert here.diary.running("a") == {"orders[0]"}
+        assert here.recorder.running("a") == {"orders[0]"}
         assert here.server_members() == set()
-        assert len(here.diary.of(RevocationOverran)) == 1
-        (left,) = here.diary.of(WorkLeftBehind)
+        assert len(here.recorder.of(RevocationOverran)) == 1
+        (left,) = here.recorder.of(WorkLeftBehind)
         assert left.partitions == (("orders", 0),)
         gate.set()
-        await here.diary.until(lambda: here.diary.count("end") == 1)
+        await here.recorder.until(lambda: here.recorder.count("end") == 1)
         assert len(errors) == 1
 
 
@@ -423,7 +422,7 @@ async def test_error_that_something_else_is_raised_instead_of(log: LogLines) -> 
     async def leave(here: World) -> None:
         async with here.group("a") as group:
             running = asyncio.create_task(group.run(work, on_error=Stop()))
-            await here.diary.until(lambda: bool(here.diary.of(GroupLeft)))
+            await here.recorder.until(lambda: bool(here.recorder.of(GroupLeft)))
             running.cancel()
             raise ValueError("the block's")
 
@@ -514,4 +513,4 @@ async def test_partition_of_a_closed_group_is_lost() -> None:
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301  # ours
     with pytest.raises(PartitionLostError, match=sentence):
         await partition.committed()
-    assert len(here.diary.of(GroupLeft)) == 1
+    assert len(here.recorder.of(GroupLeft)) == 1

@@ -25,7 +25,7 @@ async def test_work_that_fails_is_restarted() -> None:
         tokens.append(partition.token)
         if len(tokens) < 3:
             raise ValueError("not yet")
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         await forever()
 
     async with world(1) as here:
@@ -40,7 +40,7 @@ async def test_failed_partition_is_released_to_another_member() -> None:
     bad: list[str] = []
 
     async def poisoned(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         try:
             bad.append(str(partition))
             if str(partition) == bad[0]:
@@ -48,22 +48,22 @@ async def test_failed_partition_is_released_to_another_member() -> None:
                 raise ValueError("not here")
             await forever()
         finally:
-            here.diary.note("end", partition, "a")
+            here.recorder.note("end", partition, "a")
 
     async with world(4) as here, here.member("b"):
         await here.until_shared(b=4)
         async with here.member("a", poisoned, run={"on_error": Release()}):
-            await here.diary.until(lambda: bool(bad) and bad[0] in here.diary.running("b"))
-            await here.diary.until(lambda: len(here.diary.running()) == 4)
-            assert here.diary.overlaps() == []
-            assert here.diary.count("begin", "a", bad[0]) == 1
+            await here.recorder.until(lambda: bool(bad) and bad[0] in here.recorder.running("b"))
+            await here.recorder.until(lambda: len(here.recorder.running()) == 4)
+            assert here.recorder.overlaps() == []
+            assert here.recorder.count("begin", "a", bad[0]) == 1
 
 
 async def test_stop_ends_everything_and_raises_the_error() -> None:
     error = ValueError("broken")
 
     async def work(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         try:
             await gate.wait()
             if partition.number == 1:
@@ -71,7 +71,7 @@ async def test_stop_ends_everything_and_raises_the_error() -> None:
             await forever()
         finally:
             await partition.commit(1)
-            here.diary.note("end", partition, "a")
+            here.recorder.note("end", partition, "a")
 
     gate = asyncio.Event()
     async with world(3) as here, here.group("a") as group:
@@ -82,7 +82,7 @@ async def test_stop_ends_everything_and_raises_the_error() -> None:
             await running
         assert caught.value is error
         assert error.__notes__ == ["Raised by the work on orders[1]."]
-        assert here.diary.running() == set()
+        assert here.recorder.running() == set()
         assert here.server_members() == set()
         assert group.counters.commits == 3
 
@@ -107,26 +107,26 @@ async def test_stall_and_recovery_are_reported() -> None:
 
     run = {"progress_deadline": 0.05}
     async with world(1) as here, here.member("a", work, run=run) as a:
-        await here.diary.until(lambda: any(e.position for e in here.diary.of(WorkStalled)))
-        stalled = here.diary.of(WorkStalled)[-1]
+        await here.recorder.until(lambda: any(e.position for e in here.recorder.of(WorkStalled)))
+        stalled = here.recorder.of(WorkStalled)[-1]
         assert (stalled.partition, stalled.position.offset) == (("orders", 0), 3)
         gate.set()
-        await here.diary.until(lambda: bool(here.diary.of(WorkRecovered)))
-        assert here.diary.of(WorkFailed) == []
+        await here.recorder.until(lambda: bool(here.recorder.of(WorkRecovered)))
+        assert here.recorder.of(WorkFailed) == []
         assert a.group.counters.work_stalled >= 1
 
 
 async def test_stalled_partition_goes_to_another_member() -> None:
     async def stuck(partition: Partition) -> None:
-        here.diary.note("begin", partition, "a")
+        here.recorder.note("begin", partition, "a")
         try:
             await forever()
         finally:
-            here.diary.note("end", partition, "a")
+            here.recorder.note("end", partition, "a")
 
     async with world(2) as here, here.member("b"):
         run = {"progress_deadline": 0.05, "on_stall": "release"}
         async with here.member("a", stuck, run=run):
-            await here.diary.until(lambda: here.diary.count("end", "a") > 0)
+            await here.recorder.until(lambda: here.recorder.count("end", "a") > 0)
             await here.until_shared(b=2)
-            assert here.diary.overlaps() == []
+            assert here.recorder.overlaps() == []

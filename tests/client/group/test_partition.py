@@ -71,8 +71,8 @@ async def test_metadata_that_fits_no_request_is_refused(
 
 
 @pytest.mark.parametrize("offset", [1.0, True, "1", None])
-async def test_offset_is_a_number(partition: Partition, offset: Any) -> None:
-    """A float is none, even a whole one, and neither is True."""
+async def test_offset_must_be_an_integer(partition: Partition, offset: Any) -> None:
+    """Neither a whole float nor True is one."""
     with pytest.raises(TypeError, match=f"offset must be a whole number, got {offset!r}"):
         await partition.commit(offset)
 

@@ -30,11 +30,11 @@ class FakeDriver:
         self.given_up += partitions
 
     def commit(self, *_: object) -> Awaitable[None]:
-        """Nobody commits here."""
+        """These tests do not commit."""
         raise NotImplementedError
 
     def fetch(self, *_: object) -> Awaitable[Position | None]:
-        """Nobody asks here."""
+        """These tests do not ask."""
         raise NotImplementedError
 
     def owns(self, *_: object) -> bool:
@@ -66,7 +66,7 @@ class Worker:
         self.told.append(("ended", []))
 
 
-class Rig:
+class Harness:
     """An owner of two partitions."""
 
     def __init__(self) -> None:
@@ -81,122 +81,122 @@ class Rig:
 
 
 @pytest.fixture
-def rig() -> Rig:
+def harness() -> Harness:
     """Give an owner of two partitions."""
-    return Rig()
+    return Harness()
 
 
-def test_listener_that_comes_late_is_told_what_is_owned(rig: Rig) -> None:
-    rig.owner.attach(rig.worker)
-    assert rig.worker.told == [("assigned", ["orders[1]", "orders[2]"])]
-    assert rig.worker.partitions[FIRST].token == 7
-    assert rig.worker.partitions[FIRST].generation == 3
+def test_listener_that_comes_late_is_told_what_is_owned(harness: Harness) -> None:
+    harness.owner.attach(harness.worker)
+    assert harness.worker.told == [("assigned", ["orders[1]", "orders[2]"])]
+    assert harness.worker.partitions[FIRST].token == 7
+    assert harness.worker.partitions[FIRST].generation == 3
 
 
-def test_listener_of_an_owner_of_nothing_is_told_nothing(rig: Rig) -> None:
-    rig.owner.lose([FIRST, SECOND], "fenced")
-    rig.owner.attach(rig.worker)
-    assert rig.worker.told == []
+def test_listener_of_an_owner_of_nothing_is_told_nothing(harness: Harness) -> None:
+    harness.owner.lose([FIRST, SECOND], "fenced")
+    harness.owner.attach(harness.worker)
+    assert harness.worker.told == []
 
 
-def test_without_a_listener_revoked_partitions_are_released(rig: Rig) -> None:
-    rig.owner.revoke({FIRST})
-    assert (rig.driver.released_, rig.names()) == ([FIRST], ["orders[2]"])
+def test_without_a_listener_revoked_partitions_are_released(harness: Harness) -> None:
+    harness.owner.revoke({FIRST})
+    assert (harness.driver.released_, harness.names()) == ([FIRST], ["orders[2]"])
 
 
-def test_revoked_partition_stays_until_it_is_released(rig: Rig) -> None:
-    rig.owner.attach(rig.worker)
-    rig.owner.revoke({FIRST})
-    assert (rig.driver.released_, len(rig.names())) == ([], 2)
-    rig.owner.released([rig.worker.partitions[FIRST]])
-    assert (rig.driver.released_, rig.names()) == ([FIRST], ["orders[2]"])
+def test_revoked_partition_stays_until_it_is_released(harness: Harness) -> None:
+    harness.owner.attach(harness.worker)
+    harness.owner.revoke({FIRST})
+    assert (harness.driver.released_, len(harness.names())) == ([], 2)
+    harness.owner.released([harness.worker.partitions[FIRST]])
+    assert (harness.driver.released_, harness.names()) == ([FIRST], ["orders[2]"])
 
 
-def test_what_was_not_revoked_is_not_released(rig: Rig) -> None:
-    rig.owner.attach(rig.worker)
-    rig.owner.released([rig.worker.partitions[FIRST]])
-    assert (rig.driver.released_, len(rig.names())) == ([], 2)
+def test_what_was_not_revoked_is_not_released(harness: Harness) -> None:
+    harness.owner.attach(harness.worker)
+    harness.owner.released([harness.worker.partitions[FIRST]])
+    assert (harness.driver.released_, len(harness.names())) == ([], 2)
 
 
-def test_late_release_does_not_concern_the_next_ownership(rig: Rig) -> None:
-    rig.owner.attach(rig.worker)
-    former = rig.worker.partitions[FIRST]
-    rig.owner.revoke({FIRST})
-    rig.owner.lose([FIRST], "fenced")
-    rig.owner.assign({FIRST: 8}, 4)
-    rig.owner.revoke({FIRST})
-    rig.owner.released([former])
-    assert rig.driver.released_ == []
-    rig.owner.released([rig.worker.partitions[FIRST]])
-    assert rig.driver.released_ == [FIRST]
+def test_late_release_does_not_concern_the_next_ownership(harness: Harness) -> None:
+    harness.owner.attach(harness.worker)
+    former = harness.worker.partitions[FIRST]
+    harness.owner.revoke({FIRST})
+    harness.owner.lose([FIRST], "fenced")
+    harness.owner.assign({FIRST: 8}, 4)
+    harness.owner.revoke({FIRST})
+    harness.owner.released([former])
+    assert harness.driver.released_ == []
+    harness.owner.released([harness.worker.partitions[FIRST]])
+    assert harness.driver.released_ == [FIRST]
 
 
 @pytest.mark.parametrize("how", ["released", "lost", "given up"])
-def test_revocation_does_not_concern_the_next_ownership(rig: Rig, how: str) -> None:
-    rig.owner.attach(rig.worker)
-    rig.owner.revoke({FIRST})
+def test_revocation_does_not_concern_the_next_ownership(harness: Harness, how: str) -> None:
+    harness.owner.attach(harness.worker)
+    harness.owner.revoke({FIRST})
     match how:
         case "released":
-            rig.owner.released([rig.worker.partitions[FIRST]])
+            harness.owner.released([harness.worker.partitions[FIRST]])
         case "lost":
-            rig.owner.lose([FIRST], "fenced")
+            harness.owner.lose([FIRST], "fenced")
         case "given up":
-            rig.owner.give_up(rig.worker.partitions[FIRST])
-    rig.driver.released_.clear()
-    rig.owner.assign({FIRST: 8}, 4)
-    rig.owner.released([rig.worker.partitions[FIRST]])
-    rig.owner.detach()
-    assert (rig.driver.released_, rig.names()) == ([], ["orders[1]", "orders[2]"])
+            harness.owner.give_up(harness.worker.partitions[FIRST])
+    harness.driver.released_.clear()
+    harness.owner.assign({FIRST: 8}, 4)
+    harness.owner.released([harness.worker.partitions[FIRST]])
+    harness.owner.detach()
+    assert (harness.driver.released_, harness.names()) == ([], ["orders[1]", "orders[2]"])
 
 
 @pytest.mark.parametrize("how", ["lose", "abandon"])
-def test_lost_partitions_are_not_owned(rig: Rig, how: str) -> None:
-    rig.owner.attach(rig.worker)
+def test_lost_partitions_are_not_owned(harness: Harness, how: str) -> None:
+    harness.owner.attach(harness.worker)
     if how == "lose":
-        rig.owner.lose([FIRST], "fenced")
+        harness.owner.lose([FIRST], "fenced")
     else:
-        rig.owner.abandon([FIRST])
-    assert rig.names() == ["orders[2]"]
+        harness.owner.abandon([FIRST])
+    assert harness.names() == ["orders[2]"]
     name = "fenced" if how == "lose" else "abandoned"
-    assert rig.worker.told[-1] == (name, ["orders[1]"])
+    assert harness.worker.told[-1] == (name, ["orders[1]"])
 
 
-def test_released_partition_can_be_lost_without_news(rig: Rig) -> None:
-    rig.owner.attach(rig.worker)
-    rig.owner.revoke({FIRST})
-    rig.owner.released([rig.worker.partitions[FIRST]])
-    told = len(rig.worker.told)
-    rig.owner.lose([FIRST], "fenced")
-    rig.owner.abandon([FIRST])
-    assert len(rig.worker.told) == told
+def test_released_partition_can_be_lost_without_news(harness: Harness) -> None:
+    harness.owner.attach(harness.worker)
+    harness.owner.revoke({FIRST})
+    harness.owner.released([harness.worker.partitions[FIRST]])
+    told = len(harness.worker.told)
+    harness.owner.lose([FIRST], "fenced")
+    harness.owner.abandon([FIRST])
+    assert len(harness.worker.told) == told
 
 
-def test_given_up_partition_is_not_owned(rig: Rig) -> None:
-    rig.owner.attach(rig.worker)
-    rig.owner.give_up(rig.worker.partitions[FIRST])
-    rig.owner.give_up(rig.worker.partitions[FIRST])
-    assert (rig.driver.given_up, rig.names()) == ([FIRST], ["orders[2]"])
+def test_given_up_partition_is_not_owned(harness: Harness) -> None:
+    harness.owner.attach(harness.worker)
+    harness.owner.give_up(harness.worker.partitions[FIRST])
+    harness.owner.give_up(harness.worker.partitions[FIRST])
+    assert (harness.driver.given_up, harness.names()) == ([FIRST], ["orders[2]"])
 
 
-def test_given_up_partition_can_be_revoked_without_news(rig: Rig) -> None:
-    rig.owner.attach(rig.worker)
-    rig.owner.give_up(rig.worker.partitions[FIRST])
-    rig.owner.revoke({FIRST, SECOND})
-    assert rig.worker.told[-1] == ("revoked", ["orders[2]"])
-    assert rig.driver.released_ == []
+def test_given_up_partition_can_be_revoked_without_news(harness: Harness) -> None:
+    harness.owner.attach(harness.worker)
+    harness.owner.give_up(harness.worker.partitions[FIRST])
+    harness.owner.revoke({FIRST, SECOND})
+    assert harness.worker.told[-1] == ("revoked", ["orders[2]"])
+    assert harness.driver.released_ == []
 
 
-def test_worker_that_goes_leaves_nothing_revoked(rig: Rig) -> None:
-    rig.owner.attach(rig.worker)
-    rig.owner.revoke({FIRST})
-    rig.owner.detach()
-    assert rig.driver.released_ == [FIRST]
-    rig.owner.revoke({SECOND})
-    assert rig.driver.released_ == [FIRST, SECOND]
+def test_worker_that_goes_leaves_nothing_revoked(harness: Harness) -> None:
+    harness.owner.attach(harness.worker)
+    harness.owner.revoke({FIRST})
+    harness.owner.detach()
+    assert harness.driver.released_ == [FIRST]
+    harness.owner.revoke({SECOND})
+    assert harness.driver.released_ == [FIRST, SECOND]
 
 
-def test_end_is_passed_on(rig: Rig) -> None:
-    rig.owner.end()
-    rig.owner.attach(rig.worker)
-    rig.owner.end()
-    assert rig.worker.told[-1] == ("ended", [])
+def test_end_is_passed_on(harness: Harness) -> None:
+    harness.owner.end()
+    harness.owner.attach(harness.worker)
+    harness.owner.end()
+    assert harness.worker.told[-1] == ("ended", [])

@@ -93,8 +93,7 @@ def test_error_that_can_not_say_what_it_is(log: LogLines) -> None:
         ([("a", 5), ("a", 3), ("a", 4), ("a", 9)], "a[3-5,9]"),
     ],
 )
-def test_brief(partitions: list[tuple[str, int]], text: str) -> None:
-    """Topics and numbers are sorted, and runs of numbers are drawn together."""
+def test_partitions_are_listed_briefly(partitions: list[tuple[str, int]], text: str) -> None:
     assert brief(partitions) == text
 
 

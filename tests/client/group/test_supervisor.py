@@ -30,8 +30,8 @@ from tests.support.virtual_time import settle, virtual_test
 RESTART = Restart(first=1.0, limit=60.0)
 
 
-class Yard:
-    """A supervisor with nothing around it, and what it did."""
+class Harness:
+    """A supervisor by itself, and a record of what it did."""
 
     def __init__(self, work: Work, options: SupervisorOptions) -> None:
         self.keeper = FakeKeeper()
@@ -81,20 +81,20 @@ class Yard:
 
 
 @asynccontextmanager
-async def yard(
+async def running(
     work: Work,
     on_error: Restart | Release | Stop = RESTART,
     *,
     progress_deadline: float | None = None,
     on_stall: str = "report",
-) -> AsyncIterator[Yard]:
-    """Give a supervisor, and check that no task is left."""
+) -> AsyncIterator[Harness]:
+    """Run a supervisor, and check that it leaves no task."""
     options = SupervisorOptions(
         on_error=on_error,
         progress_deadline=progress_deadline,
         on_stall=on_stall,  # type: ignore[arg-type]
     )
-    here = Yard(work, options)
+    here = Harness(work, options)
     yield here
     here.supervisor.revoked([each.partition for each in list(here.supervisor._active.values())])  # noqa: SLF001
     await settle()
@@ -102,8 +102,8 @@ async def yard(
     assert here.faults == []
 
 
-class Diary:
-    """Work that notes what becomes of it."""
+class RecordingWork:
+    """Work that records when it begins and ends."""
 
     def __init__(self) -> None:
         self.entries: list[str] = []
@@ -120,7 +120,7 @@ class Diary:
 
 
 def stubborn(seconds: float) -> tuple[Work, list[str]]:
-    """Work that needs so long to end, and its diary."""
+    """Work that takes this long to end, and the list of what it did."""
     entries: list[str] = []
 
     async def work(partition: Partition) -> None:
@@ -151,19 +151,19 @@ def failing(error: BaseException, after_s: float = 0.0) -> tuple[Work, list[floa
 
 @virtual_test
 async def test_each_partition_has_a_task_of_its_name() -> None:
-    diary = Diary()
-    async with yard(diary.work) as here:
+    recording = RecordingWork()
+    async with running(recording.work) as here:
         here.assign(0, 1)
         await settle()
-        assert diary.entries == ["begin orders[0]", "begin orders[1]"]
-        assert [task and task.get_name() for task in diary.tasks] == ["orders[0]", "orders[1]"]
+        assert recording.entries == ["begin orders[0]", "begin orders[1]"]
+        assert [task and task.get_name() for task in recording.tasks] == ["orders[0]", "orders[1]"]
         assert len(here.of(WorkStarted)) == 2
 
 
 @virtual_test
 async def test_revoked_partition_is_released_when_its_task_has_ended() -> None:
     work, entries = stubborn(3)
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(0)
         await settle()
         here.supervisor.revoked(partitions)
@@ -181,7 +181,7 @@ async def test_partitions_are_released_one_by_one() -> None:
         finally:
             await asyncio.sleep(partition.number)
 
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(5, 1, 3)
         await settle()
         here.supervisor.revoked(partitions)
@@ -195,29 +195,29 @@ async def test_partitions_are_released_one_by_one() -> None:
 
 @virtual_test
 async def test_other_partitions_go_on() -> None:
-    diary = Diary()
-    async with yard(diary.work) as here:
+    recording = RecordingWork()
+    async with running(recording.work) as here:
         first, _ = here.assign(0, 1)
         await settle()
         here.supervisor.revoked([first])
         await settle()
-        assert diary.entries[2:] == ["end orders[0]"]
+        assert recording.entries[2:] == ["end orders[0]"]
         assert list(here.supervisor.tasks) == [("orders", 1)]
 
 
 @virtual_test
 async def test_task_that_never_ran_is_released() -> None:
-    diary = Diary()
-    async with yard(diary.work) as here:
+    recording = RecordingWork()
+    async with running(recording.work) as here:
         here.supervisor.revoked(here.assign(0))
         await settle()
-        assert (diary.entries, here.released) == ([], ["orders[0]"])
+        assert (recording.entries, here.released) == ([], ["orders[0]"])
 
 
 @virtual_test
 async def test_clean_up_is_not_interrupted() -> None:
     work, entries = stubborn(3)
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(0)
         await settle()
         here.supervisor.revoked(partitions)
@@ -243,7 +243,7 @@ async def test_work_in_a_timeout_of_its_own_is_ended() -> None:
             outcome.append("timed out")
         await asyncio.sleep(100)
 
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(0)
         await asyncio.sleep(1.5)
         here.supervisor.revoked(partitions)
@@ -259,7 +259,7 @@ async def test_work_that_swallows_its_cancellation_and_returns_has_ended() -> No
         except asyncio.CancelledError:
             return
 
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(0)
         await settle()
         here.supervisor.revoked(partitions)
@@ -277,7 +277,7 @@ async def test_error_while_ending_is_told(how: str, released: list[str]) -> None
         finally:
             raise ValueError("bad clean-up")
 
-    async with yard(work, Stop()) as here:
+    async with running(work, Stop()) as here:
         partitions = here.assign(0)
         await settle()
         if how == "revoked":
@@ -304,7 +304,7 @@ async def test_commit_that_comes_too_late_is_no_news() -> None:
                 errors.append(error)
                 raise
 
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(0)
         await settle()
         here.lose(*partitions)
@@ -323,7 +323,7 @@ async def test_work_sees_the_context_of_the_caller_of_run() -> None:
         variable.set("another's")
 
     variable.set("the caller's")
-    async with yard(work) as here:
+    async with running(work) as here:
         variable.set("later")
         here.assign(0, 1)
         await settle()
@@ -337,7 +337,7 @@ async def test_work_sees_the_context_of_the_caller_of_run() -> None:
 @virtual_test
 async def test_new_task_waits_for_the_former(how: str) -> None:
     work, entries = stubborn(3)
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(0)
         await settle()
         if how == "lost":
@@ -359,7 +359,7 @@ async def test_new_task_waits_for_the_former(how: str) -> None:
 @virtual_test
 async def test_waiting_work_can_be_revoked() -> None:
     work, entries = stubborn(3)
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(0)
         await settle()
         here.lose(*partitions)
@@ -372,7 +372,7 @@ async def test_waiting_work_can_be_revoked() -> None:
 @virtual_test
 async def test_waiting_work_can_be_lost_and_come_back_again() -> None:
     work, entries = stubborn(3)
-    async with yard(work) as here:
+    async with running(work) as here:
         here.lose(*here.assign(0))
         await settle()
         here.assign(0)
@@ -388,8 +388,8 @@ async def test_waiting_work_can_be_lost_and_come_back_again() -> None:
 
 @virtual_test
 async def test_partition_that_was_released_and_comes_back_can_be_lost() -> None:
-    diary = Diary()
-    async with yard(diary.work) as here:
+    recording = RecordingWork()
+    async with running(recording.work) as here:
         partitions = here.assign(0)
         await settle()
         here.supervisor.revoked(partitions)
@@ -398,7 +398,7 @@ async def test_partition_that_was_released_and_comes_back_can_be_lost() -> None:
         await settle()
         here.lose(*partitions)
         await settle()
-        assert diary.entries == ["begin orders[0]", "end orders[0]"] * 2
+        assert recording.entries == ["begin orders[0]", "end orders[0]"] * 2
 
 
 # -- policies -----------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ async def test_partition_that_was_released_and_comes_back_can_be_lost() -> None:
 @virtual_test
 async def test_restart_pauses_longer_and_longer() -> None:
     work, begun = failing(ValueError("no"))
-    async with yard(work, Restart(first=1, limit=5)) as here:
+    async with running(work, Restart(first=1, limit=5)) as here:
         here.assign(0)
         await asyncio.sleep(19)
         assert begun == pytest.approx([0, 1, 3, 7, 12, 17])
@@ -419,7 +419,7 @@ async def test_restart_pauses_longer_and_longer() -> None:
 async def test_long_run_starts_over() -> None:
     """Work that ran for longer than the longest pause pauses as briefly as the first time."""
     work, begun = failing(ValueError("no"), after_s=6)
-    async with yard(work, Restart(first=1, limit=5)) as here:
+    async with running(work, Restart(first=1, limit=5)) as here:
         here.assign(0)
         await asyncio.sleep(22)
         assert begun == pytest.approx([0, 7, 14, 21])
@@ -429,7 +429,7 @@ async def test_long_run_starts_over() -> None:
 async def test_pause_outlives_the_ownership() -> None:
     """A partition that comes back while its work pauses goes on pausing."""
     work, begun = failing(ValueError("no"))
-    async with yard(work, Restart(first=10, limit=10)) as here:
+    async with running(work, Restart(first=10, limit=10)) as here:
         partitions = here.assign(0)
         await settle()
         here.supervisor.revoked(partitions)
@@ -444,7 +444,7 @@ async def test_pause_outlives_the_ownership() -> None:
 @virtual_test
 async def test_resting_work_is_not_started_after_a_revocation() -> None:
     work, begun = failing(ValueError("no"))
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(0)
         await settle()
         here.supervisor.revoked(partitions)
@@ -455,7 +455,7 @@ async def test_resting_work_is_not_started_after_a_revocation() -> None:
 @virtual_test
 async def test_release_gives_the_partition_up() -> None:
     work, begun = failing(ValueError("no"))
-    async with yard(work, Release()) as here:
+    async with running(work, Release()) as here:
         here.assign(0)
         await asyncio.sleep(100)
         assert (begun, here.given_up, here.released) == ([0], ["orders[0]"], [])
@@ -467,7 +467,7 @@ async def test_release_gives_the_partition_up() -> None:
 @virtual_test
 async def test_partition_that_was_given_up_and_comes_back_rests_first() -> None:
     work, begun = failing(ValueError("no"))
-    async with yard(work, Release(first=1, limit=60)) as here:
+    async with running(work, Release(first=1, limit=60)) as here:
         for _ in range(3):
             here.assign(0)
             await asyncio.sleep(8)
@@ -492,7 +492,7 @@ async def test_stop_keeps_the_first_error() -> None:
         await asyncio.sleep(partition.number)
         raise first if partition.number == 1 else ValueError("second")
 
-    async with yard(work, Stop()) as here:
+    async with running(work, Stop()) as here:
         here.assign(2, 1)
         await asyncio.sleep(10)
         assert here.supervisor.failure is first
@@ -504,7 +504,7 @@ async def test_stop_keeps_the_first_error() -> None:
 @virtual_test
 async def test_cancellation_of_its_own_is_an_error() -> None:
     work, begun = failing(asyncio.CancelledError())
-    async with yard(work, Stop()) as here:
+    async with running(work, Stop()) as here:
         here.assign(0)
         await settle()
         assert isinstance(here.supervisor.failure, WorkCancelledError)
@@ -519,7 +519,7 @@ async def test_work_that_returns_rests() -> None:
     async def work(partition: Partition) -> None:
         begun.append(partition.token)
 
-    async with yard(work) as here:
+    async with running(work) as here:
         partitions = here.assign(0)
         await asyncio.sleep(100)
         assert begun == [1]
@@ -536,7 +536,7 @@ async def test_only_the_error_that_is_raised_is_called_raised() -> None:
     async def work(partition: Partition) -> None:
         raise ValueError(str(partition))
 
-    async with yard(work, Stop()) as here:
+    async with running(work, Stop()) as here:
         here.assign(0, 1)
         await settle()
         failures = {str(each.exception): each for each in here.events_of_failed_work()}
@@ -559,7 +559,7 @@ async def test_work_that_can_not_be_awaited_is_not_tried_again(
         calls.append(partition.number)
         return 7  # type: ignore[return-value]
 
-    async with yard(work, policy) as here:
+    async with running(work, policy) as here:
         here.assign(0, 1, 2)
         await asyncio.sleep(1_000)
         assert (here.failures, sorted(calls)) == (1, [0, 1, 2])
@@ -575,7 +575,7 @@ async def test_work_that_can_not_be_awaited_is_not_tried_again(
 @virtual_test
 async def test_configuration_errors_of_the_work_itself_follow_the_policy() -> None:
     work, begun = failing(ConfigurationError("not ours"))
-    async with yard(work) as here:
+    async with running(work) as here:
         here.assign(0)
         await asyncio.sleep(0.5)
         await asyncio.sleep(1)
@@ -599,7 +599,7 @@ async def test_stall_is_reported_with_its_position() -> None:
         partition.progress()
         await silent(partition)
 
-    async with yard(work, progress_deadline=10) as here:
+    async with running(work, progress_deadline=10) as here:
         here.assign(0)
         await asyncio.sleep(35)
         (stalled,), (recovered,) = here.of(WorkStalled), here.of(WorkRecovered)
@@ -621,7 +621,7 @@ async def test_stalled_work_is_restarted(policy: Restart | Release | Stop) -> No
         begun.append(asyncio.get_running_loop().time())
         await silent(partition)
 
-    async with yard(work, policy, progress_deadline=10, on_stall="restart") as here:
+    async with running(work, policy, progress_deadline=10, on_stall="restart") as here:
         here.assign(0)
         await asyncio.sleep(15)
         assert begun == pytest.approx([0, 11])
@@ -642,7 +642,7 @@ async def test_stalled_work_is_restarted_however_it_ends() -> None:
         except asyncio.CancelledError:
             return
 
-    async with yard(work, progress_deadline=10, on_stall="restart") as here:
+    async with running(work, progress_deadline=10, on_stall="restart") as here:
         here.assign(0)
         await asyncio.sleep(15)
         assert begun == pytest.approx([0, 11])
@@ -657,7 +657,7 @@ async def test_stalled_work_that_raises_tells_what() -> None:
         finally:
             raise ValueError("bad clean-up")
 
-    async with yard(work, progress_deadline=10, on_stall="restart") as here:
+    async with running(work, progress_deadline=10, on_stall="restart") as here:
         here.assign(0)
         await asyncio.sleep(10.5)
         (failed,) = here.of(WorkFailed)
@@ -669,7 +669,7 @@ async def test_stalled_work_that_raises_tells_what() -> None:
 @virtual_test
 async def test_stalled_work_gives_its_partition_up() -> None:
     work, entries = stubborn(3)
-    async with yard(work, progress_deadline=10, on_stall="release") as here:
+    async with running(work, progress_deadline=10, on_stall="release") as here:
         here.assign(0)
         await asyncio.sleep(12)
         assert (entries, here.given_up) == (["begin 1"], [])
@@ -680,7 +680,7 @@ async def test_stalled_work_gives_its_partition_up() -> None:
 @virtual_test
 async def test_stalled_work_that_is_revoked_meanwhile_is_released() -> None:
     work, _ = stubborn(3)
-    async with yard(work, progress_deadline=10, on_stall="restart") as here:
+    async with running(work, progress_deadline=10, on_stall="restart") as here:
         partitions = here.assign(0)
         await asyncio.sleep(11)
         here.supervisor.revoked(partitions)
@@ -692,7 +692,7 @@ async def test_stalled_work_that_is_revoked_meanwhile_is_released() -> None:
 @virtual_test
 async def test_resting_work_is_not_watched() -> None:
     work, _ = failing(ValueError("no"))
-    async with yard(work, Restart(first=60, limit=60), progress_deadline=10) as here:
+    async with running(work, Restart(first=60, limit=60), progress_deadline=10) as here:
         here.assign(0)
         await asyncio.sleep(50)
         assert here.of(WorkStalled) == []
@@ -701,7 +701,7 @@ async def test_resting_work_is_not_watched() -> None:
 @virtual_test
 async def test_ending_work_is_not_watched() -> None:
     work, _ = stubborn(30)
-    async with yard(work, progress_deadline=10) as here:
+    async with running(work, progress_deadline=10) as here:
         partitions = here.assign(0)
         await settle()
         here.supervisor.revoked(partitions)
@@ -714,8 +714,8 @@ async def test_ending_work_is_not_watched() -> None:
 
 @virtual_test
 async def test_hook_may_have_everything_revoked_at_the_first_start() -> None:
-    diary = Diary()
-    async with yard(diary.work) as here:
+    recording = RecordingWork()
+    async with running(recording.work) as here:
         partitions: list[Partition] = []
 
         def hook(event: Event) -> None:
@@ -727,14 +727,14 @@ async def test_hook_may_have_everything_revoked_at_the_first_start() -> None:
         partitions += here.assign(0, 1, 2)
         await settle()
         assert sorted(here.released) == ["orders[0]", "orders[1]", "orders[2]"]
-        assert diary.entries == []
+        assert recording.entries == []
 
 
 @pytest.mark.parametrize("policy", [RESTART, Release()])
 @virtual_test
 async def test_hook_may_have_failed_work_revoked(policy: Restart | Release) -> None:
     work, begun = failing(ValueError("no"))
-    async with yard(work, policy) as here:
+    async with running(work, policy) as here:
         partitions: list[Partition] = []
 
         def hook(event: Event) -> None:
@@ -758,7 +758,7 @@ async def test_fault_of_ours_is_not_left_to_the_loop(where: type[Event]) -> None
         if isinstance(event, where) and asyncio.get_running_loop().time() > 0:
             raise ZeroDivisionError
 
-    async with yard(work, progress_deadline=10) as here:
+    async with running(work, progress_deadline=10) as here:
         here.on_event = fault
         here.assign(0)
         await asyncio.sleep(17)

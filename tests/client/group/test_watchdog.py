@@ -14,126 +14,126 @@ from tests.support.virtual_time import virtual_test
 DEADLINE_S = 10.0
 
 
-class Kennel:
-    """A watchdog, and what it said and when."""
+class Harness:
+    """A watchdog, and what it reported."""
 
     def __init__(self) -> None:
-        self.barks: list[tuple[str, str, float]] = []
-        self.dog = Watchdog(
+        self.reports: list[tuple[str, str, float]] = []
+        self.watchdog = Watchdog(
             DEADLINE_S,
-            stalled=lambda partition, s: self.barks.append(("stalled", str(partition), s)),
-            recovered=lambda partition, s: self.barks.append(("recovered", str(partition), s)),
+            stalled=lambda partition, s: self.reports.append(("stalled", str(partition), s)),
+            recovered=lambda partition, s: self.reports.append(("recovered", str(partition), s)),
         )
         self.keeper = FakeKeeper()
 
     def watch(self, number: int) -> Partition:
         """Have a partition watched."""
         partition = Partition(self.keeper, ("orders", number), number, 1)
-        self.dog.watch(partition)
+        self.watchdog.watch(partition)
         return partition
 
 
 @virtual_test
 async def test_silence_is_reported_once() -> None:
-    kennel = Kennel()
-    kennel.watch(0)
+    harness = Harness()
+    harness.watch(0)
     await asyncio.sleep(DEADLINE_S - 1)
-    assert kennel.barks == []
+    assert harness.reports == []
     await asyncio.sleep(10 * DEADLINE_S)
-    ((what, partition, silent_s),) = kennel.barks
+    ((what, partition, silent_s),) = harness.reports
     assert (what, partition) == ("stalled", "orders[0]")
     assert silent_s == pytest.approx(DEADLINE_S)
 
 
 @virtual_test
 async def test_progress_puts_off_the_deadline() -> None:
-    kennel = Kennel()
-    partition = kennel.watch(0)
+    harness = Harness()
+    partition = harness.watch(0)
     for _ in range(20):
         await asyncio.sleep(DEADLINE_S * 0.8)
         partition.progress()
-    assert kennel.barks == []
+    assert harness.reports == []
 
 
 @virtual_test
 async def test_commit_is_progress() -> None:
-    kennel = Kennel()
-    partition = kennel.watch(0)
+    harness = Harness()
+    partition = harness.watch(0)
     for offset in range(20):
         await asyncio.sleep(DEADLINE_S * 0.8)
         await partition.commit(offset)
-    assert kennel.barks == []
+    assert harness.reports == []
 
 
 @virtual_test
 async def test_recovery_is_reported_and_the_next_stall_too() -> None:
-    kennel = Kennel()
-    partition = kennel.watch(0)
+    harness = Harness()
+    partition = harness.watch(0)
     await asyncio.sleep(25)
     partition.progress()
-    what, name, silent_s = kennel.barks[1]
+    what, name, silent_s = harness.reports[1]
     assert (what, name) == ("recovered", "orders[0]")
     assert silent_s == pytest.approx(25)
     await asyncio.sleep(2 * DEADLINE_S)
-    assert [bark[0] for bark in kennel.barks] == ["stalled", "recovered", "stalled"]
+    assert [bark[0] for bark in harness.reports] == ["stalled", "recovered", "stalled"]
 
 
 @virtual_test
 async def test_one_that_stalls_does_not_hide_another() -> None:
-    kennel = Kennel()
-    kennel.watch(0)
+    harness = Harness()
+    harness.watch(0)
     await asyncio.sleep(DEADLINE_S / 2)
-    busy = kennel.watch(1)
+    busy = harness.watch(1)
     await asyncio.sleep(DEADLINE_S * 0.7)
-    assert [bark[1] for bark in kennel.barks] == ["orders[0]"]
+    assert [bark[1] for bark in harness.reports] == ["orders[0]"]
     busy.progress()
     await asyncio.sleep(2 * DEADLINE_S)
-    assert [bark[1] for bark in kennel.barks] == ["orders[0]", "orders[1]"]
+    assert [bark[1] for bark in harness.reports] == ["orders[0]", "orders[1]"]
 
 
 @virtual_test
 async def test_stopped_work_is_not_watched() -> None:
-    kennel = Kennel()
-    partition = kennel.watch(0)
-    kennel.dog.unwatch(partition)
+    harness = Harness()
+    partition = harness.watch(0)
+    harness.watchdog.unwatch(partition)
     partition.progress()
     await asyncio.sleep(3 * DEADLINE_S)
-    assert kennel.barks == []
+    assert harness.reports == []
 
 
 @virtual_test
 async def test_others_are_watched_on() -> None:
     """When one stops, the others are still watched."""
-    kennel = Kennel()
-    first, _ = kennel.watch(0), kennel.watch(1)
-    kennel.dog.unwatch(first)
+    harness = Harness()
+    first, _ = harness.watch(0), harness.watch(1)
+    harness.watchdog.unwatch(first)
     await asyncio.sleep(3 * DEADLINE_S)
-    assert [bark[:2] for bark in kennel.barks] == [("stalled", "orders[1]")]
+    assert [bark[:2] for bark in harness.reports] == [("stalled", "orders[1]")]
 
 
 @virtual_test
 async def test_work_that_begins_after_all_have_stopped_is_watched() -> None:
-    kennel = Kennel()
-    kennel.dog.unwatch(kennel.watch(0))
-    kennel.watch(1)
+    harness = Harness()
+    harness.watchdog.unwatch(harness.watch(0))
+    harness.watch(1)
     await asyncio.sleep(3 * DEADLINE_S)
-    assert [bark[:2] for bark in kennel.barks] == [("stalled", "orders[1]")]
+    assert [bark[:2] for bark in harness.reports] == [("stalled", "orders[1]")]
 
 
 @virtual_test
 async def test_hook_may_end_the_others_at_a_stall() -> None:
-    kennel = Kennel()
+    harness = Harness()
     partitions: list[Partition] = []
 
     def end_all(partition: Partition, _: float) -> None:
-        barks.append(str(partition))
+        reports.append(str(partition))
         for each in partitions:
-            dog.unwatch(each)
+            watchdog.unwatch(each)
 
-    barks: list[str] = []
-    dog = Watchdog(DEADLINE_S, stalled=end_all, recovered=lambda *_: None)
+    reports: list[str] = []
+    watchdog = Watchdog(DEADLINE_S, stalled=end_all, recovered=lambda *_: None)
     for number in range(2):
-        partitions.append(Partition(kennel.keeper, ("orders", number), number, 1))
-        dog.watch(partitions[-1])
+        partitions.append(Partition(harness.keeper, ("orders", number), number, 1))
+        watchdog.watch(partitions[-1])
     await asyncio.sleep(3 * DEADLINE_S)
-    assert barks == ["orders[0]"]
+    assert reports == ["orders[0]"]

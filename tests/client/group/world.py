@@ -1,4 +1,4 @@
-"""A daemon in this process, members of a group on it, and a diary of what their work did."""
+"""A daemon in this process, members of a group on it, and a record of what their work did."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from coterie_client import Event, Group, Partition, PartitionLostError, Work
 from coterie_server.config.settings import Settings
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 
-__all__ = ["GROUP", "TOPIC", "Diary", "Entry", "Member", "World", "server_options", "world"]
+__all__ = ["GROUP", "TOPIC", "Entry", "Member", "Recorder", "World", "server_options", "world"]
 
 TOPIC = "orders"
 GROUP = "billing"
@@ -32,7 +32,7 @@ class Entry:
     member: str
 
 
-class Diary:
+class Recorder:
     """What happened, in its order, and a way to wait for more of it."""
 
     def __init__(self) -> None:
@@ -120,10 +120,10 @@ class Member:
 
 @dataclass(slots=True)
 class World:
-    """A daemon, and a diary of all members."""
+    """A daemon, and a record of all members."""
 
     server: Server
-    diary: Diary = field(default_factory=Diary)
+    recorder: Recorder = field(default_factory=Recorder)
 
     @property
     def address(self) -> str:
@@ -148,7 +148,7 @@ class World:
             "heartbeat_interval": 0.05,
             "rebalance_timeout": 20.0,
             "close_timeout": 10.0,
-            "on_event": lambda event: self.diary.hear(name, event),
+            "on_event": lambda event: self.recorder.hear(name, event),
         }
         return Group(self.address, GROUP, **(defaults | options))
 
@@ -156,16 +156,16 @@ class World:
         """Work that notes begin and end, and commits when it ends."""
 
         async def work(partition: Partition) -> None:
-            self.diary.note("begin", partition, name)
+            self.recorder.note("begin", partition, name)
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
                 try:
                     await partition.commit(partition.generation, name)
                 except PartitionLostError:
-                    self.diary.note("refused", partition, name)
+                    self.recorder.note("refused", partition, name)
                 finally:
-                    self.diary.note("end", partition, name)
+                    self.recorder.note("end", partition, name)
 
         return work
 
@@ -186,8 +186,8 @@ class World:
 
     async def until_shared(self, **shares: int) -> None:
         """Wait until members work on so many partitions each, and all partitions are worked on."""
-        await self.diary.until(
-            lambda: {name: len(self.diary.running(name)) for name in shares} == shares
+        await self.recorder.until(
+            lambda: {name: len(self.recorder.running(name)) for name in shares} == shares
         )
 
 
@@ -195,7 +195,7 @@ def server_options(partitions: int, *, store: str = "memory:", port: int = 0) ->
     """Tell a daemon where to listen, and to have a topic."""
     return ServerOptions(
         settings=Settings.load(overrides=SETTINGS),
-        listen=Address("127.0.0.1", port),
+        listeners=(ListenerOptions(Address("127.0.0.1", port)),),
         store=store,
         topics={TOPIC: partitions},
     )

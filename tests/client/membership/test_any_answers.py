@@ -31,7 +31,7 @@ FIXED = range(150)
 FRESH = 100
 
 
-class Chaos:
+class SeededRun:
     """One member's life, by one seed."""
 
     def __init__(self, seed: int) -> None:
@@ -127,14 +127,13 @@ class Chaos:
 def live(seed: int) -> None:
     """Live one life, and say by which seed if that goes wrong."""
     try:
-        Chaos(seed).run()
+        SeededRun(seed).run()
     except Exception as error:
         error.add_note(f"seed {seed}")
         raise
 
 
-def test_fixed_seeds() -> None:
-    """Whatever the answers are, a member recovers or stops in good order."""
+def test_a_member_recovers_or_stops_whatever_the_answers() -> None:
     for seed in FIXED:
         live(seed)
 

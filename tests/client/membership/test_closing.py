@@ -29,8 +29,7 @@ def at_work(instance: str | None = None) -> Script:
     return script
 
 
-def test_leaving() -> None:
-    """Everything is let go of first, then the coordinator is told, then it is over."""
+def test_a_member_lets_go_then_leaves_then_is_over() -> None:
     script = at_work()
     script.close()
     assert [type(each) for each in script.told] == [Revoke]
@@ -45,8 +44,7 @@ def test_leaving() -> None:
     assert script.machine.identity == Identity()
 
 
-def test_last_commits() -> None:
-    """What the work committed at its end is stored before the member leaves."""
+def test_last_commits_are_stored_before_the_member_leaves() -> None:
     script = at_work()
     script.close()
     script.commit("k", T0, 7)
@@ -57,8 +55,7 @@ def test_last_commits() -> None:
     assert script.awaits(LeaveGroupRequest)
 
 
-def test_heartbeats_go_on() -> None:
-    """While work ends, the coordinator has to know that the member lives."""
+def test_heartbeats_go_on_while_work_ends() -> None:
     script = at_work()
     script.close(within_ms=60_000)
     script.next_beat()
@@ -74,8 +71,7 @@ def test_rebalance_meanwhile() -> None:
     assert not script.awaits(JoinGroupRequest)
 
 
-def test_overrun() -> None:
-    """Work that does not end in the time that was given is left behind."""
+def test_work_that_overruns_the_time_for_closing_is_left_behind() -> None:
     script = at_work()
     script.close(within_ms=1_000)
     script.sleep(1_000)
@@ -96,8 +92,7 @@ def test_long_reason_is_cut() -> None:
     assert script.asks(LeaveGroupRequest).members[0].reason == "x" * 255
 
 
-def test_static_member_stays() -> None:
-    """It keeps its place for its next start, and sends no LeaveGroup."""
+def test_static_member_keeps_its_place() -> None:
     script = at_work("i")
     script.close(leave=False)
     script.release()
@@ -106,8 +101,7 @@ def test_static_member_stays() -> None:
     assert [event.stays for event in script.seen(GroupLeft)] == [True]
 
 
-def test_static_member_leaves() -> None:
-    """If it is told to, it gives up its place, under both its ids."""
+def test_static_member_gives_up_its_place_if_told_to() -> None:
     script = at_work("i")
     script.close(leave=True)
     script.release()
@@ -133,15 +127,14 @@ def test_leave_does_not_wait_long() -> None:
     assert send.timeout_ms <= 5_000
 
 
-def test_before_anything() -> None:
-    """A member that never found its coordinator just ends."""
+def test_close_before_a_coordinator_was_found() -> None:
     script = Script("t").start()
     script.close()
     assert script.stopped is not None
     assert not script.sent(LeaveGroupRequest)
 
 
-def test_during_the_first_join() -> None:
+def test_close_during_the_first_join() -> None:
     """A member without an id can't leave; its join is dropped."""
     script = Script("t").start()
     script.find()
@@ -149,8 +142,8 @@ def test_during_the_first_join() -> None:
     assert script.stopped is not None
 
 
-def test_during_a_join() -> None:
-    """The join is dropped, and LeaveGroup does not queue up behind it."""
+def test_close_during_a_join() -> None:
+    """LeaveGroup does not queue up behind the join."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     (join,) = script.awaited(JoinGroupRequest)
@@ -161,8 +154,7 @@ def test_during_a_join() -> None:
     assert not script.awaits(JoinGroupRequest)
 
 
-def test_sync_while_closing() -> None:
-    """Work does not begin on an assignment that arrives then."""
+def test_sync_answer_while_closing_begins_no_work() -> None:
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6)
@@ -174,8 +166,8 @@ def test_sync_while_closing() -> None:
     assert not script.awaits(SyncGroupRequest)
 
 
-def test_without_a_coordinator() -> None:
-    """Work ends as it should, and its commits wait no longer than `close` allows."""
+def test_close_without_a_coordinator() -> None:
+    """Work ends normally, and its commits wait no longer than `close` allows."""
     script = at_work()
     script.commit("k", T0, 7)
     script.fail(OffsetCommitRequest)
@@ -211,7 +203,7 @@ def test_member_that_stays_looks_for_no_coordinator() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_left_behind_while_closing(code: ErrorCode) -> None:
+def test_generation_that_ends_while_closing(code: ErrorCode) -> None:
     """Everything is lost at once, and the member does not join again."""
     script = at_work()
     script.close(within_ms=60_000)
@@ -226,8 +218,7 @@ def test_left_behind_while_closing(code: ErrorCode) -> None:
     "code",
     [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID],
 )
-def test_late_heartbeat(code: ErrorCode) -> None:
-    """An error code in its answer does not make a member leave twice."""
+def test_late_heartbeat_answer_does_not_make_it_leave_twice(code: ErrorCode) -> None:
     script = at_work("i")
     script.sleep(3_000)
     script.close()

@@ -36,8 +36,7 @@ def offsets(script: Script) -> dict[tuple[str, int], int]:
     }
 
 
-def test_commit() -> None:
-    """It is sent at once, under the member's id and generation."""
+def test_commit_is_sent_at_once_in_the_members_name() -> None:
     script = at_work()
     script.commit("k", T0, 7)
     request = script.asks(OffsetCommitRequest)
@@ -60,8 +59,7 @@ def test_one_request_at_a_time() -> None:
     assert [script.error_of(key) for key in "abc"] == [None, None, None]
 
 
-def test_newest_wins() -> None:
-    """One offset stands for the older ones of its partition, and its answer for theirs."""
+def test_newest_offset_stands_for_the_older_ones_of_its_partition() -> None:
     script = at_work()
     script.commit("sent", T0, 1)
     for key, offset in (("a", 2), ("b", 3), ("c", 4)):
@@ -92,8 +90,7 @@ def test_failed_commit_does_not_overtake() -> None:
     assert script.results.keys() == {"a", "b"}
 
 
-def test_partitions_fare_differently() -> None:
-    """Stored partitions are done, those that may succeed later are sent again, others fail."""
+def test_each_partition_has_its_own_result() -> None:
     script = at_work()
     script.commit("first", T0, 1)
     script.commit("a", T0, 2)
@@ -118,8 +115,7 @@ def test_partition_missing_in_the_answer() -> None:
     assert offsets(script) == {T0: 1}
 
 
-def test_lost_connection() -> None:
-    """The commit is sent to the node that coordinates the group then."""
+def test_commit_moves_to_the_new_coordinator() -> None:
     script = at_work()
     script.commit("k", T0, 1)
     script.fail(OffsetCommitRequest)
@@ -128,8 +124,8 @@ def test_lost_connection() -> None:
     assert offsets(script) == {T0: 1}
 
 
-def test_unsendable_commit() -> None:
-    """A retry would not help: the caller gets the error, and the member goes on."""
+def test_unsendable_commit_fails() -> None:
+    """A retry would not help; the member goes on."""
     script = at_work()
     error = ValueError("too large")
     script.commit("k", T0, 1)
@@ -141,8 +137,8 @@ def test_unsendable_commit() -> None:
 # -- who may commit ----------------------------------------------------------------------------
 
 
-def test_former_taking() -> None:
-    """Work that lost its partition can't commit, even when the member has it again."""
+def test_former_ownership_can_not_commit() -> None:
+    """Not even when the member has the partition again."""
     script = at_work()
     token = script.working[T0]
     script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -161,8 +157,8 @@ def test_not_owned() -> None:
     assert isinstance(script.error_of("k"), PartitionLostError)
 
 
-def test_lost_while_under_way() -> None:
-    """A commit fails with its partition, and its answer does not count any more."""
+def test_commit_fails_with_its_partition() -> None:
+    """Its answer does not count any more."""
     script = at_work()
     script.commit("sent", T0, 1)
     script.commit("waiting", T0, 2)
@@ -189,8 +185,7 @@ def test_answer_to_a_former_taking() -> None:
 # -- during a rebalance ------------------------------------------------------------------------
 
 
-def test_during_a_join() -> None:
-    """The coordinator takes commits while it gathers the members, in the old generation's name."""
+def test_commit_during_a_join_goes_out_in_the_old_generation() -> None:
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.commit("k", T0, 1)
@@ -198,8 +193,8 @@ def test_during_a_join() -> None:
 
 
 @pytest.mark.parametrize("leads", [False, True])
-def test_between_join_and_sync(*, leads: bool) -> None:
-    """It would be refused there, so it waits for the sync, and is sent in the new generation."""
+def test_commit_between_join_and_sync_waits_for_the_sync(*, leads: bool) -> None:
+    """The coordinator would refuse it before."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.join(6, leads=leads)
@@ -226,8 +221,7 @@ def test_identity_changes_while_under_way() -> None:
     assert script.told == []
 
 
-def test_rebalance_in_progress() -> None:
-    """The commit is tried until it is stored, and does not delay the join."""
+def test_commit_is_retried_during_a_rebalance_without_delaying_the_join() -> None:
     script = at_work()
     script.commit("k", T0, 1)
     script.store(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -354,8 +348,7 @@ def test_kafka_is_sent_no_numbers() -> None:
     assert script.asks(OffsetCommitRequest).sequence == -1
 
 
-def test_overtaken_commit_goes_again() -> None:
-    """With a higher number."""
+def test_overtaken_commit_is_sent_again_with_a_higher_number() -> None:
     script = numbered()
     script.commit("a", T0, 1)
     first = script.asks(OffsetCommitRequest)

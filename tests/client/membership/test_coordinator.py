@@ -33,8 +33,7 @@ def at_work() -> Script:
     return script
 
 
-def test_asks_for_its_group() -> None:
-    """Any node may be asked, and the join goes to the node that is named."""
+def test_any_node_is_asked_and_the_named_one_gets_the_join() -> None:
     script = Script("t").start()
     assert script.asks(FindCoordinatorRequest).key == "g"
     script.find(OTHER)
@@ -43,8 +42,7 @@ def test_asks_for_its_group() -> None:
     assert script.seen(CoordinatorFound)[-1].node == "other:9093"
 
 
-def test_keeps_looking() -> None:
-    """While no node can be reached, it asks again, ever more slowly, up to a limit."""
+def test_search_goes_on_with_growing_pauses() -> None:
     script = Script("t").start()
     delays = []
     for _ in range(8):
@@ -57,8 +55,8 @@ def test_keeps_looking() -> None:
     assert script.seen(RetryPlanned)[0].delay_ms == 100
 
 
-def test_no_stampede() -> None:
-    """It waits a moment before it looks for a lost coordinator: another takes time to appear."""
+def test_search_for_a_lost_coordinator_begins_after_a_pause() -> None:
+    """It takes a moment until another node is the coordinator."""
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     assert not script.awaits(FindCoordinatorRequest)
@@ -78,8 +76,7 @@ def test_tells_whether_the_coordinator_had_served() -> None:
     assert [lost.had_served for lost in script.seen(CoordinatorLost)] == [True, False, True]
 
 
-def test_fail_over_at_work() -> None:
-    """The same member in the same generation goes on with another node."""
+def test_fail_over_keeps_member_and_generation() -> None:
     script = at_work()
     script.next_beat(ErrorCode.NOT_COORDINATOR)
     script.sleep(100)
@@ -159,8 +156,7 @@ def test_late_failure_after_it_was_found_again() -> None:
 
 
 @pytest.mark.parametrize("kind", [FindCoordinatorRequest, MetadataRequest])
-def test_unsendable(kind: type) -> None:
-    """A node that does not know the request at all is no broker that a member could use."""
+def test_node_that_does_not_know_the_request_is_unusable(kind: type) -> None:
     script = Script("t").start()
     error = ValueError("no version for it")
     script.fail(kind, FailureKind.REFUSED, error)
@@ -177,8 +173,9 @@ def test_unsendable(kind: type) -> None:
     failures=st.integers(1, 100),
     luck=st.floats(0, 1, exclude_max=True),
 )
-def test_backoff_bounds(first_ms: int, limit_ms: int, failures: int, luck: float) -> None:
-    """A delay is within a fifth of its middle, however many came before."""
+def test_backoff_stays_within_a_fifth_of_its_middle(
+    first_ms: int, limit_ms: int, failures: int, luck: float
+) -> None:
     backoff = Backoff(RetryOptions(first_ms, max(first_ms, limit_ms)), lambda: luck)
     for failure in range(failures):
         even_ms = min(first_ms * 2**failure, max(first_ms, limit_ms))

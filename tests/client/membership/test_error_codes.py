@@ -241,20 +241,19 @@ def test_error_code(kind: type[Any], code: ErrorCode, follows: Any) -> None:
     follows(script, kind)
 
 
-def test_unknown_code() -> None:
-    """A code of a future version counts as an error of the server, as for Kafka's clients."""
+def test_unknown_code_counts_as_a_server_error() -> None:
+    """A future version may send it, and Kafka's clients do the same."""
     assert reaction_to(31_000) is reaction_to(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 @pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
-def test_every_code_is_judged(code: ErrorCode) -> None:
-    """A code whose error is retriable never ends the membership."""
+def test_retriable_error_never_ends_the_membership(code: ErrorCode) -> None:
     reaction = reaction_to(code)
     assert reaction is not Reaction.FAIL or not error_for(code).retriable
 
 
-def test_same_coordinator_again() -> None:
-    """A node that denied being the coordinator may be it a moment later."""
+def test_same_node_may_be_the_coordinator_again() -> None:
+    """It may have denied it a moment ago."""
     script = at_work()
     script.next_beat(E.NOT_COORDINATOR)
     script.sleep(150)

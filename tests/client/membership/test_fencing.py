@@ -59,8 +59,7 @@ def described(*members: tuple[str, str, str]) -> DescribeGroupsResponse:
     )
 
 
-def test_name_travels() -> None:
-    """Every request of a static member carries its name."""
+def test_every_request_of_a_static_member_carries_its_name() -> None:
     script = at_work()
     script.sleep(3_000)
     script.commit("k", T0, 7)
@@ -74,8 +73,7 @@ def test_name_travels() -> None:
         assert {request.group_instance_id for request in script.sent(kind)} == {"i"}, kind
 
 
-def test_fenced() -> None:
-    """All work stops at once, and the error tells which process is there now, and where."""
+def test_fenced_member_stops_at_once_and_names_its_successor() -> None:
     script = at_work()
     script.next_beat(ErrorCode.FENCED_INSTANCE_ID)
     assert [type(each) for each in script.told] == [Lose]
@@ -91,8 +89,7 @@ def test_fenced() -> None:
 
 
 @pytest.mark.parametrize("answer", [described(), described(("m-1", "i", "/h")), None])
-def test_successor_unknown(answer: Any) -> None:
-    """The error leaves out what can't be known."""
+def test_error_leaves_out_an_unknown_successor(answer: Any) -> None:
     script = at_work()
     script.next_beat(ErrorCode.FENCED_INSTANCE_ID)
     if answer is None:
@@ -104,8 +101,7 @@ def test_successor_unknown(answer: Any) -> None:
     assert script.seen(Fenced)[0].successor is None
 
 
-def test_fenced_twice() -> None:
-    """A heartbeat and a commit both say so, and the member stops once."""
+def test_member_fenced_twice_stops_once() -> None:
     script = at_work()
     script.sleep(3_000)
     script.commit("k", T0, 7)
@@ -125,7 +121,7 @@ def test_fenced_does_not_leave() -> None:
 
 
 def test_fenced_while_closing() -> None:
-    """It is reported even so: two processes were started under one name."""
+    """It is reported even then: two processes were started under one name."""
     script = at_work()
     script.sleep(3_000)
     script.close()

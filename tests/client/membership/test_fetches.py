@@ -41,8 +41,7 @@ def test_nothing_committed() -> None:
     assert position(script, "k") is None
 
 
-def test_many_at_once() -> None:
-    """What is asked while a request is under way goes into the next, each partition once."""
+def test_fetches_during_a_request_share_the_next() -> None:
     script = at_work()
     for key, partition in (("a", T0), ("b", T1), ("c", T1), ("d", ("u", 0))):
         script.fetch(key, partition)
@@ -58,8 +57,7 @@ def test_many_at_once() -> None:
     ]
 
 
-def test_error_for_all() -> None:
-    """Versions with one error for the whole answer mean it for each partition."""
+def test_error_of_the_whole_answer_counts_for_each_partition() -> None:
     script = at_work()
     script.fetch("k", T0)
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -76,8 +74,7 @@ def test_partition_missing_in_the_answer() -> None:
     assert script.awaits(OffsetFetchRequest)
 
 
-def test_lost_connection() -> None:
-    """The fetch is sent to the node that coordinates the group then."""
+def test_fetch_moves_to_the_new_coordinator() -> None:
     script = at_work()
     script.fetch("k", T0)
     script.fail(OffsetFetchRequest)
@@ -97,8 +94,7 @@ def test_unsendable() -> None:
 
 
 @pytest.mark.parametrize("is_sent", [False, True])
-def test_end_of_the_membership(*, is_sent: bool) -> None:
-    """A fetch that waits at the end fails."""
+def test_fetch_fails_when_the_membership_ends(*, is_sent: bool) -> None:
     script = at_work()
     if not is_sent:
         script.fetch("before", T1)
@@ -110,8 +106,7 @@ def test_end_of_the_membership(*, is_sent: bool) -> None:
     assert script.keys == script.results.keys()
 
 
-def test_end_without_a_coordinator() -> None:
-    """Fetches fail as well when there is no node to ask."""
+def test_fetch_fails_when_the_membership_ends_without_a_coordinator() -> None:
     script = Script("t").start()
     script.fetch("k", T0)
     script.close()

@@ -283,8 +283,9 @@ def test_no_answer(moment: Callable[[], Script], kind: type[Any], failure: Failu
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
 @pytest.mark.parametrize("first", CODES, ids=lambda code: code.name)
-def test_error_on_everything(moment: Callable[[], Script], first: ErrorCode) -> None:
-    """All requests under way are answered with one error: what follows from it follows once."""
+def test_one_error_on_all_requests_has_its_effect_once(
+    moment: Callable[[], Script], first: ErrorCode
+) -> None:
     script = moment()
     for send in script.awaited():
         if send.ticket in script.outbox and send in script.awaited():

@@ -75,8 +75,7 @@ def codes(script: Script) -> set[int]:
     }
 
 
-def test_shares_out() -> None:
-    """All members are in the assignment, and so are all partitions."""
+def test_all_members_and_partitions_are_in_the_assignment() -> None:
     script = leading({"m-2": wants("t")})
     shares = given(script)
     assert shares.keys() == {"m-1", "m-2"}
@@ -84,8 +83,7 @@ def test_shares_out() -> None:
     assert codes(script) == {0}
 
 
-def test_waits_for_the_topics() -> None:
-    """A leader decides by the topics as they are now."""
+def test_leader_decides_by_fresh_metadata() -> None:
     script = Script("t").start()
     script.tell_topics()
     script.find()
@@ -105,8 +103,7 @@ def test_looks_at_topics_that_only_others_want() -> None:
     assert given(script)["m-2"] == {("u", 0), ("u", 1)}
 
 
-def test_withholds_what_others_own() -> None:
-    """A partition that has to move is not given away yet, and all members are told to rejoin."""
+def test_partition_that_has_to_move_is_withheld() -> None:
     script = leading({"m-2": wants("t", owned=T, generation=7)})
     shares = given(script)
     assert shares["m-1"] == set()
@@ -115,8 +112,7 @@ def test_withholds_what_others_own() -> None:
     assert script.seen(LeaderDecided)[-1].withheld == 2
 
 
-def test_contested_partition() -> None:
-    """What two members claim with equal right goes to neither, until it is released."""
+def test_partition_with_two_equal_claims_is_withheld() -> None:
     claims = {
         "m-2": wants("t", owned=[("t", 0), ("t", 1)], generation=7),
         "m-3": wants("t", owned=[("t", 0), ("t", 2)], generation=7),
@@ -125,8 +121,7 @@ def test_contested_partition() -> None:
     assert all(("t", 0) not in share for share in shares.values())
 
 
-def test_stale_claim() -> None:
-    """A claim of an older generation yields to a newer one."""
+def test_claim_of_an_older_generation_yields() -> None:
     claims = {
         "m-2": wants("t", owned=T, generation=3),
         "m-3": wants("t", owned=[("t", 0)], generation=7),
@@ -136,8 +131,7 @@ def test_stale_claim() -> None:
     assert ("t", 0) not in shares["m-2"]
 
 
-def test_unknown_but_owned() -> None:
-    """Partitions that the leader has not heard of stay with their owners."""
+def test_partitions_unknown_to_the_leader_stay_with_their_owners() -> None:
     script = leading({"m-2": wants("t", "x", owned=[("x", 0)], generation=7)}, x=None)
     for _ in range(3):
         if script.awaits(MetadataRequest):
@@ -146,8 +140,7 @@ def test_unknown_but_owned() -> None:
     assert ("x", 0) in given(script)["m-2"]
 
 
-def test_topic_that_never_settles() -> None:
-    """The others' partitions do not wait for ever for a topic that has no leader."""
+def test_topic_without_leaders_does_not_hold_up_the_others() -> None:
     script = Script("t").start()
     script.find()
     script.join(1, leads=True)
@@ -157,8 +150,7 @@ def test_topic_that_never_settles() -> None:
     assert script.awaits(SyncGroupRequest)
 
 
-def test_unreadable_subscription() -> None:
-    """Its member gets nothing, and the others get all."""
+def test_member_with_an_unreadable_subscription_gets_nothing() -> None:
     script = Script("t").start()
     script.find()
     mine = script.asks(JoinGroupRequest).protocols[0].metadata
@@ -183,8 +175,8 @@ def test_unreadable_subscription() -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION]
 )
-def test_forbidden_topic_of_another(code: ErrorCode) -> None:
-    """A topic that only another member wants must not end this leader, and then the next."""
+def test_forbidden_topic_of_another_member_does_not_stop_the_leader(code: ErrorCode) -> None:
+    """Or it would stop the next leader as well."""
     script = Script("t").start()
     script.find()
     script.join(1, leads=True, others={"m-2": wants("u")})
@@ -201,8 +193,7 @@ def test_forbidden_topic_of_another(code: ErrorCode) -> None:
     assert given(script) == {"m-1": set(T), "m-2": set()}
 
 
-def test_leader_that_came_back() -> None:
-    """A static leader that restarted keeps what it decided before, and syncs without a decision."""
+def test_static_leader_that_restarts_keeps_its_assignment() -> None:
     script = Script("t", instance="i").start()
     script.find()
     script.join(5, leads=True, others={"m-2": wants("u")}, skip_assignment=True)
@@ -307,22 +298,19 @@ def assert_gave_up(script: Script, error: type[Exception]) -> None:
         ("gives twice", InvalidAssignmentError),
     ],
 )
-def test_broken_assignor(fault: str, error: type[Exception]) -> None:
-    """A leader that can't decide leaves the group at once, and the group goes on without it."""
+def test_leader_with_a_broken_assignor_leaves(fault: str, error: type[Exception]) -> None:
     script = leading({"m-2": wants("t")}, assignor=Broken(fault))
     assert script.awaits(LeaveGroupRequest)
     assert_gave_up(script, error)
 
 
-def test_broken_subscription() -> None:
-    """An assignor that fails at the subscription stops its member."""
+def test_assignor_that_fails_at_the_subscription_stops_its_member() -> None:
     script = Script("t", assignors=[Broken("cannot subscribe")]).start()
     script.find()
     assert_gave_up(script, ValueError)
 
 
-def test_broken_note() -> None:
-    """An assignor that fails in `on_assignment` stops its member."""
+def test_assignor_that_fails_in_on_assignment_stops_its_member() -> None:
     script = Script("t", assignors=[Broken("cannot take note")]).start()
     script.find()
     script.join(5)
@@ -333,8 +321,7 @@ def test_broken_note() -> None:
     assert_gave_up(script, ValueError)
 
 
-def test_unknown_protocol() -> None:
-    """A group that uses an assignor which the member does not have can't be joined."""
+def test_group_with_an_unknown_assignor_can_not_be_joined() -> None:
     script = Script("t", assignors=[RangeAssignor()]).start()
     script.find()
     script.join(5, protocol_name="cooperative-sticky")

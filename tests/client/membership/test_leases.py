@@ -36,8 +36,7 @@ def at_work(**options: Any) -> Script:
 # -- heartbeats --------------------------------------------------------------------------------
 
 
-def test_heartbeats_come_regularly() -> None:
-    """One is sent each interval, in the present generation."""
+def test_a_heartbeat_is_sent_each_interval() -> None:
     script = at_work()
     for _ in range(5):
         script.sleep(2_999)
@@ -75,8 +74,7 @@ def test_new_generation_has_a_heartbeat_at_once() -> None:
     assert script.told == []
 
 
-def test_heartbeats_during_a_join() -> None:
-    """A member that keeps partitions while it joins goes on sending heartbeats."""
+def test_heartbeats_go_on_during_a_join_that_keeps_partitions() -> None:
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -91,8 +89,7 @@ def test_no_heartbeats_during_a_join_without_partitions() -> None:
     assert not script.awaits(HeartbeatRequest)
 
 
-def test_heartbeats_during_a_revocation() -> None:
-    """However long letting go takes, heartbeats are sent."""
+def test_heartbeats_go_on_during_a_revocation() -> None:
     script = at_work()
     script.subscribe("u")
     assert script.machine.phase is Phase.PREPARING
@@ -101,8 +98,7 @@ def test_heartbeats_during_a_revocation() -> None:
     assert script.told[-1:] == [script.told[0]]
 
 
-def test_heartbeat_lost() -> None:
-    """The coordinator is looked for, and gets a heartbeat at once."""
+def test_lost_heartbeat_is_repeated_at_the_found_coordinator() -> None:
     script = at_work()
     script.sleep(3_000)
     script.fail(HeartbeatRequest)
@@ -112,8 +108,8 @@ def test_heartbeat_lost() -> None:
     assert script.told == []
 
 
-def test_heartbeat_unanswered() -> None:
-    """A node that does not answer heartbeats will not answer the join beside them either."""
+def test_unanswered_heartbeat_abandons_the_join_as_well() -> None:
+    """A node that does not answer heartbeats will not answer the join either."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(3_000)
@@ -144,8 +140,7 @@ def test_heartbeat_timeout_leaves_time_for_another() -> None:
 # -- the lease ---------------------------------------------------------------------------------
 
 
-def test_silence() -> None:
-    """Work stops before the coordinator can have dropped the member, by the last answer."""
+def test_silence_stops_work_before_the_session_can_end() -> None:
     script = at_work()
     sent_at_ms = script.now_ms
     script.sleep(SESSION_MS - MARGIN_MS - 1)
@@ -196,8 +191,9 @@ def test_session_that_did_not_end() -> None:
         (ErrorCode.ILLEGAL_GENERATION, Identity("m-1")),
     ],
 )
-def test_session_that_did_end(code: ErrorCode, identity: Identity) -> None:
-    """The coordinator says so, and the member joins anew, claiming nothing."""
+def test_ended_session_leads_to_a_new_join_without_claims(
+    code: ErrorCode, identity: Identity
+) -> None:
     script = silenced()
     script.beat(code)
     assert script.machine.identity == identity
@@ -205,8 +201,8 @@ def test_session_that_did_end(code: ErrorCode, identity: Identity) -> None:
     assert script.working == {}
 
 
-def test_rebalance_after_silence() -> None:
-    """The member is still in the generation: it takes up what it had, and says so as it joins."""
+def test_rebalance_after_silence_keeps_the_partitions() -> None:
+    """The member is still in the generation."""
     script = silenced()
     script.beat()
     script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -223,8 +219,7 @@ def test_topics_may_be_gone_after_silence() -> None:
     assert script.claim()[0] == set()
 
 
-def test_close_after_silence() -> None:
-    """Nothing is owned, so there is nothing to wait for."""
+def test_close_after_silence_is_immediate() -> None:
     script = silenced()
     script.close()
     script.beat()
@@ -248,8 +243,7 @@ def test_error_is_no_sign_of_life(code: ErrorCode) -> None:
     assert [type(each) for each in script.told] == [Lose]
 
 
-def test_clock_jump() -> None:
-    """A process that was suspended stops its work before it reads what has arrived."""
+def test_suspended_process_stops_its_work_before_it_reads_answers() -> None:
     script = at_work()
     script.sleep(3_000)
     script.jump(SESSION_MS)
@@ -265,8 +259,8 @@ def test_clock_jump_with_a_commit() -> None:
     assert script.working == {}
 
 
-def test_silence_during_a_join() -> None:
-    """The work stops; the join goes on, as its answer tells whether the member is still known."""
+def test_silence_during_a_join_stops_work_and_not_the_join() -> None:
+    """The join's answer tells whether the member is still known."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.sleep(SESSION_MS)
@@ -278,8 +272,7 @@ def test_silence_during_a_join() -> None:
     assert script.working.keys() == {T0, T1}
 
 
-def test_silence_without_partitions() -> None:
-    """A member that owns nothing has nothing to lose, and keeps its place."""
+def test_silence_without_partitions_keeps_the_place() -> None:
     script = Script("t").start()
     script.settle(generation=5)
     script.sleep(3 * SESSION_MS)
@@ -287,8 +280,7 @@ def test_silence_without_partitions() -> None:
     assert script.machine.identity == Identity("m-1", 5)
 
 
-def test_work_on_in_silence() -> None:
-    """By choice, work goes on until the coordinator says otherwise."""
+def test_silence_can_be_set_to_stop_nothing() -> None:
     script = at_work(stop_when_silent=False)
     script.sleep(10 * SESSION_MS)
     assert script.told == []
@@ -346,7 +338,7 @@ def test_coordinator_away_for_a_while() -> None:
 
 
 def test_forgotten_while_joining() -> None:
-    """The coordinator dropped the member: others may own by now what it works on."""
+    """The coordinator dropped the member: its partitions may have other owners by now."""
     script = at_work()
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     script.next_beat(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -410,7 +402,6 @@ def test_sync_is_repeated_in_time() -> None:
 
 
 def test_repetition_takes_another_connection() -> None:
-    """Whatever is wrong with the old one can't be wrong with a new one."""
     script = at_work(rebalance_timeout_ms=60_000)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     first = script.awaited(JoinGroupRequest)
@@ -424,7 +415,6 @@ def test_repetition_takes_another_connection() -> None:
 
 
 def test_no_repetition_without_partitions() -> None:
-    """A member that owns nothing has nothing to lose, and does not ask again."""
     script = Script("t", rebalance_timeout_ms=60_000).start()
     script.find()
     script.sleep(64_000)

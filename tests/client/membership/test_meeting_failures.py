@@ -1,6 +1,6 @@
 """Members, connections and the coordinator fail: work goes on, and no partition has two workers.
 
-After every step the rig checks that no partition has two workers.
+After every step the meeting checks that no partition has two workers.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ def until(meeting: Meeting, condition: Callable[[], bool]) -> None:
 # -- members -----------------------------------------------------------------------------------
 
 
-def test_member_dies() -> None:
-    """Its partitions are worked on again when its session is over; the others stop nothing."""
+def test_dead_members_partitions_are_taken_over_when_its_session_ends() -> None:
     meeting = Meeting({"t": 6})
     first, second, third = meeting.team(3)
     forget_told(meeting)
@@ -90,8 +89,7 @@ def test_leader_dies_in_a_rebalance(phase: Phase) -> None:
     )
 
 
-def test_slow_member_overruns() -> None:
-    """Work that does not end is given up at its deadline, and the group goes on."""
+def test_work_that_overruns_its_deadline_is_given_up() -> None:
     meeting = Meeting({"t": 4})
     (slow,) = meeting.team(1, finish_ms=None)
     began_ms = meeting.now_ms
@@ -102,8 +100,7 @@ def test_slow_member_overruns() -> None:
     assert len(slow.working) == len(quick.working) == 2
 
 
-def test_zombie() -> None:
-    """A member that is cut off stops by itself before others begin, and comes back with nothing."""
+def test_isolated_member_stops_before_others_begin() -> None:
     meeting = Meeting({"t": 6})
     first, second, third = meeting.team(3)
     forget_told(meeting)
@@ -118,11 +115,12 @@ def test_zombie() -> None:
     assert [len(worker.working) for worker in (first, second, third)] == [2, 2, 2]
 
 
-def test_suspended_process() -> None:
-    """A process that sleeps through its session loses everything the moment it wakes up."""
+def test_process_that_sleeps_through_its_session_loses_everything_on_waking() -> None:
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
-    second.is_alive = False  # Nothing of it runs; its work has to be taken out of the rig's sight.
+    second.is_alive = (
+        False  # Nothing of it runs; its work has to be taken out of the meeting's sight.
+    )
     had = dict(second.working)
     second.working = {}
     meeting.run(2 * SESSION_MS)
@@ -140,8 +138,7 @@ def test_suspended_process() -> None:
 
 @pytest.mark.parametrize("lane", list(Lane))
 @pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest])
-def test_connection_breaks(lane: Lane, kind: type) -> None:
-    """Whichever request is under way when a connection breaks: no partition is lost by it."""
+def test_broken_connection_loses_no_partition(lane: Lane, kind: type) -> None:
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
     forget_told(meeting)
@@ -161,8 +158,7 @@ def _is_under_way(worker: Worker, kind: type) -> bool:
 
 
 @pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest])
-def test_request_goes_nowhere(kind: type) -> None:
-    """A join or a sync that never arrives is noticed in time: no partition is lost by it."""
+def test_join_or_sync_that_never_arrives_loses_no_partition(kind: type) -> None:
     meeting = Meeting({"t": 6})
     workers = meeting.team(3)
     forget_told(meeting)
@@ -213,8 +209,7 @@ def restart(meeting: Meeting, away_ms: int = 1_000) -> None:
     meeting.start_node()
 
 
-def test_coordinator_restarts_at_work() -> None:
-    """Same generation, no rebalance, nothing stopped."""
+def test_coordinator_restart_causes_no_rebalance() -> None:
     meeting = Meeting({"t": 6})
     workers = meeting.team(3)
     before = [worker.machine.identity for worker in workers]
@@ -253,8 +248,7 @@ def test_coordinator_restarts_with_a_commit_under_way() -> None:
     assert meeting.offsets() == {("t", 0): 7}
 
 
-def test_coordinator_away_for_long() -> None:
-    """Without it, work stops with the session, and begins again later."""
+def test_work_stops_with_the_session_while_the_coordinator_is_away() -> None:
     meeting = Meeting({"t": 6})
     workers = meeting.team(3)
     meeting.stop_node()
@@ -264,8 +258,7 @@ def test_coordinator_away_for_long() -> None:
     meeting.settle()
 
 
-def test_closing_without_a_coordinator() -> None:
-    """It ends all the same, in the time that was given."""
+def test_close_without_a_coordinator_ends_in_time() -> None:
     meeting = Meeting({"t": 2})
     (worker,) = meeting.team(1)
     meeting.stop_node()
@@ -275,8 +268,7 @@ def test_closing_without_a_coordinator() -> None:
     assert worker.stopped is not None
 
 
-def test_leave_goes_nowhere() -> None:
-    """The group notices when the session ends; the process does not wait for that."""
+def test_leave_that_never_arrives_delays_no_close() -> None:
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
     meeting.swallows = lambda _worker, send: isinstance(send.message, LeaveGroupRequest)
@@ -291,7 +283,7 @@ def test_leave_goes_nowhere() -> None:
 # -- assignors ---------------------------------------------------------------------------------
 
 
-class Moody(CooperativeStickyAssignor):
+class FaultyAssignor(CooperativeStickyAssignor):
     """An assignor of a user's, with one fault."""
 
     def __init__(self, fault: str) -> None:
@@ -315,7 +307,7 @@ class Moody(CooperativeStickyAssignor):
 @pytest.mark.parametrize("fault", ["raises", "gives what is not there", "forgets the members"])
 def test_group_survives_a_broken_leader(fault: str) -> None:
     meeting = Meeting({"t": 4})
-    broken = meeting.worker("broken", assignors=[Moody(fault)]).start()
+    broken = meeting.worker("broken", assignors=[FaultyAssignor(fault)]).start()
     meeting.run(10)
     others = [meeting.worker(name).start() for name in ("a", "b")]
     meeting.run(5_000)

@@ -1,6 +1,6 @@
 """Members come and go: real memberships and the real coordinator, in virtual time.
 
-After every step the rig checks that no partition has two workers.
+After every step the meeting checks that no partition has two workers.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ def test_first_member() -> None:
     assert worker.working.keys() == {("t", number) for number in range(4)}
 
 
-def test_scale_out() -> None:
-    """Only the new members' shares move; all else is worked on throughout."""
+def test_scale_out_moves_only_the_new_members_shares() -> None:
     meeting = Meeting({"t": 12})
     (first,) = meeting.team(1)
     kept = dict(first.working)
@@ -57,8 +56,7 @@ def test_scale_out() -> None:
     assert [stopped(worker) for worker in newcomers] == [set()] * 3
 
 
-def test_scale_in() -> None:
-    """The members that stay stop nothing: they only get more."""
+def test_scale_in_stops_no_work_of_those_that_stay() -> None:
     meeting = Meeting({"t": 12})
     workers = meeting.team(4)
     forget_told(meeting)
@@ -69,8 +67,7 @@ def test_scale_in() -> None:
     assert [stopped(worker) for worker in workers[:2]] == [set(), set()]
 
 
-def test_leaving_is_quick() -> None:
-    """A member that leaves says so: the others do not wait for its session to end."""
+def test_leaving_does_not_wait_for_the_end_of_the_session() -> None:
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
     second.close()
@@ -80,8 +77,7 @@ def test_leaving_is_quick() -> None:
     assert meeting.now_ms - before_ms < 5_000
 
 
-def test_thirty_members() -> None:
-    """All join at once, and no share is larger than another by two."""
+def test_thirty_members_get_even_shares() -> None:
     meeting = Meeting({"t": 100})
     meeting.team(30)
     assert loads(meeting) == [3] * 20 + [4] * 10
@@ -144,8 +140,7 @@ def test_tokens_grow_from_owner_to_owner() -> None:
 # -- restarts ----------------------------------------------------------------------------------
 
 
-def test_static_rolling_restart() -> None:
-    """Static members restart one after the other: no generation, no revocation, same partitions."""
+def test_static_rolling_restart_causes_no_rebalance() -> None:
     meeting = Meeting({"t": 9})
     names = ["a", "b", "c"]
     workers = {name: meeting.worker(name, instance=name).start() for name in names}
@@ -198,17 +193,16 @@ def test_static_member_killed_and_restarted() -> None:
 
 
 def test_two_processes_under_one_name() -> None:
-    """The older one stops its work, and the error names the newer one and its host.
+    """The older one learns of it with its next heartbeat.
 
-    It hears of it with its next heartbeat, and until then both work: that is what fencing tokens
-    are for.
+    Until then both work: that is what fencing tokens are for.
     """
     meeting = Meeting({"t": 4})
     older = meeting.worker("a", instance="a").start()
     meeting.settle()
     newer = meeting.worker("a", instance="a").start()
     while older.stopped is None:
-        older.working.clear()  # The rig knows no exception.
+        older.working.clear()  # The meeting's check knows no exception.
         assert meeting.step(meeting.now_ms + 10_000)
     meeting.settle()
     assert newer.machine.identity.member_id in str(older.stopped.error)
@@ -216,8 +210,7 @@ def test_two_processes_under_one_name() -> None:
     assert len(newer.working) == 4
 
 
-def test_dynamic_rolling_restart() -> None:
-    """Members without a name come back as others, and all is shared out evenly in the end."""
+def test_dynamic_rolling_restart_ends_in_even_shares() -> None:
     meeting = Meeting({"t": 9})
     workers = meeting.team(3)
     for number, worker in enumerate(workers):
@@ -231,8 +224,7 @@ def test_dynamic_rolling_restart() -> None:
 # -- topics ------------------------------------------------------------------------------------
 
 
-def test_topic_grows() -> None:
-    """New partitions are shared out; nothing else is stopped."""
+def test_new_partitions_of_a_topic_are_assigned_without_stopping_others() -> None:
     meeting = Meeting({"t": 4})
     workers = meeting.team(2)
     forget_told(meeting)
@@ -242,8 +234,7 @@ def test_topic_grows() -> None:
     assert [stopped(worker) for worker in workers] == [set(), set()]
 
 
-def test_topic_goes() -> None:
-    """Its partitions are lost wherever they were; the others go on."""
+def test_deleted_topic_is_lost_and_others_go_on() -> None:
     meeting = Meeting({"t": 4, "u": 2})
     workers = [meeting.worker(name, "t", "u").start() for name in ("a", "b")]
     meeting.settle()
@@ -260,8 +251,7 @@ def test_topic_goes() -> None:
     )
 
 
-def test_topic_is_created_later() -> None:
-    """Members wait for it, say so, and begin with it within seconds of its being there."""
+def test_members_wait_for_a_topic_and_begin_within_seconds() -> None:
     meeting = Meeting({"t": 2})
     workers = [meeting.worker(name, "t", "later").start() for name in ("a", "b")]
     meeting.settle()
@@ -272,8 +262,7 @@ def test_topic_is_created_later() -> None:
     assert loads(meeting) == [2, 2]
 
 
-def test_subscription_changes() -> None:
-    """A member gets the topics that it subscribes to, and lets go of the others."""
+def test_changed_subscription_is_followed() -> None:
     meeting = Meeting({"t": 4, "u": 2})
     first = meeting.worker("a", "t", "u").start()
     second = meeting.worker("b", "t", "u").start()
@@ -300,8 +289,7 @@ def test_nothing_happens() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 5])
-def test_rebalances_that_it_takes(size: int) -> None:
-    """One more member takes two generations: one to ask for its share, one to be given it."""
+def test_one_more_member_takes_two_generations(size: int) -> None:
     meeting = Meeting({"t": 12})
     workers = meeting.team(size)
     before = generation(meeting)

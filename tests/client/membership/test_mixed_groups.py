@@ -43,8 +43,7 @@ def replace(meeting: Meeting, worker: Worker, assignors: Iterable[Assignor]) -> 
 # -- eager and cooperative ---------------------------------------------------------------------
 
 
-def test_two_bounces() -> None:
-    """The group goes over from eager to cooperative without a pause in either bounce."""
+def test_two_bounces_lead_from_eager_to_cooperative_without_a_pause() -> None:
     meeting = Meeting({"t": 6})
     workers = meeting.team(3, assignors=OLD)
     for index, worker in enumerate(workers):
@@ -95,8 +94,7 @@ def test_cooperative_leader_of_eager_members() -> None:
     assert sorted(len(worker.working) for worker in meeting.alive) == [2, 2, 2]
 
 
-def test_eager_group() -> None:
-    """All members let go of everything, and get it anew."""
+def test_eager_members_let_go_of_everything() -> None:
     meeting = Meeting({"t": 6})
     (first,) = meeting.team(1, assignors=(RoundRobinAssignor(),))
     first.told.clear()
@@ -106,8 +104,7 @@ def test_eager_group() -> None:
     assert len(first.told[0].partitions) == 6  # type: ignore[union-attr]
 
 
-def test_nothing_in_common() -> None:
-    """A member that the group can't understand is told so, and the group goes on."""
+def test_member_without_a_common_protocol_is_refused() -> None:
     meeting = Meeting({"t": 4})
     (first,) = meeting.team(1, assignors=OLD)
     stranger = meeting.worker("stranger", assignors=(RoundRobinAssignor(),)).start()
@@ -120,7 +117,7 @@ def test_nothing_in_common() -> None:
 # -- stock members -----------------------------------------------------------------------------
 
 
-class Stock:
+class StockMember:
     """A cooperative member as the stock clients are: it obeys no NEEDS_REJOIN.
 
     It keeps what it has while it joins, and joins again when it had to let go of something.
@@ -171,16 +168,15 @@ class Stock:
         raise AssertionError(self.meeting.describe_workers())
 
 
-def everything(meeting: Meeting, stock: Stock) -> set[tuple[str, int]]:
+def everything(meeting: Meeting, stock: StockMember) -> set[tuple[str, int]]:
     """What all members work on."""
     return set(stock.owned).union(*(worker.working for worker in meeting.alive))
 
 
-def test_stock_member_joins_ours() -> None:
-    """It gets its share after the owners let go of it, and no partition has two workers."""
+def test_stock_member_gets_its_share_after_its_owners_let_go() -> None:
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
-    stock = Stock(meeting)
+    stock = StockMember(meeting)
     stock.rebalance()
     stock.live(10_000)
     assert len(stock.owned) == 2
@@ -191,7 +187,7 @@ def test_stock_member_joins_ours() -> None:
 def test_ours_joins_a_stock_member() -> None:
     meeting = Meeting({"t": 6})
     (first,) = meeting.team(1)
-    stock = Stock(meeting)
+    stock = StockMember(meeting)
     stock.rebalance()
     stock.live(5_000)
     second = meeting.worker("second").start()
@@ -202,7 +198,7 @@ def test_ours_joins_a_stock_member() -> None:
 def test_stock_member_leaves() -> None:
     meeting = Meeting({"t": 6})
     workers = meeting.team(2)
-    stock = Stock(meeting)
+    stock = StockMember(meeting)
     stock.rebalance()
     stock.live(5_000)
     stock.client.leave()
@@ -211,11 +207,10 @@ def test_stock_member_leaves() -> None:
     assert [len(worker.working) for worker in workers] == [3, 3]
 
 
-def test_false_claim() -> None:
-    """A member that claims what another owns gets it, or the other keeps it: never both."""
+def test_false_claim_never_gives_a_partition_two_workers() -> None:
     meeting = Meeting({"t": 6})
     (first,) = meeting.team(1)
-    stock = Stock(meeting)
+    stock = StockMember(meeting)
     stock.rebalance()
     stock.live(5_000)
     stock.owned |= {next(iter(sorted(first.working)))}

@@ -38,8 +38,7 @@ class CooperativeOnly(CooperativeStickyAssignor):
 # -- the choice --------------------------------------------------------------------------------
 
 
-def test_cooperative() -> None:
-    """A member whose assignors all allow it keeps its partitions while it joins."""
+def test_cooperative_assignors_keep_partitions_during_a_join() -> None:
     script = at_work(CooperativeStickyAssignor())
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert script.told == []
@@ -51,8 +50,7 @@ def test_cooperative() -> None:
     [(RangeAssignor(),), (RangeAssignor(), CooperativeStickyAssignor()), (StickyAssignor(),)],
     ids=["range", "both", "sticky"],
 )
-def test_eager(assignors: tuple[Assignor, ...]) -> None:
-    """One assignor that is only for eager members makes the member one: it lets go of all first."""
+def test_one_eager_assignor_makes_the_member_eager(assignors: tuple[Assignor, ...]) -> None:
     script = at_work(*assignors)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert script.told_what() == [(Revoke, {T0, T1})]
@@ -63,8 +61,7 @@ def test_eager(assignors: tuple[Assignor, ...]) -> None:
         assert subscription.owned_partitions == ()
 
 
-def test_eager_gets_everything_anew() -> None:
-    """Work begins anew on what an eager member is given again, under a new token."""
+def test_eager_member_begins_anew_with_new_tokens() -> None:
     script = at_work(RangeAssignor())
     tokens = dict(script.working)
     script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -126,8 +123,7 @@ def test_rack_travels() -> None:
     assert subscription_of(script.asks(JoinGroupRequest)).rack_id == "r1"
 
 
-def test_assignors_in_order() -> None:
-    """The preferred one comes first: members vote."""
+def test_preferred_assignor_comes_first() -> None:
     script = at_work(CooperativeStickyAssignor(), RangeAssignor())
     assert [each.name for each in script.sent(JoinGroupRequest)[0].protocols] == [
         "cooperative-sticky",
@@ -161,8 +157,7 @@ def test_sync_names_the_assignor() -> None:
     assert script.asks(SyncGroupRequest).protocol_name == "cooperative-sticky"
 
 
-def test_second_bounce() -> None:
-    """A member that lists both kinds stays eager even when the cooperative one is chosen."""
+def test_both_kinds_of_assignor_stay_eager() -> None:
     script = Script("t", assignors=[RangeAssignor(), CooperativeStickyAssignor()]).start()
     script.find()
     script.join(5, protocol_name="cooperative-sticky")

@@ -1,6 +1,6 @@
 """Anything at all happens to a group, in any order, and then it is left alone.
 
-After every step the rig checks that no partition has two workers, that work is begun only where
+After every step the walk checks that no partition has two workers, that work is begun only where
 there is none, and that a commit is settled once. In the end every partition has a worker again.
 """
 
@@ -164,14 +164,13 @@ def walk(seed: int) -> Walk:
         done = Walk(seed)
         done.run()
     except Exception as error:
-        error.add_note(f"seed {seed}: run test_seed with it")
+        error.add_note(f"seed {seed}: run test_every_walk_ends_with_all_partitions_at_work with it")
         raise
     return done
 
 
 @pytest.mark.parametrize("seed", FIXED)
-def test_seed(seed: int) -> None:
-    """Whatever happened, in the end all partitions are worked on and no call waits."""
+def test_every_walk_ends_with_all_partitions_at_work(seed: int) -> None:
     walk(seed)
 
 
@@ -186,8 +185,8 @@ def test_walks_are_repeatable() -> None:
     assert one.meeting.now_ms == other.meeting.now_ms
 
 
-def test_walks_do_something() -> None:
-    """The fixed seeds commit, at least, or they would show little."""
+def test_fixed_walks_commit() -> None:
+    """Or they would show little."""
     results = [
         result
         for seed in FIXED

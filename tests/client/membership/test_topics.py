@@ -116,7 +116,7 @@ def test_new_subscription_is_asked_for_at_once() -> None:
     assert script.awaits(MetadataRequest)
 
 
-class Curious(CooperativeStickyAssignor):
+class RecordingAssignor(CooperativeStickyAssignor):
     """An assignor that remembers what it was told."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class Curious(CooperativeStickyAssignor):
 
 def test_racks() -> None:
     """Where the brokers tell their racks, assignors know where each partition's replicas are."""
-    assignor = Curious()
+    assignor = RecordingAssignor()
     script = Script("t", assignors=[assignor]).start()
     script.find()
     script.join(1, leads=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,9 @@ from coterie_client.errors import (
     AnswerTimedOutError,
     ConnectionFailedError,
     ConnectionLostError,
+    UnknownHostError,
     VersionNotSpokenError,
+    WrongServerError,
 )
 from coterie_client.wire import Connection, ConnectionLimits, Counters
 from coterie_client.wire.addresses import NodeAddress
@@ -27,6 +30,7 @@ from coterie_protocol.messages import (
     ListGroupsRequest,
 )
 from coterie_protocol.schema import VersionRange
+from tests.client.wire.conftest import LogLines
 from tests.client.wire.doubles import (
     HANG_UP,
     PATIENCE_S,
@@ -217,14 +221,14 @@ async def test_open_cancelled_at_any_step_leaves_no_socket_and_no_task() -> None
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 64 + ".invalid", "a..b"])
 async def test_unknown_or_invalid_host_is_a_failed_connection(host: str) -> None:
-    with pytest.raises(ConnectionFailedError, match=host):
+    with pytest.raises(UnknownHostError, match=host):
         await Connection.open(NodeAddress(host, 9092))
 
 
 @pytest.mark.parametrize(
     "greeting",
-    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\0\0\0\4\0\0\0\1", b"\0\0\0\5\0\0\0\1\0"],
-    ids=["HTTP", "end", "no body", "half a body"],
+    [b"", b"\0\0\0\4\0\0\0\1", b"\0\0\0\5\0\0\0\1\0", b"\xff" * 8],
+    ids=["end", "no body", "half a body", "noise"],
 )
 async def test_peer_that_is_not_kafka_fails_the_attempt_with_a_hint(greeting: bytes) -> None:
 
@@ -237,6 +241,44 @@ async def test_peer_that_is_not_kafka_fails_the_attempt_with_a_hint(greeting: by
     async with server:
         with pytest.raises(ConnectionFailedError, match="Check that a server listens there"):
             await Connection.open(NodeAddress(*server.sockets[0].getsockname()))
+
+
+@pytest.mark.parametrize(
+    ("greeting", "sentence"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers HTTP, not Kafka's protocol"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "speaks TLS, so connect with TLS"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "answers SSH"),
+        (b"220 mail.example ESMTP\r\n", "answers SMTP or FTP"),
+        (b"-ERR unknown command\r\n", "answers Redis"),
+    ],
+    ids=["HTTP", "TLS", "SSH", "SMTP", "Redis"],
+)
+@pytest.mark.parametrize("pieces", [1, 3])
+async def test_server_of_another_kind_is_named(
+    greeting: bytes, sentence: str, pieces: int, log: LogLines
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        for begin in range(pieces):
+            writer.write(greeting[begin : begin + 1 if begin < pieces - 1 else None])
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        address = NodeAddress(*server.sockets[0].getsockname())
+        with pytest.raises(WrongServerError, match=re.escape(f"{address} {sentence}")) as caught:
+            await Connection.open(address)
+    assert "bytes" not in str(caught.value)
+    assert caught.value.retriable  # a group goes on trying
+    assert log == []  # it is up to the caller to tell
+
+
+async def test_refused_connection_is_told_without_a_tuple() -> None:
+    with pytest.raises(ConnectionFailedError, match=r"\(PLAINTEXT\): Connection refused\. Check"):
+        await Connection.open(NodeAddress("127.0.0.1", 1))
 
 
 async def test_close_fails_pending_requests() -> None:

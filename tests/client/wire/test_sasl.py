@@ -46,7 +46,7 @@ USER, PASSWORD = "alice", "pa,ss=wörd"
 SALT, ITERATIONS = b"some salt", 4_096
 
 
-class Bouncer:
+class FakeSaslServer:
     """The server's side of SASL for one user, written from the RFCs and not from our client."""
 
     def __init__(
@@ -131,11 +131,11 @@ def credentials(mechanism: SaslMechanism, password: str = PASSWORD) -> Security:
 
 @pytest.mark.parametrize("mechanism", list(SaslMechanism))
 async def test_correct_password_is_accepted(mechanism: SaslMechanism) -> None:
-    bouncer = Bouncer(mechanism)
-    async with FakeServer(bouncer.answer) as server:
+    sasl_server = FakeSaslServer(mechanism)
+    async with FakeServer(sasl_server.answer) as server:
         connection = await Connection.open(server.address, security=credentials(mechanism))
         await connection.request(heartbeat(), timeout_s=5)
-        assert bouncer.authenticated == 1
+        assert sasl_server.authenticated == 1
         await connection.close()
 
 
@@ -143,7 +143,7 @@ async def test_correct_password_is_accepted(mechanism: SaslMechanism) -> None:
 async def test_wrong_password_is_not_retried_and_not_shown(
     mechanism: SaslMechanism, log: list[MutableMapping[str, Any]]
 ) -> None:
-    async with FakeServer(Bouncer(mechanism).answer) as server:
+    async with FakeServer(FakeSaslServer(mechanism).answer) as server:
         with pytest.raises(SaslAuthenticationFailedError, match="says the server") as caught:
             await Connection.open(server.address, security=credentials(mechanism, "guessed it"))
         assert not caught.value.retriable
@@ -154,21 +154,21 @@ async def test_wrong_password_is_not_retried_and_not_shown(
 
 async def test_error_names_the_offered_mechanisms() -> None:
     offered = (SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
-    async with FakeServer(Bouncer(*offered).answer) as server:
+    async with FakeServer(FakeSaslServer(*offered).answer) as server:
         with pytest.raises(UnsupportedSaslMechanismError, match="SCRAM-SHA-256, SCRAM-SHA-512"):
             await Connection.open(server.address, security=credentials(SaslMechanism.PLAIN))
 
 
 async def test_other_error_of_the_handshake_is_raised_as_it_is() -> None:
-    bouncer = Bouncer(SaslMechanism.PLAIN, handshake_error=ErrorCode.ILLEGAL_SASL_STATE)
-    async with FakeServer(bouncer.answer) as server:
+    sasl_server = FakeSaslServer(SaslMechanism.PLAIN, handshake_error=ErrorCode.ILLEGAL_SASL_STATE)
+    async with FakeServer(sasl_server.answer) as server:
         with pytest.raises(IllegalSaslStateError):
             await Connection.open(server.address, security=credentials(SaslMechanism.PLAIN))
 
 
 async def test_server_that_accepts_any_proof_is_recognised_as_an_impostor() -> None:
 
-    class Impostor(Bouncer):
+    class Impostor(FakeSaslServer):
         def _check_proof(self, final: bytes) -> SaslAuthenticateResponse:
             del final
             return self._welcome(b"v=" + base64.b64encode(bytes(32)))
@@ -181,8 +181,8 @@ async def test_server_that_accepts_any_proof_is_recognised_as_an_impostor() -> N
 
 async def test_server_without_sasl_handshake_1_is_not_sent_a_password() -> None:
     versions = {**API_VERSIONS, ApiKey.SASL_HANDSHAKE: VersionRange(0, 0)}
-    bouncer = Bouncer(SaslMechanism.PLAIN)
-    async with FakeServer(bouncer.answer, versions=versions) as server:
+    sasl_server = FakeSaslServer(SaslMechanism.PLAIN)
+    async with FakeServer(sasl_server.answer, versions=versions) as server:
         with pytest.raises(VersionNotSpokenError, match="too old"):
             await Connection.open(server.address, security=credentials(SaslMechanism.PLAIN))
         assert server.received == []
@@ -191,8 +191,8 @@ async def test_server_without_sasl_handshake_1_is_not_sent_a_password() -> None:
 async def test_refused_credentials_are_not_tried_elsewhere() -> None:
     mechanism = SaslMechanism.PLAIN
     async with (
-        FakeServer(Bouncer(mechanism).answer) as first,
-        FakeServer(Bouncer(mechanism).answer) as second,
+        FakeServer(FakeSaslServer(mechanism).answer) as first,
+        FakeServer(FakeSaslServer(mechanism).answer) as second,
     ):
         bootstrap = (first.address, second.address)
         async with Network(bootstrap, security=credentials(mechanism, "guessed")) as net:
@@ -202,30 +202,30 @@ async def test_refused_credentials_are_not_tried_elsewhere() -> None:
 
 
 async def test_another_connection_takes_over_before_the_session_ends() -> None:
-    bouncer = Bouncer(SaslMechanism.PLAIN, lifetime_ms=100)
+    sasl_server = FakeSaslServer(SaslMechanism.PLAIN, lifetime_ms=100)
     security = credentials(SaslMechanism.PLAIN)
     pace = RetryOptions(base_ms=1, max_ms=1)
     async with (
-        FakeServer(bouncer.answer) as server,
+        FakeServer(sasl_server.answer) as server,
         Network((server.address,), security=security, reconnect=pace) as net,
     ):
         await net.request(heartbeat(), timeout_s=5)
         await net.request(heartbeat(), timeout_s=5)
-        assert bouncer.authenticated == 1
+        assert sasl_server.authenticated == 1
         async with asyncio.timeout(5):
-            while bouncer.authenticated == 1:
+            while sasl_server.authenticated == 1:
                 await asyncio.sleep(0.01)
                 await net.request(heartbeat(), timeout_s=5)
         assert (net.counters.errors, net.counters.connections_lost) == (0, 0)
 
 
 async def test_close_fails_requests_on_replaced_connections() -> None:
-    bouncer = Bouncer(SaslMechanism.PLAIN, lifetime_ms=1)
+    sasl_server = FakeSaslServer(SaslMechanism.PLAIN, lifetime_ms=1)
 
     async def answer(request: Request) -> Any:
         if request.api_key is ApiKey.HEARTBEAT and request.message.member_id == "parked":
             return SILENCE
-        return await bouncer.answer(request)
+        return await sasl_server.answer(request)
 
     async with FakeServer(answer) as server:
         net = Network(server.address, security=credentials(SaslMechanism.PLAIN))
@@ -233,7 +233,7 @@ async def test_close_fails_requests_on_replaced_connections() -> None:
         await soon(lambda: len(server.received) == 3)
         await asyncio.sleep(0.001)
         await net.request(heartbeat(), timeout_s=5)
-        assert (bouncer.authenticated, len(server.connections)) == (2, 2)
+        assert (sasl_server.authenticated, len(server.connections)) == (2, 2)
         await net.aclose()
         with pytest.raises(ClientClosedError):
             await asyncio.wait_for(parked, PATIENCE_S)

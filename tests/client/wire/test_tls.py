@@ -13,11 +13,16 @@ import pytest
 import pytest_asyncio
 import trustme
 
-from coterie_client.errors import ConfigurationError, ConnectionFailedError, TlsFailedError
+from coterie_client.errors import (
+    ConfigurationError,
+    ConnectionFailedError,
+    TlsFailedError,
+    WrongServerError,
+)
 from coterie_client.wire import Connection, ConnectionLimits, Network, Security, Tls
 from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.messages import MetadataRequest
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from tests.client.wire.doubles import PATIENCE_S, FakeServer, heartbeat
 
 
@@ -81,7 +86,9 @@ async def terminating_tls(to: NodeAddress, context: ssl.SSLContext) -> AsyncIter
 @pytest_asyncio.fixture
 async def daemon() -> AsyncIterator[NodeAddress]:
     """A server of ours, in this process."""
-    options = ServerOptions(listen=Address("127.0.0.1", 0), topics={"orders": 3})
+    options = ServerOptions(
+        listeners=(ListenerOptions(Address("127.0.0.1", 0)),), topics={"orders": 3}
+    )
     async with Server(options) as server:
         yield NodeAddress(server.address.host, server.address.port)
 
@@ -161,7 +168,7 @@ async def test_client_certificate_lets_the_client_in(
 @pytest.mark.asyncio
 async def test_tls_to_a_plain_listener_fails_with_a_hint(cafile: Path) -> None:
     async with FakeServer() as server:
-        with pytest.raises((TlsFailedError, ConnectionFailedError), match="listen"):
+        with pytest.raises(ConnectionFailedError, match="expects no TLS"):
             await Connection.open(
                 server.address,
                 security=Security(tls=Tls(cafile=cafile)),
@@ -172,8 +179,25 @@ async def test_tls_to_a_plain_listener_fails_with_a_hint(cafile: Path) -> None:
 @pytest.mark.asyncio
 async def test_plain_to_a_tls_listener_fails_with_a_hint(authority: trustme.CA) -> None:
     async with FakeServer(tls=server_context(authority, "127.0.0.1")) as server:
-        with pytest.raises(ConnectionFailedError, match="PLAINTEXT"):
+        with pytest.raises(ConnectionFailedError, match=r"expects TLS|speaks TLS"):
             await Connection.open(server.address, limits=ConnectionLimits(connect_timeout_ms=500))
+
+
+@pytest.mark.asyncio
+async def test_tls_to_a_server_that_answers_without_it_is_told_in_words(cafile: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        with pytest.raises(WrongServerError, match="answers without TLS"):
+            await Connection.open(
+                NodeAddress(*server.sockets[0].getsockname()),
+                security=Security(tls=Tls(cafile=cafile)),
+            )
 
 
 @pytest.mark.asyncio

@@ -47,7 +47,7 @@ class CoterieDaemon:
             *("--data-dir", str(self._data_dir)),
             *(f"--set={key}={_text(value)}" for key, value in self.settings.items()),
         ]
-        # Nothing that somebody has set for a daemon of their own.
+        # No settings of a developer's own daemon.
         environ = {k: v for k, v in os.environ.items() if not k.startswith("COTERIE_")}
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(

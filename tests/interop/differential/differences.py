@@ -13,7 +13,7 @@ __all__ = ["ALL", "Difference"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that Coterie does in another way than Kafka, on purpose."""
+    """Something that Coterie deliberately does differently from Kafka."""
 
     #: The anchor of its section in the document.
     name: str
@@ -35,13 +35,13 @@ def _difference(name: str, reason: str, not_shown: str = "") -> Difference:
 
 GENERATIONS = _difference(
     "generation-numbers",
-    "A generation's number is a fencing token, so it is stored before anybody is told it, and none "
-    "is ever used again: not after a crash, not after the group was deleted.",
+    "A generation's number is a fencing token, so it is stored before a client learns it and is "
+    "never used again: not after a crash, not after the group was deleted.",
 )
 STATIC_STAY = _difference(
     "static-members-end-by-session",
-    "What a static member is promised is its place for the length of its session, so nothing else "
-    "takes it away, and nothing but hearing of it prolongs it.",
+    "A static member is promised its place for the length of its session, so nothing else takes "
+    "the place away, and only the member's own requests prolong the session.",
 )
 STATIC_ROOM = _difference(
     "static-members-in-full-groups",
@@ -49,46 +49,45 @@ STATIC_ROOM = _difference(
 )
 STATIC_CLIENT = _difference(
     "static-replacement-shows-the-new-client",
-    "Whoever looks at a group wants to find the process that is there now.",
+    "An operator who looks at a group wants to find the process that is in it now.",
 )
 STATIC_TOPICS = _difference(
     "static-replacement-with-other-topics",
-    "Who restarts a worker with more topics expects it to work on them, and not only after the "
-    "next rebalance, which may be weeks away.",
+    "An operator who restarts a worker with more topics expects it to work on them now, and not "
+    "only after the next rebalance, which may be weeks away.",
 )
 STATIC_MOVES = _difference(
     "static-replacement-before-sync",
-    "Who takes a static member's place also takes over that its sync is awaited, so nobody waits "
-    "for the one that is gone.",
+    "The process that takes over a static member's place owes the SyncGroup as well, so the group "
+    "does not wait for the process that is gone.",
 )
 ANSWERED = _difference(
     "parked-requests-are-answered",
-    "A request that nobody will answer any more hangs until its client gives up; Coterie says "
-    "what has become of it.",
+    "A request that is never answered hangs until its client gives up, so Coterie tells the client "
+    "what became of it.",
 )
 PENDING = _difference(
     "pending-ids-disturb-nobody",
-    "An id that was handed out and never used is no member, so its end changes nothing for those "
-    "who are.",
+    "A client that was given an id and never used it is no member, so its end changes nothing for "
+    "the members.",
 )
 CLIENTS_FAULT = _difference(
     "no-internal-errors",
-    "A request that makes no sense is its client's mistake and is answered as one; Kafka trips "
-    "over some of them.",
+    "A request that makes no sense is its client's mistake, and the error code should say so.",
 )
 PROTOCOL_TWICE = _difference(
     "protocols-named-twice",
-    "A member that names a protocol twice can follow it all the same; Kafka's group is stuck until "
-    "that member is given up.",
+    "A member that names a protocol twice can still follow it, so it is no reason for the group to "
+    "be stuck.",
 )
 VOTE_TIES = _difference(
     "vote-ties",
-    "Kafka leaves a tie to the order of a hash map; here the leader's preference decides, which "
-    "can be foreseen.",
+    "The leader's preference can be foreseen, unlike the order of a hash map.",
 )
 PROTOCOLS_KEPT = _difference(
     "protocols-survive-restarts",
-    "All that members can follow is stored, so a restart does not narrow who may join.",
+    "All protocols of all members are stored, so that a restart does not change which members may "
+    "join.",
 )
 REBALANCES_KEPT = _difference(
     "rebalances-survive-restarts",
@@ -97,33 +96,32 @@ REBALANCES_KEPT = _difference(
 )
 DELAY_ANEW = _difference(
     "initial-delay-starts-anew",
-    "Each initial delay counts its own newcomers; Kafka lengthens one by those of the delay "
-    "before it.",
+    "Only the members that arrive during an initial delay should prolong it.",
 )
 TOPIC_CHANGES = _difference(
     "topic-changes-are-told",
-    "The coordinator owns the topics, so it tells groups at once that they have changed, instead "
-    "of waiting until their members look.",
+    "The coordinator owns the topics, so it can tell groups of a change at once instead of waiting "
+    "until their members refresh their metadata.",
 )
 TOPICS_AT_ONCE = _difference(
     "topics-are-there-at-once",
-    "A topic is a number of partitions, so it is made while it is asked for, and the client need "
-    "not ask again.",
+    "A topic is only a number of partitions and is quickly created, so the client need not ask "
+    "again.",
 )
 NO_TOPIC_SETTINGS = _difference(
     "no-topic-settings",
-    "Almost all settings of topics are about records, of which there are none: their names are "
-    "checked, so that mistakes show, their values are not, and none are told.",
+    "Almost all settings of topics are about records, and there are none: names are checked so "
+    "that typing errors show, values are ignored.",
 )
 NO_RECORDS = _difference(
     "no-records",
-    "Coterie stores no records: it refuses to take any, and tells consumers that they are at the "
-    "end wherever they are, because a consumer that is told otherwise throws its position away.",
+    "Coterie stores no records: it refuses to take any, and tells each consumer that it is at the "
+    "end, because a consumer that is told otherwise throws its position away.",
 )
 ENDS_FOLLOW_COMMITS = _difference(
     "ends-follow-commits",
-    "Without records, how far groups have come is all that is known of a partition's length, and "
-    "an end below a committed offset makes clients start over, complain, or set the offset back.",
+    "Without records, the groups' progress is all that is known of a partition's length, and an "
+    "end below a committed offset makes clients start over, complain, or set the offset back.",
 )
 GROUPS_ONLY = _difference(
     "only-groups",
@@ -131,31 +129,31 @@ GROUPS_ONLY = _difference(
 )
 VERSIONS = _difference(
     "versions-spoken",
-    "The versions before Kafka 4's are kept for old clients, and what needs records or a cluster "
-    "is not offered.",
+    "The versions before Kafka 4's are kept for old clients, and APIs that need records or a "
+    "cluster are not offered.",
 )
 NO_AUTHENTICATION = _difference(
     "no-authentication",
-    "Nobody is asked who they are, and a client that wants to be asked is told so.",
+    "The server does not authenticate its clients, and says so to those that try.",
 )
 TURNED_AWAY = _difference(
     "who-is-turned-away-is-not-awaited",
-    "When a member that comes too late to a full group is turned away and nobody else is awaited, "
-    "the rebalance is over; Kafka lets its time run out.",
+    "A rebalance is over when no member is awaited any more, also when the last one was turned "
+    "away because the group is full.",
 )
 PENDING_KEPT = _difference(
     "pending-ids-last-for-their-session",
-    "A member that was told its id has its session's time to come back with it, so an empty group "
-    "is not swept away before.",
+    "A member that was told its id has a session's time to join with it, so its group is not swept "
+    "away before.",
 )
 LEADER_EPOCHS = _difference(
     "leader-epochs-stay",
-    "There is one node and nothing to replicate, so who leads a partition never changes, not even "
+    "There is one node and nothing to replicate, so a partition's leader never changes, not even "
     "by a restart.",
 )
 BOUNDS = _difference(
     "bounds",
-    "What clients can make a server remember is bounded: ids handed out and not used, topics, "
-    "partitions, groups, connections.",
+    "What clients can make a server remember is bounded: unused member ids, topics, partitions, "
+    "groups, connections.",
     not_shown="it would take ten thousand requests, or as many partitions in Kafka",
 )

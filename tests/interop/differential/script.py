@@ -135,7 +135,7 @@ class Script:
         self._address = address
         self._connections: list[Connection] = []
         self._speakers: dict[str, Connection] = {}
-        #: Set by whoever restarts the broker under running scenarios.
+        #: Set by the code that restarts the broker under running scenarios.
         self.at_restart: Callable[[], Awaitable[None]] | None = None
 
     # -- connections ---------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Script:
         return Exchange(self, label, connection.send(message, version), heed)
 
     async def ask(self, message: Any, version: int, who: str = "admin") -> Reply:
-        """Ask something as somebody who is no member, and note the answer."""
+        """Send a request as a client that is no member, and note the answer."""
         return await (await self._exchange(message, version, who))
 
     async def learn(self, message: Any, version: int) -> Any:

@@ -102,7 +102,7 @@ class Connection:
         awaited = self._awaited.popleft()
         try:
             _, message = decode_response(awaited.cls, awaited.version, payload)
-        except Exception as error:  # noqa: BLE001 - whoever awaits the answer raises it
+        except Exception as error:  # noqa: BLE001 - the caller that awaits the answer raises it
             awaited.future.set_exception(error)
         else:
             if not awaited.future.done():

@@ -123,7 +123,7 @@ def test_static_member_stays_away_only_if_the_phase_ran_out(
 
 
 def test_client_that_did_not_come_back_is_no_member(tmp_path: Path) -> None:
-    # It is awaited for a while, and then it is told that nobody claimed the id.
+    # It is awaited for a while, and then the journal says that the id was not claimed.
     log = OldLog()
     log.id_given(0, B, "Empty")
     log.preparing(0, 0, f"Adding new member {A} with group instance id None")

@@ -152,7 +152,7 @@ def test_name_of_a_static_member_is_read() -> None:
 
 
 def test_reason_that_a_client_did_not_give_is_empty() -> None:
-    # Kafka puts words in its place, which are nobody's reason.
+    # Kafka puts words in its place that are no client's reason.
     assert parse_reason("Removing member m on LeaveGroup; client reason: not provided").client == ""
 
 

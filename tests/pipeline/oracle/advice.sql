@@ -108,7 +108,7 @@ WITH doubled AS (
 ), slowest AS (
     SELECT "group", started_ms, joined_ms, late[1].after_ms AS after_ms,
         coalesce(late[1].instance, nullif(late[1].host, ''), late[1].member) AS who
-    -- If the first phase never ended, nobody knows who would have been the last.
+    -- If the first phase never ended, the last member to join is unknown.
     FROM rebalances WHERE late[1].after_ms >= 1000 AND joined_ms IS NOT NULL
 ), waits AS (
     SELECT "group", who, count(*) AS times, sum(after_ms) AS waited_ms,

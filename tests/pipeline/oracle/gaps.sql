@@ -1,4 +1,4 @@
--- Times in which nobody has a partition that somebody had before.
+-- Times in which a partition that had an owner has none.
 CREATE TABLE gaps AS
 WITH ends AS (
     SELECT * FROM intervals AS i
@@ -12,7 +12,7 @@ WITH ends AS (
     ) = 1
 ), begun AS (
     -- What was deleted since it was given stands still no more, even if it was made anew:
-    -- then it is new, and nobody had it yet.
+    -- then it is new, and had no owner yet.
     SELECT * FROM ends AS e
     WHERE NOT EXISTS (
         FROM deletions AS d WHERE d.topic = e.topic AND d.ts > e.given_ms AND d.ts <= e.to_ms
@@ -26,7 +26,7 @@ WITH ends AS (
         ON n.grp = b.grp AND n.topic = b.topic AND n.partition = b.partition
         AND n.from_ms > b.to_ms
     UNION ALL
-    -- The group starts afresh, or nobody knows any more.
+    -- The group starts afresh, or its owners are unknown.
     SELECT b.grp, b.topic, b.partition, b.to_ms, greatest(c.at_ms, b.to_ms), c.pos, NULL, 2
     FROM begun AS b
     JOIN control AS c
@@ -36,7 +36,7 @@ WITH ends AS (
             OR c.kind = 'rebalance_started' AND (c.body ->> 'from_state') = 'Empty'
         )
     UNION ALL
-    -- Nobody is to have it.
+    -- It is not to have an owner.
     SELECT b.grp, b.topic, b.partition, b.to_ms, c.at_ms, c.pos, NULL, 3
     FROM begun AS b
     JOIN control AS c

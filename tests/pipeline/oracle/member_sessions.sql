@@ -2,7 +2,7 @@
 WITH known AS (
     SELECT *, coalesce(instance, client_id || '@' || host, member) AS identity FROM memberships
 ), ended AS (
-    -- Those who went themselves; what becomes of a group brings nobody back.
+    -- Members that left by themselves; what becomes of the group brings none back.
     FROM known WHERE ended NOT IN ('open', 'emptied', 'deleted', 'lost')
 ), returned AS (
     SELECT e.grp, e.number, min(n.joined_ms - e.ended_ms) AS back_after_ms

@@ -1,7 +1,7 @@
 -- The times in which a partition has an owner, or several at once, each time counted once.
 CREATE TABLE owned AS
 WITH since AS (
-    -- An owner with whom nobody overlaps who was there before.
+    -- An owner that overlaps with no earlier one.
     SELECT DISTINCT grp, topic, partition, from_ms FROM intervals AS i
     WHERE NOT EXISTS (
         FROM intervals AS o

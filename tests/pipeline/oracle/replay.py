@@ -123,7 +123,7 @@ class Interval:
     ended_pos: int | None = None
     ended: str = "open"
     released_ms: int | None = None
-    #: When it was last given, or claimed if nobody gave it.
+    #: When it was last given, or claimed if it was not given.
     given_ms: int | None = None
 
 
@@ -167,7 +167,7 @@ class Replay:
             if interval.to_ms is None:
                 interval.to_ms = interval.released_ms = horizon_ms
             if interval.released_ms is None:
-                # Taken from somebody who never said anything again.
+                # Taken from a member that was never heard of again.
                 interval.released_ms = max(interval.to_ms, horizon_ms)
 
     def _holder(self, member: str) -> str:
@@ -248,7 +248,7 @@ class Replay:
         began: str,
         ended: str,
     ) -> None:
-        """What everybody has from now on."""
+        """What all members have from now on."""
         self._since_ms = moment.at
         if assigned is None:
             self._close_all("lost", moment)
@@ -293,7 +293,7 @@ class Replay:
         return interval
 
     def _take_over(self, member: str, former: Interval, moment: _Moment) -> None:
-        """Nobody gave it anew."""
+        """It was not given again."""
         partition = (former.topic, former.partition)
         interval = self._open(member, partition, moment, "replaced")
         interval.generation, interval.given_ms = former.generation, former.given_ms

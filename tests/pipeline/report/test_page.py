@@ -220,7 +220,7 @@ def test_commits_that_went_back_are_marked() -> None:
 
 
 def test_a_group_without_anything_to_draw_has_a_section() -> None:
-    # A group in which nobody was a member may have committed.
+    # A group without members may have committed.
     bare = detail(rows=(), rows_in_all=0, rebalances=(), costs=(), processes=())
     root = tree(page(report(bare)))
     assert not [*of_class(by_id(root, "g1"), "charts")]

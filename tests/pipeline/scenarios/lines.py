@@ -7,7 +7,7 @@ from typing import Final
 
 from coterie_protocol.journal import GroupEmptied
 from tests.pipeline.scenarios.writing import ScenarioList
-from tests.support.scribe import BEGINNING_MS, Scribe
+from tests.support.journal_builder import BEGINNING_MS, JournalBuilder
 
 __all__ = ["scenario"]
 
@@ -20,35 +20,35 @@ _HOUR_MS: Final = 3_600_000
 
 
 @scenario
-def killed() -> Scribe:
+def killed() -> JournalBuilder:
     """A node is killed while it writes, starts again, and stops in good order."""
-    scribe = Scribe("killed")
-    scribe.node_started(0)
-    scribe.founded(10, a=[0])
-    scribe.torn(900, GroupEmptied(group="killed", generation=9), 60)
-    scribe.recovered(1000, a=[0])
-    scribe.node_started(1000)
-    scribe.node_stopped(2000)
-    scribe.begin_file()
-    scribe.node_started(3000)
-    return scribe
+    builder = JournalBuilder("killed")
+    builder.node_started(0)
+    builder.founded(10, a=[0])
+    builder.torn(900, GroupEmptied(group="killed", generation=9), 60)
+    builder.recovered(1000, a=[0])
+    builder.node_started(1000)
+    builder.node_stopped(2000)
+    builder.begin_file()
+    builder.node_started(3000)
+    return builder
 
 
 @scenario
-def torn_whole() -> Scribe:
+def torn_whole() -> JournalBuilder:
     """All of a line was written but its line break, and so its number was used again."""
-    scribe = Scribe("torn-whole")
-    scribe.founded(0, a=[0])
-    scribe.torn(900, GroupEmptied(group="torn-whole", generation=9), 10_000)
-    scribe.recovered(1000, a=[0])
-    return scribe
+    builder = JournalBuilder("torn-whole")
+    builder.founded(0, a=[0])
+    builder.torn(900, GroupEmptied(group="torn-whole", generation=9), 10_000)
+    builder.recovered(1000, a=[0])
+    return builder
 
 
 @scenario
-def strange() -> Scribe:
+def strange() -> JournalBuilder:
     """Lines of other programs, of other versions, of an unknown kind, and of a wrong type."""
-    scribe = Scribe("strange")
-    scribe.founded(0, a=[0])
+    builder = JournalBuilder("strange")
+    builder.founded(0, a=[0])
     envelope = {"v": 1, "ts": BEGINNING_MS + 50, "node": "strange", "group": "strange"}
     gone = {"member": "a", "instance": None, "host": "/a", "how": "left", "silent_ms": 0}
     lines = (
@@ -61,53 +61,53 @@ def strange() -> Scribe:
         json.dumps({**envelope, "v": 0, "seq": 9, "kind": "group_emptied", "generation": 9}),
     )
     for line in lines:
-        scribe.text(line)
-    scribe.seq = 9
-    scribe.joined(100, "b")
-    return scribe
+        builder.text(line)
+    builder.seq = 9
+    builder.joined(100, "b")
+    return builder
 
 
 @scenario
-def given_twice() -> Scribe:
+def given_twice() -> JournalBuilder:
     """A file is there as it is and packed."""
-    scribe = Scribe("given-twice")
-    scribe.founded(0, a=[0])
-    scribe.committed(10, "a", p0=1)
-    scribe.begin_file()
-    scribe.committed(20, "a", p0=2)
-    scribe.packed.add("journal-given-twice-0000000000000001.jsonl")
-    return scribe
+    builder = JournalBuilder("given-twice")
+    builder.founded(0, a=[0])
+    builder.committed(10, "a", p0=1)
+    builder.begin_file()
+    builder.committed(20, "a", p0=2)
+    builder.packed.add("journal-given-twice-0000000000000001.jsonl")
+    return builder
 
 
 @scenario
-def with_holes() -> Scribe:
+def with_holes() -> JournalBuilder:
     """The node dropped lines in two places."""
-    scribe = Scribe("with-holes")
-    scribe.founded(0, a=[0])
-    scribe.seq += 2
-    scribe.joined(100, "b")
-    scribe.seq += 1
-    scribe.joined(200, "c")
-    return scribe
+    builder = JournalBuilder("with-holes")
+    builder.founded(0, a=[0])
+    builder.seq += 2
+    builder.joined(100, "b")
+    builder.seq += 1
+    builder.joined(200, "c")
+    return builder
 
 
 @scenario
-def without_beginning() -> Scribe:
+def without_beginning() -> JournalBuilder:
     """The oldest files were deleted: the journal begins in the midst of a rebalance."""
-    scribe = Scribe("without-beginning", seq=500, generation=41)
-    scribe.phase(1000, 300, {"a": (300, []), "b": (0, [])})
-    scribe.completed(1010, {"a": [0], "b": [1]}, total_ms=310)
-    scribe.started(2000, "admin", ["a", "b"], follows=42)
-    scribe.phase(2100, 100, {"a": (100, []), "b": (100, [])})
-    scribe.completed(2110, {"a": [0], "b": [1]})
-    scribe.gone(3000, "a")
-    return scribe
+    builder = JournalBuilder("without-beginning", seq=500, generation=41)
+    builder.phase(1000, 300, {"a": (300, []), "b": (0, [])})
+    builder.completed(1010, {"a": [0], "b": [1]}, total_ms=310)
+    builder.started(2000, "admin", ["a", "b"], follows=42)
+    builder.phase(2100, 100, {"a": (100, []), "b": (100, [])})
+    builder.completed(2110, {"a": [0], "b": [1]})
+    builder.gone(3000, "a")
+    return builder
 
 
 @scenario
-def handed_over() -> Scribe:
+def handed_over() -> JournalBuilder:
     """Another node takes the group over, whose clock is 5 s behind; then the first one again."""
-    first = Scribe("handed-over", "handed-over-1")
+    first = JournalBuilder("handed-over", "handed-over-1")
     first.founded(10_000, a=[0], b=[1])
     second = first.on("handed-over-2")
     second.recovered(6000, generation=1, a=[0], b=[1])
@@ -122,102 +122,102 @@ def handed_over() -> Scribe:
 
 
 @scenario
-def set_back() -> Scribe:
+def set_back() -> JournalBuilder:
     """A node's clock is set back twice."""
-    scribe = Scribe("set-back-twice")
+    builder = JournalBuilder("set-back-twice")
     for at in (5000, 4000, 9000, 3000, 3500):
-        scribe.node_started(at)
-    return scribe
+        builder.node_started(at)
+    return builder
 
 
 # -- rebalances -----------------------------------------------------------------------------------
 
 
 @scenario
-def endings() -> Scribe:
+def endings() -> JournalBuilder:
     """Rebalances that end in every way."""
-    scribe = Scribe("endings")
-    scribe.founded(0, a=[0], b=[])
-    scribe.started(1000, "admin", ["a", "b"])
-    scribe.phase(1100, 100, {"a": (100, []), "b": (100, [])})
-    scribe.joined(1150, "c")
-    scribe.started(1150, "member_joined", ["a", "b"], from_state="CompletingRebalance")
-    scribe.begin_file()
-    scribe.recovered(2000, "CompletingRebalance", a=[0], b=[])
-    scribe.recovered(3000, "Stable", a=[0], b=[])
-    scribe.gone(4000, "b")
-    scribe.started(4000, "member_left", ["a"])
-    scribe.gone(4500, "a")
-    scribe.emptied(4500)
-    scribe.joined(6000, "d")
-    scribe.started(6000, "member_joined", from_state="Empty")
-    return scribe
+    builder = JournalBuilder("endings")
+    builder.founded(0, a=[0], b=[])
+    builder.started(1000, "admin", ["a", "b"])
+    builder.phase(1100, 100, {"a": (100, []), "b": (100, [])})
+    builder.joined(1150, "c")
+    builder.started(1150, "member_joined", ["a", "b"], from_state="CompletingRebalance")
+    builder.begin_file()
+    builder.recovered(2000, "CompletingRebalance", a=[0], b=[])
+    builder.recovered(3000, "Stable", a=[0], b=[])
+    builder.gone(4000, "b")
+    builder.started(4000, "member_left", ["a"])
+    builder.gone(4500, "a")
+    builder.emptied(4500)
+    builder.joined(6000, "d")
+    builder.started(6000, "member_joined", from_state="Empty")
+    return builder
 
 
 @scenario
-def waiting() -> Scribe:
+def waiting() -> JournalBuilder:
     """A rebalance that waits for members in all ways."""
-    scribe = Scribe("waiting", instances={"s1": "s"})
-    scribe.founded(0, a=[0], b=[], c=[], s1=[])
-    scribe.started(1000, "admin", ["a", "b", "c", "s1"])
-    scribe.replaced(1200, "s1", "s2")
-    scribe.replaced(1300, "s2", "s3")
-    scribe.unclaimed(1400, "nobody")
-    scribe.gone(2000, "b", "rebalance_expired", silent_ms=900)
-    scribe.phase(2100, 1100, {"a": (0, []), "c": (400, []), "s3": (500, [])}, ["b"])
-    scribe.unclaimed(2105, "later")
-    scribe.completed(2110, {"a": [0], "c": [], "s3": []})
-    return scribe
+    builder = JournalBuilder("waiting", instances={"s1": "s"})
+    builder.founded(0, a=[0], b=[], c=[], s1=[])
+    builder.started(1000, "admin", ["a", "b", "c", "s1"])
+    builder.replaced(1200, "s1", "s2")
+    builder.replaced(1300, "s2", "s3")
+    builder.unclaimed(1400, "nobody")
+    builder.gone(2000, "b", "rebalance_expired", silent_ms=900)
+    builder.phase(2100, 1100, {"a": (0, []), "c": (400, []), "s3": (500, [])}, ["b"])
+    builder.unclaimed(2105, "later")
+    builder.completed(2110, {"a": [0], "c": [], "s3": []})
+    return builder
 
 
 # -- members --------------------------------------------------------------------------------------
 
 
 @scenario
-def flapping() -> Scribe:
+def flapping() -> JournalBuilder:
     """One process comes and goes, every ten minutes, and once an hour later."""
-    scribe = Scribe("flapping", instances={f"f{n}": "f" for n in range(6)})
+    builder = JournalBuilder("flapping", instances={f"f{n}": "f" for n in range(6)})
     for number, minutes in enumerate((0, 10, 20, 30, 100)):
         at = minutes * 60_000
-        scribe.joined(at, f"f{number}", "f")
-        scribe.gone(at + 60_000, f"f{number}", "session_expired", silent_ms=10_000)
-    return scribe
+        builder.joined(at, f"f{number}", "f")
+        builder.gone(at + 60_000, f"f{number}", "session_expired", silent_ms=10_000)
+    return builder
 
 
 @scenario
-def turned_away() -> Scribe:
+def turned_away() -> JournalBuilder:
     """A member is turned away in the moment in which it comes."""
-    scribe = Scribe("turned-away")
-    scribe.joined(0, "a")
-    scribe.gone(0, "a", "turned_away")
-    return scribe
+    builder = JournalBuilder("turned-away")
+    builder.joined(0, "a")
+    builder.gone(0, "a", "turned_away")
+    return builder
 
 
 # -- commits --------------------------------------------------------------------------------------
 
 
 @scenario
-def commits() -> Scribe:
+def commits() -> JournalBuilder:
     """Two members and a tool commit, back and forth and over an hour's end."""
-    scribe = Scribe("commits", generation=1)
-    scribe.committed(_HOUR_MS - 120_000, "a", p0=10, p1=5)
-    scribe.committed(_HOUR_MS - 60_000, "a", p0=30)
-    scribe.committed(_HOUR_MS - 1, "b", p0=20)
-    scribe.committed(_HOUR_MS, "b", p0=18)
-    scribe.committed(_HOUR_MS + 30_000, "", p0=40)
-    return scribe
+    builder = JournalBuilder("commits", generation=1)
+    builder.committed(_HOUR_MS - 120_000, "a", p0=10, p1=5)
+    builder.committed(_HOUR_MS - 60_000, "a", p0=30)
+    builder.committed(_HOUR_MS - 1, "b", p0=20)
+    builder.committed(_HOUR_MS, "b", p0=18)
+    builder.committed(_HOUR_MS + 30_000, "", p0=40)
+    return builder
 
 
 # -- hours ----------------------------------------------------------------------------------------
 
 
 @scenario
-def hours() -> Scribe:
-    """A partition is owned over an hour's end, then by nobody over the next one's."""
-    scribe = Scribe("hours")
-    scribe.founded(_HOUR_MS - 1000, a=[0])
-    scribe.started(2 * _HOUR_MS - 500, "admin", ["a"])
-    scribe.phase(2 * _HOUR_MS - 400, 100, {"a": (100, [])})
-    scribe.completed(2 * _HOUR_MS + 600, {"a": [0]})
-    scribe.node_stopped(2 * _HOUR_MS + 600)
-    return scribe
+def hours() -> JournalBuilder:
+    """A partition is owned over an hour's end, then has no owner over the next one's."""
+    builder = JournalBuilder("hours")
+    builder.founded(_HOUR_MS - 1000, a=[0])
+    builder.started(2 * _HOUR_MS - 500, "admin", ["a"])
+    builder.phase(2 * _HOUR_MS - 400, 100, {"a": (100, [])})
+    builder.completed(2 * _HOUR_MS + 600, {"a": [0]})
+    builder.node_stopped(2 * _HOUR_MS + 600)
+    return builder

@@ -17,7 +17,7 @@ __all__ = ["PROFILES", "simulated_lines"]
 
 PROFILES: Final = ("brief", "swarm", "rough", "hostile")
 
-#: How many runs are looked at: few each time, and as many as one likes if somebody asks for it.
+#: How many runs are looked at: few each time, and as many as asked for.
 _SEEDS: Final = range(int(os.environ.get("PIPELINE_SEEDS", "40")))
 
 #: By how much the clock of every other node is behind, in turn.

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.scribe import Scribe
+from tests.support.journal_builder import JournalBuilder
 
 __all__ = ["ScenarioList", "write_scenarios"]
 
-_Scenario = Callable[[], Scribe]
+_Scenario = Callable[[], JournalBuilder]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ def write_scenarios(lists: Iterable[ScenarioList], folder: Path) -> list[Path]:
     """Write the journal of all scenarios."""
     scribes = [build() for scenario_list in lists for build in scenario_list.scenarios]
     _check_apart(scribes)
-    return [path for scribe in scribes for path in scribe.write(folder)]
+    return [path for builder in scribes for path in builder.write(folder)]
 
 
-def _check_apart(scribes: Iterable[Scribe]) -> None:
+def _check_apart(scribes: Iterable[JournalBuilder]) -> None:
     # Two scenarios of one name would be one scenario, and two of one file would lose one.
     seen: set[str] = set()
-    for scribe in scribes:
-        names = {scribe.group, *scribe.files}
+    for builder in scribes:
+        names = {builder.group, *builder.files}
         assert not names & seen, f"another scenario is called so: {sorted(names & seen)}"
         seen |= names

@@ -86,7 +86,7 @@ def hasty(it: Scenario) -> None:
 
 
 def test_a_partition_that_is_given_away_while_it_is_held(found: Alerts) -> None:
-    # For how long its former owner went on, nobody knows.
+    # It is unknown for how long its former owner went on.
     (alert,) = found["hasty"]
     assert alert["kind"] == "possible_overlap"
     assert alert["sentence"].endswith(": hasty: t[1] given to b before a had let go.")

@@ -53,7 +53,7 @@ def test_longer_session_timeout_hides_the_pauses(flapping: Flapping) -> None:
 
 
 def test_eager_assignor_needs_no_follow_ups_and_stops_more(flapping: Flapping) -> None:
-    # An eager one stops everybody in each rebalance, and asks nobody to follow up.
+    # An eager one stops all members in each rebalance, and needs no follow-up.
     texts = flapping("billing", 2)
     cooperative, eager = replay_task(task_of(texts)), replay_task(task_of(texts, assignor="range"))
     assert eager["by_cause"] == {"member_joined": 4, "session_expired": 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie_server.config.assembly import RandomIds, SequenceIds
 
 
-def test_kafkas_ids_say_who_it_is() -> None:
+def test_kafkas_ids_name_the_client() -> None:
     ids = RandomIds()
     assert ids.member_id("g", "client", "/h", None).startswith("client-")
     assert ids.member_id("g", "client", "/h", "i1").startswith("i1-")

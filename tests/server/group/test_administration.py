@@ -23,8 +23,7 @@ def pair(world: World) -> tuple[Client, Client]:
 # -- describing --------------------------------------------------------------------------------
 
 
-def test_stable_group() -> None:
-    """Everything is told: protocol, who is in it, from where, with what."""
+def test_a_stable_groups_protocol_and_members_are_told() -> None:
     world = World()
     leader, follower = pair(world)
     group = world.describe()
@@ -38,8 +37,7 @@ def test_stable_group() -> None:
     assert second.member_assignment == assigned("t", 1, 3)
 
 
-def test_old_assignments_stay_visible() -> None:
-    """While a stable group rebalances, what the members had is told, the protocol is not."""
+def test_assignments_are_told_while_a_stable_group_rebalances_the_protocol_is_not() -> None:
     world = World()
     leader, follower = pair(world)
     for step, state in ((leader, "PreparingRebalance"), (follower, "CompletingRebalance")):
@@ -53,8 +51,7 @@ def test_old_assignments_stay_visible() -> None:
         ]
 
 
-def test_assignments_of_a_void_generation_are_gone() -> None:
-    """A second phase that is broken off leaves nobody with anything."""
+def test_a_second_phase_that_is_broken_off_leaves_no_assignments() -> None:
     world = World()
     leader, follower = pair(world)
     leader.join()
@@ -65,8 +62,7 @@ def test_assignments_of_a_void_generation_are_gone() -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_missing_group(version: int) -> None:
-    """It is Dead; since version 6 that is an error with a sentence."""
+def test_a_missing_group_is_dead_and_since_version_6_an_error(version: int) -> None:
     group = World().describe("nowhere", version)
     assert (group.group_state, group.protocol_type, group.protocol_data) == ("Dead", "", "")
     assert group.members == ()
@@ -77,23 +73,20 @@ def test_missing_group(version: int) -> None:
         assert (group.error_code, group.error_message) == (0, None)
 
 
-def test_missing_group_with_a_long_name() -> None:
-    """The sentence is cut where the answer could not carry it."""
+def test_a_missing_groups_long_name_is_cut_to_fit_the_answer() -> None:
     group = World().describe("n" * 32_767, 6)
     assert group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert len(group.group_id) == 32_767
 
 
-def test_group_of_offsets_only() -> None:
-    """It is empty and of no type."""
+def test_a_group_of_offsets_alone_is_empty_and_has_no_type() -> None:
     world = World()
     world.commit({("t", 0): 1})
     group = world.describe()
     assert (group.group_state, group.protocol_type) == ("Empty", "")
 
 
-def test_allowed_operations() -> None:
-    """They are told to those who ask: whoever gets through may do anything with a group."""
+def test_all_operations_are_allowed_to_every_client() -> None:
     world = World()
     pair(world)
     for asked, told in ((True, 3400), (False, NOBODY_ASKED)):
@@ -103,15 +96,15 @@ def test_allowed_operations() -> None:
 
 
 @pytest.mark.parametrize(("version", "told"), [(3, 3400), (5, 3400), (6, NOBODY_ASKED)])
-def test_allowed_operations_of_a_missing_group(version: int, told: int) -> None:
-    """They are told as of any group, until a missing group is an error."""
+def test_allowed_operations_of_a_missing_group_are_told_until_that_is_an_error(
+    version: int, told: int
+) -> None:
     message = DescribeGroupsRequest(groups=("nowhere",), include_authorized_operations=True)
     (group,) = World().request(message, version).reply.groups
     assert group.authorized_operations == told
 
 
-def test_several_groups() -> None:
-    """Each is answered, one that is asked for twice twice."""
+def test_each_group_is_answered_one_that_is_asked_for_twice_twice() -> None:
     world = World()
     pair(world)
     message = DescribeGroupsRequest(groups=("g", "nowhere", "g"))
@@ -145,8 +138,7 @@ def listed(world: World, states: tuple[str, ...] = (), types: tuple[str, ...] = 
     return {group.group_id for group in world.request(message, 5).reply.groups}
 
 
-def test_all_groups(several: World) -> None:
-    """Every group is listed with its type and state."""
+def test_every_group_is_listed_with_its_type_and_state(several: World) -> None:
     reply = several.request(ListGroupsRequest(), 5).reply
     told = {g.group_id: (g.protocol_type, g.group_state, g.group_type) for g in reply.groups}
     assert told == {
@@ -170,15 +162,13 @@ def test_all_groups(several: World) -> None:
         (("Empty",), ("consumer",), set()),
     ],
 )
-def test_filters(
+def test_groups_are_filtered_by_state_and_type_whatever_the_case(
     several: World, states: tuple[str, ...], types: tuple[str, ...], ids: set[str]
 ) -> None:
-    """By state, whatever its case, and by type; both have to hold, unknown names hold nowhere."""
     assert listed(several, states, types) == ids
 
 
-def test_group_moves_between_filters() -> None:
-    """A group is listed by the state that it is in now."""
+def test_a_group_is_listed_by_its_present_state() -> None:
     world = World()
     leader, _ = pair(world)
     assert listed(world, ("Stable",)) == {"g"}
@@ -190,8 +180,7 @@ def test_group_moves_between_filters() -> None:
 # -- deleting ----------------------------------------------------------------------------------
 
 
-def test_empty_group_is_deleted() -> None:
-    """It is gone with its offsets."""
+def test_an_empty_group_is_deleted_with_its_offsets() -> None:
     world = World()
     world.commit({("t", 0): 1, ("u", 1): 2})
     assert world.delete("g") == [ErrorCode.NONE]
@@ -200,8 +189,7 @@ def test_empty_group_is_deleted() -> None:
     assert len(world.store) == 1  # when the shard last forgot offsets
 
 
-def test_deletion_is_written_down() -> None:
-    """With the generation that the group had come to."""
+def test_the_journal_tells_of_a_deletion_and_the_last_generation() -> None:
     world = World()
     client = world.member("a")
     world.form(client)
@@ -211,8 +199,7 @@ def test_deletion_is_written_down() -> None:
     assert (deleted.group, deleted.generation, deleted.how) == ("g", 2, "requested")
 
 
-def test_several_are_deleted() -> None:
-    """A bad one gets its own error; one that is named twice is answered once."""
+def test_each_deletion_has_its_own_error_and_one_named_twice_is_answered_once() -> None:
     world = World()
     pair(world)
     world.commit({("t", 0): 1}, group_id="h")
@@ -223,8 +210,7 @@ def test_several_are_deleted() -> None:
     ]
 
 
-def test_group_without_a_name() -> None:
-    """The empty name is a name for offsets: such a group can be used, shown and deleted."""
+def test_a_group_without_a_name_can_be_used_shown_and_deleted() -> None:
     world = World()
     assert world.commit({("t", 0): 7}, group_id="").part_errors == [ErrorCode.NONE]
     assert world.offsets("") == {("t", 0): 7}
@@ -233,8 +219,7 @@ def test_group_without_a_name() -> None:
     assert world.describe("").group_state == "Dead"
 
 
-def test_generation_outlives_the_group() -> None:
-    """The next group of the name carries on counting, though the old one is gone."""
+def test_the_next_group_of_the_name_carries_on_counting() -> None:
     world = World()
     client = world.member("a")
     world.form(client)

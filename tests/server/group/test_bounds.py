@@ -15,7 +15,7 @@ REFUSED = ErrorCode.POLICY_VIOLATION
 HERE = {("t", 0): 1}
 
 
-def somebody(world: World, group: str, **attributes: object) -> Client:
+def client_in(world: World, group: str, **attributes: object) -> Client:
     """A client of a group of its own."""
     return world.member(f"client-of-{group}", group=group, **attributes)
 
@@ -27,20 +27,20 @@ def somebody(world: World, group: str, **attributes: object) -> Client:
     ("version", "static"),
     [*((version, None) for version in range(10)), *((version, "i1") for version in range(5, 10))],
 )
-def test_join_that_would_make_a_group(version: int, static: str | None) -> None:
-    """It is refused with an error that no client retries; no group is made, nothing is stored."""
+def test_a_join_beyond_max_groups_is_refused_for_good_and_makes_nothing(
+    version: int, static: str | None
+) -> None:
     world = World(max_groups=1)
-    world.form(somebody(world, "g"))
+    world.form(client_in(world, "g"))
     stored = dict(world.store)
-    answer = somebody(world, "h", version=version, static=static).join()
+    answer = client_in(world, "h", version=version, static=static).join()
     assert (answer.error, answer.reply.member_id) == (REFUSED, "")
     assert world.state("h") is GroupState.DEAD
     assert world.store == stored
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_commit_that_would_make_a_group(version: int) -> None:
-    """Each partition that exists is refused; the others are unknown as ever."""
+def test_a_commit_beyond_max_groups_is_refused_where_the_partition_exists(version: int) -> None:
     world = World(max_groups=1)
     world.commit(HERE)
     answer = world.commit({**HERE, ("nowhere", 0): 1}, group_id="h", version=version)
@@ -48,10 +48,9 @@ def test_commit_that_would_make_a_group(version: int) -> None:
     assert world.state("h") is GroupState.DEAD
 
 
-def test_groups_that_exist_go_on() -> None:
-    """Members come, come back and commit; the limit is about groups alone."""
+def test_groups_that_exist_go_on_at_the_limit() -> None:
     world = World(max_groups=1)
-    first, second = somebody(world, "g"), world.member("other", version=3)
+    first, second = client_in(world, "g"), world.member("other", version=3)
     world.form(first)
     assert second.join().is_parked
     first.join()
@@ -61,30 +60,27 @@ def test_groups_that_exist_go_on() -> None:
     assert [first.heartbeat(), second.heartbeat()] == [OK, OK]
 
 
-def test_who_asks_for_nothing_is_told_what_it_was() -> None:
-    """What makes no group is answered as if there were room."""
+def test_what_makes_no_group_is_answered_as_if_there_were_room() -> None:
     world = World(max_groups=0)
-    assert somebody(world, "h", id="made-up").join().error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert somebody(world, "h", session_ms=1).join().error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert client_in(world, "h", id="made-up").join().error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert client_in(world, "h", session_ms=1).join().error is ErrorCode.INVALID_SESSION_TIMEOUT
     assert world.commit({("nowhere", 0): 1}).part_errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     member = world.commit(HERE, generation_id_or_member_epoch=1, member_id="m", version=8)
     assert member.part_errors == [ErrorCode.ILLEGAL_GENERATION]
     assert world.offsets() == {}
 
 
-def test_groups_that_are_gone_make_room() -> None:
-    """Deleted or expired, a group takes no place any more."""
+def test_deleted_and_expired_groups_make_room() -> None:
     world = World(max_groups=1, offsets_check_interval_ms=60_000)
     world.commit(HERE)
     world.delete("g")
-    somebody(world, "h").join_once()
-    assert somebody(world, "i").join_once().error is REFUSED
+    client_in(world, "h").join_once()
+    assert client_in(world, "i").join_once().error is REFUSED
     world.sleep(120_000)
-    assert somebody(world, "i").join_once().error is ErrorCode.MEMBER_ID_REQUIRED
+    assert client_in(world, "i").join_once().error is ErrorCode.MEMBER_ID_REQUIRED
 
 
-def test_limit_is_that_of_the_node() -> None:
-    """Groups of other shards count: whoever runs the coordinator says how many there are."""
+def test_groups_of_other_shards_count_towards_the_limit() -> None:
     elsewhere = 2
     world = World(max_groups=3)
     world.table.count_groups = lambda: elsewhere + len(world.table.groups)
@@ -92,13 +88,12 @@ def test_limit_is_that_of_the_node() -> None:
     assert world.commit(HERE, group_id="h").part_errors == [REFUSED]
 
 
-def test_limit_that_was_hit_is_noted() -> None:
-    """Whoever runs the coordinator can tell its operator which setting it was."""
+def test_the_limit_that_was_hit_is_noted() -> None:
     world = World(max_groups=1)
     world.commit(HERE)
     assert world.limit_hits == []
     world.commit(HERE, group_id="h")
-    somebody(world, "x" * 2_000).join()
+    client_in(world, "x" * 2_000).join()
     assert world.limit_hits == [
         LimitHit("max.groups", 1, "group h"),
         LimitHit("max.groups", 1, "group " + "x" * 1_000),
@@ -106,7 +101,6 @@ def test_limit_that_was_hit_is_noted() -> None:
 
 
 def test_ids_that_are_not_handed_out_are_noted() -> None:
-    """So can be told which group has more of them than it may."""
     world = World(max_pending_members=1)
     world.member("a").join_once()
     assert world.member("b").join_once().error is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -118,7 +112,7 @@ def test_ids_that_are_not_handed_out_are_noted() -> None:
 
 def used(world: World, group: str, generations: int) -> None:
     """Make a group, let it come to so many generations, and delete it."""
-    client = somebody(world, group)
+    client = client_in(world, group)
     world.form(client)
     while world.group(group).generation < generations - 1:
         client.join()
@@ -130,13 +124,12 @@ def used(world: World, group: str, generations: int) -> None:
 
 def generation_of(world: World, group: str) -> int:
     """The first generation of a group that is made now."""
-    client = somebody(world, group)
+    client = client_in(world, group)
     world.form(client)
     return client.generation
 
 
-def test_generations_are_remembered_up_to_a_limit() -> None:
-    """The group that went first is forgotten by name; the others go on where they were."""
+def test_the_group_that_went_first_is_the_first_to_be_forgotten_by_name() -> None:
     world = World(max_tombstones=2)
     for group, generations in (("a", 5), ("b", 3), ("c", 9)):
         used(world, group, generations)
@@ -145,8 +138,7 @@ def test_generations_are_remembered_up_to_a_limit() -> None:
     assert generation_of(world, "c") == 10
 
 
-def test_forgotten_groups_go_on_above_what_they_had() -> None:
-    """No generation is used again: whoever is not remembered by name begins above all of them."""
+def test_forgotten_groups_begin_above_all_forgotten_generations() -> None:
     world = World(max_tombstones=1)
     used(world, "a", 5)
     used(world, "b", 3)
@@ -155,8 +147,7 @@ def test_forgotten_groups_go_on_above_what_they_had() -> None:
     assert generation_of(world, "b") == 4
 
 
-def test_what_was_forgotten_survives_a_crash() -> None:
-    """The lowest generation to begin with is stored, and who is to be forgotten next is known."""
+def test_the_lowest_generation_and_the_order_of_forgetting_survive_a_crash() -> None:
     world = World(max_tombstones=2)
     for group in "zyx":
         used(world, group, 4)
@@ -169,8 +160,7 @@ def test_what_was_forgotten_survives_a_crash() -> None:
     assert generation_of(world, "z") == 5
 
 
-def test_group_that_came_to_nothing_leaves_nothing() -> None:
-    """A group that had no generation of its own need not be remembered."""
+def test_a_group_that_had_no_generation_leaves_nothing() -> None:
     world = World(max_tombstones=1)
     used(world, "a", 5)
     used(world, "b", 3)

@@ -27,23 +27,23 @@ def statics(world: World, count: int) -> list[Client]:
 
 
 def member_joined(world: World) -> None:
-    """Somebody comes."""
+    """A member comes."""
     group_of(world, 1)
     world.member("new").join()
 
 
 def member_left(world: World) -> None:
-    """Somebody goes."""
+    """A member leaves."""
     group_of(world, 2)[1].leave()
 
 
 def member_removed(world: World) -> None:
-    """Somebody is made to go."""
+    """A member is removed."""
     statics(world, 2)[1].leave(member_id="")
 
 
 def session_expired(world: World) -> None:
-    """Somebody is silent."""
+    """A member is silent."""
     world.live(10_000, group_of(world, 2)[0])
 
 
@@ -56,7 +56,7 @@ def join_expired(world: World) -> None:
 
 
 def sync_expired(world: World) -> None:
-    """Somebody joins and does not ask for its part."""
+    """A member joins and does not ask for its assignment."""
     leader, lazy = (world.member(n, rebalance_ms=8_000, session_ms=60_000) for n in "ab")
     leader.join()
     lazy.join()
@@ -66,14 +66,14 @@ def sync_expired(world: World) -> None:
 
 
 def subscription_changed(world: World) -> None:
-    """Somebody wants something else."""
+    """A member changes its subscription."""
     client = group_of(world, 2)[1]
     client.topics = ("u",)
     client.join()
 
 
 def revocation_follow_up(world: World) -> None:
-    """Somebody had to let go of something first."""
+    """A member had to let go of something first."""
     (owner,) = group_of(world, 1)
     owner.owned = [("t", n) for n in range(4)]
     newcomer = world.member("new")
@@ -145,14 +145,12 @@ SCENES: dict[str, Callable[[World], None]] = {
 }
 
 
-def test_each_cause_has_a_scene() -> None:
-    """The causes that are documented are those that happen."""
+def test_the_documented_causes_are_those_that_happen() -> None:
     assert set(SCENES) == set(CAUSES)
 
 
 @pytest.mark.parametrize("cause", SCENES)
-def test_cause(cause: str) -> None:
-    """The rebalance that the scene leads to is said to have this cause, in journal and store."""
+def test_the_rebalance_has_this_cause_in_journal_and_store(cause: str) -> None:
     world = World()
     SCENES[cause](world)
     assert world.causes[-1] == cause
@@ -175,8 +173,9 @@ def test_leader_whose_possessions_have_changed() -> None:
 @pytest.mark.parametrize(
     "change", [{"topics": ("t", "u")}, {"protocols": ("range", "x")}, {"metadata": b"?"}]
 )
-def test_leader_that_wants_something_else(change: dict[str, object]) -> None:
-    """Leading does not make it another cause."""
+def test_a_leader_that_wants_other_topics_has_a_changed_subscription(
+    change: dict[str, object],
+) -> None:
     world = World()
     leader, _ = group_of(world, 2)
     for name, value in change.items():
@@ -188,8 +187,7 @@ def test_leader_that_wants_something_else(change: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("metadata", "cause"), [(b"one", "leader_rejoined"), (b"two", "subscription_changed")]
 )
-def test_leader_of_another_type(metadata: bytes, cause: str) -> None:
-    """Where the bytes can't be read, other bytes are a change."""
+def test_other_bytes_are_a_change_where_they_can_not_be_read(metadata: bytes, cause: str) -> None:
     world = World()
     leader, _ = group_of(world, 2, protocol_type="connect", metadata=b"one")
     leader.metadata = metadata
@@ -197,8 +195,7 @@ def test_leader_of_another_type(metadata: bytes, cause: str) -> None:
     assert world.causes[-1] == cause
 
 
-def test_cause_does_not_change_while_it_lasts() -> None:
-    """What happens during the first phase is part of the rebalance that it was started by."""
+def test_what_happens_during_the_first_phase_does_not_change_the_cause() -> None:
     world = World()
     leader, follower = group_of(world, 2)
     leader.join()
@@ -209,7 +206,6 @@ def test_cause_does_not_change_while_it_lasts() -> None:
 
 
 def test_cause_survives_a_crash() -> None:
-    """A rebalance that goes on after a restart has the cause that it had."""
     world = World()
     leader, follower = group_of(world, 2)
     leader.join()
@@ -218,8 +214,7 @@ def test_cause_survives_a_crash() -> None:
     assert world.group().row.cause == "leader_rejoined"
 
 
-def test_who_is_awaited() -> None:
-    """The journal names those who had not joined when the rebalance began, and until when."""
+def test_the_journal_names_those_who_are_awaited_and_until_when() -> None:
     world = World()
     leader, follower = group_of(world, 2)
     assert leader.join(reason="topics").is_parked

@@ -25,16 +25,14 @@ def commit(client: Client, offset: int, sequence: int, **fields: int) -> ErrorCo
     return client.commit({T0: offset}, sequence=sequence, **fields).part_errors[0]
 
 
-def test_commits_in_their_order_pass() -> None:
-    """Each has a higher number than the one before; some may be missing."""
+def test_commits_with_rising_numbers_pass_though_some_are_missing() -> None:
     client = member(world := World())
     assert [commit(client, offset, 2 * offset) for offset in range(5)] == [OK] * 5
     assert world.offsets() == {T0: 4}
 
 
 @pytest.mark.parametrize("sequence", [0, 4, 5])
-def test_late_commit_is_refused(sequence: int) -> None:
-    """It was sent before one that was taken, or is the very same: nothing of it is kept or told."""
+def test_a_commit_sent_before_one_that_was_taken_is_refused_whole(sequence: int) -> None:
     client = member(world := World())
     assert commit(client, 9, 5) is OK
     stored = dict(world.store)
@@ -54,8 +52,8 @@ def test_late_commit_is_no_sign_of_life() -> None:
     assert client.id not in world.group().members
 
 
-def test_stock_clients_number_nothing() -> None:
-    """Theirs are taken as they come, as by Kafka; in versions without room for numbers, too."""
+def test_stock_clients_commits_are_taken_in_the_order_of_arrival() -> None:
+    """In versions without room for numbers, too."""
     client = member(world := World())
     commit(client, 9, 5)
     assert client.commit({T0: 3}).part_errors == [OK]
@@ -64,7 +62,7 @@ def test_stock_clients_number_nothing() -> None:
 
 
 def test_refused_commit_takes_no_number() -> None:
-    """What was not taken undoes nothing, so one that was sent before it may come after it."""
+    """It undoes nothing, so one that was sent before it may come after it."""
     client = member(world := World())
     assert commit(client, 9, 5, generation_id_or_member_epoch=0) is ErrorCode.ILLEGAL_GENERATION
     assert commit(client, 8, 4) is OK
@@ -80,8 +78,7 @@ def test_each_member_counts_for_itself() -> None:
     assert commit(other, 3, 1) is OK
 
 
-def test_heir_of_a_name_counts_from_the_start() -> None:
-    """It has another member id."""
+def test_a_static_members_successor_counts_from_the_start() -> None:
     world = World()
     old = member(world, static="i")
     commit(old, 9, 5)
@@ -101,15 +98,15 @@ def test_order_outlives_the_memory_of_the_shard() -> None:
 
 
 def test_order_ends_with_the_process() -> None:
-    """With it all connections end, so nothing that was held up on one can come."""
+    """All connections end with it, so no delayed commit can arrive."""
     client = member(world := World())
     commit(client, 9, 5)
     world.crash()
     assert commit(client, 10, 0) is OK
 
 
-def test_the_gone_are_forgotten() -> None:
-    """Not when somebody goes, as that may not be stored yet, but when it has been gone a while."""
+def test_former_members_are_forgotten_after_a_while() -> None:
+    """Not in the step in which they go, as that may never be stored."""
     client = member(world := World(offsets_check_interval_ms=60_000))
     order = world.commit_order
     commit(client, 9, 5)
@@ -120,8 +117,7 @@ def test_the_gone_are_forgotten() -> None:
     assert len(order) == 0
 
 
-def test_who_is_back_is_not_forgotten() -> None:
-    """Its going was never stored."""
+def test_member_whose_removal_was_not_stored_is_not_forgotten() -> None:
     order = CommitOrder()
     order.note("g", "a", 5)
     order.forget_gone(lambda *_: False)

@@ -10,8 +10,7 @@ HOUR_MS = 3_600_000
 T0 = ("t", 0)
 
 
-def test_commit_has_its_date() -> None:
-    """An offset that is committed after the clock was set has the new date."""
+def test_a_commit_after_the_clock_was_set_has_the_new_date() -> None:
     world = World()
     world.ahead_ms = HOUR_MS
     world.commit({T0: 1})
@@ -19,8 +18,7 @@ def test_commit_has_its_date() -> None:
     assert row.committed_at_ms == world.now_ms + HOUR_MS
 
 
-def test_retention_counts_from_the_date() -> None:
-    """A commit's own retention time, which version 2 has, ends at a date as well."""
+def test_a_commits_own_retention_time_ends_at_a_date() -> None:
     world = World()
     world.ahead_ms = HOUR_MS
     world.commit({T0: 1}, version=2, retention_time_ms=1_000)
@@ -28,8 +26,7 @@ def test_retention_counts_from_the_date() -> None:
     assert row.expires_at_ms == world.now_ms + HOUR_MS + 1_000
 
 
-def test_offsets_expire_by_the_date() -> None:
-    """Time for which the node did not run makes offsets older."""
+def test_time_for_which_the_node_did_not_run_makes_offsets_older() -> None:
     world = World(offsets_retention_ms=HOUR_MS, offsets_check_interval_ms=1_000)
     world.commit({T0: 1})
     world.sleep(1_000)
@@ -39,8 +36,7 @@ def test_offsets_expire_by_the_date() -> None:
     assert world.offsets() == {}
 
 
-def test_state_has_its_date() -> None:
-    """Since when a group is in its state is a date."""
+def test_the_moment_of_a_change_of_state_is_a_date() -> None:
     world = World(initial_rebalance_delay_ms=0)
     world.ahead_ms = HOUR_MS
     world.form(world.member("a"))
@@ -48,8 +44,7 @@ def test_state_has_its_date() -> None:
     assert row.changed_at_ms == world.now_ms + HOUR_MS
 
 
-def test_deadline_is_told_as_a_date() -> None:
-    """In the journal, until when the members are awaited."""
+def test_the_journal_tells_the_deadline_as_a_date() -> None:
     world = World(initial_rebalance_delay_ms=0)
     a = world.member("a")
     world.form(a)
@@ -59,8 +54,7 @@ def test_deadline_is_told_as_a_date() -> None:
     assert started.deadline == world.now_ms + HOUR_MS + world.group().rebalance_timeout_ms
 
 
-def test_step_ends_no_session() -> None:
-    """Members are silent by running time only."""
+def test_a_step_of_the_clock_ends_no_session() -> None:
     world = World(initial_rebalance_delay_ms=0)
     a = world.member("a")
     world.form(a)

@@ -21,15 +21,13 @@ def due(deadlines: Deadlines, now_ms: int) -> list[str]:
     return found
 
 
-def test_nothing_is_due() -> None:
-    """Without deadlines there is no next one."""
+def test_without_deadlines_none_is_next() -> None:
     deadlines = Deadlines()
     assert deadlines.next() is None
     assert due(deadlines, 1_000) == []
 
 
-def test_due_at_its_time() -> None:
-    """Not before it, and only once."""
+def test_a_deadline_is_due_once_and_not_before_its_time() -> None:
     deadlines = Deadlines()
     deadlines.set(name("a"), 10)
     assert deadlines.next() == 10
@@ -39,16 +37,14 @@ def test_due_at_its_time() -> None:
     assert len(deadlines) == 0
 
 
-def test_in_order_of_time() -> None:
-    """Whatever order they were set in; those of one moment in order of their names."""
+def test_deadlines_come_in_order_of_time_and_then_of_name() -> None:
     deadlines = Deadlines()
     for text, at_ms in (("c", 20), ("a", 30), ("b", 10), ("d", 10)):
         deadlines.set(name(text), at_ms)
     assert due(deadlines, 100) == ["b", "d", "c", "a"]
 
 
-def test_moved_away() -> None:
-    """The former time does not count any more."""
+def test_a_deadline_that_is_moved_away_is_not_due_at_its_former_time() -> None:
     deadlines = Deadlines()
     deadlines.set(name("a"), 10)
     deadlines.set(name("a"), 30)
@@ -57,8 +53,7 @@ def test_moved_away() -> None:
     assert due(deadlines, 30) == ["a"]
 
 
-def test_moved_near() -> None:
-    """It is due at the new time, and then no more."""
+def test_a_deadline_that_is_moved_near_is_due_once_at_its_new_time() -> None:
     deadlines = Deadlines()
     deadlines.set(name("a"), 30)
     deadlines.set(name("a"), 10)
@@ -66,8 +61,7 @@ def test_moved_near() -> None:
     assert due(deadlines, 30) == []
 
 
-def test_cancelled() -> None:
-    """It is forgotten; that there is nothing to forget is no error."""
+def test_a_cancelled_deadline_is_forgotten_and_cancelling_none_is_no_error() -> None:
     deadlines = Deadlines()
     deadlines.set(name("a"), 10)
     deadlines.cancel(name("a"))
@@ -76,8 +70,7 @@ def test_cancelled() -> None:
     assert deadlines.at(name("a")) is None
 
 
-def test_set_again_after_it_was_cancelled() -> None:
-    """It is due once, at the new time."""
+def test_a_deadline_set_again_after_it_was_cancelled_is_due_once() -> None:
     deadlines = Deadlines()
     deadlines.set(name("a"), 10)
     deadlines.cancel(name("a"))
@@ -95,8 +88,9 @@ def test_set_again_after_it_was_cancelled() -> None:
         )
     )
 )
-def test_like_a_dictionary(steps: list[tuple[str, str, int]]) -> None:
-    """Whatever is done, what is due is what a plain dictionary of times would give."""
+def test_whatever_is_done_the_same_is_due_as_in_a_plain_dictionary(
+    steps: list[tuple[str, str, int]],
+) -> None:
     deadlines, model = Deadlines(), dict[str, int]()
     for step, text, at_ms in steps:
         if step == "set":
@@ -113,8 +107,7 @@ def test_like_a_dictionary(steps: list[tuple[str, str, int]]) -> None:
         assert len(deadlines) == len(model)
 
 
-def test_cancelled_ones_do_not_pile_up() -> None:
-    """Setting and cancelling for ever takes no more room than what is set."""
+def test_setting_and_cancelling_for_ever_takes_no_more_room() -> None:
     deadlines = Deadlines()
     for number in range(100):
         deadlines.set(name(f"{number:02}"), 40_000 - number)

@@ -1,4 +1,4 @@
-"""Fencing tokens: whoever takes a partition over has a higher one than anybody who had it."""
+"""Fencing tokens: each owner of a partition has a higher one than all owners before it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def pair(world: World) -> tuple[Client, Client]:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_token_is_of_the_generation(version: int) -> None:
-    """It is the generation's first, whoever asks, and however often."""
+def test_all_tokens_of_a_generation_are_its_first_however_often_asked(version: int) -> None:
     world = World()
     clients = pair(world)
     for client in clients * 2:
@@ -38,8 +37,7 @@ def test_token_is_of_the_generation(version: int) -> None:
         assert answer.reply.fencing_token == 1 << 32
 
 
-def test_parked_sync_is_told_as_well() -> None:
-    """A follower that comes before its leader is told with its share; who does not ask is not."""
+def test_a_parked_sync_is_told_its_token_if_it_asks() -> None:
     world = World()
     leader, asks, does_not = (world.member(name) for name in "abc")
     for client in (leader, asks, does_not):
@@ -50,8 +48,7 @@ def test_parked_sync_is_told_as_well() -> None:
     assert [answer.reply.fencing_token for answer in parked] == [1 << 32, -1]
 
 
-def test_who_does_not_ask_gets_kafkas_bytes() -> None:
-    """A stock client's answer has no byte more for it."""
+def test_a_stock_clients_answer_has_no_byte_more_for_tokens() -> None:
     world = World()
     leader, follower = pair(world)
     follower.restarted().join()
@@ -63,8 +60,7 @@ def test_who_does_not_ask_gets_kafkas_bytes() -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_old_versions_have_no_room_for_it(version: int) -> None:
-    """Nobody can ask for a token there, and nobody gets one."""
+def test_old_versions_have_no_room_for_a_token(version: int) -> None:
     world = World()
     leader = world.member("a")
     world.form(leader)
@@ -75,8 +71,7 @@ def test_old_versions_have_no_room_for_it(version: int) -> None:
 # -- who has a higher one ----------------------------------------------------------------------
 
 
-def test_next_generation_has_higher_ones() -> None:
-    """However many were let go on in the one before."""
+def test_the_next_generation_has_higher_tokens_however_many_were_renewed() -> None:
     world = World()
     leader, follower = pair(world)
     for _ in range(3):
@@ -91,8 +86,7 @@ def test_next_generation_has_higher_ones() -> None:
 
 
 @pytest.mark.parametrize("who", [0, 1])
-def test_heir_of_a_name_has_a_higher_one(who: int) -> None:
-    """In the same generation, leader or not; and the one after it again."""
+def test_a_static_members_successor_has_a_higher_token(who: int) -> None:
     world = World()
     client = pair(world)[who]
     tokens = [token_of(client)]
@@ -104,8 +98,7 @@ def test_heir_of_a_name_has_a_higher_one(who: int) -> None:
     assert world.group().generation == 1
 
 
-def test_late_answer_has_the_older_token() -> None:
-    """What was on its way to a process whose name another took over is not the newest any more."""
+def test_an_answer_still_on_its_way_has_the_older_token() -> None:
     world = World()
     _, old = pair(world)
     on_its_way = old.sync(wants_token=True).reply.fencing_token
@@ -114,8 +107,7 @@ def test_late_answer_has_the_older_token() -> None:
     assert on_its_way < token_of(new)
 
 
-def test_follower_that_joins_again_has_a_higher_one() -> None:
-    """It may have lost its share since, and begin with it anew in the same generation."""
+def test_a_follower_that_joins_again_has_a_higher_token() -> None:
     world = World()
     leader, follower = pair(world)
     before = token_of(follower)
@@ -126,8 +118,7 @@ def test_follower_that_joins_again_has_a_higher_one() -> None:
     assert leader.heartbeat() == 0
 
 
-def test_nothing_is_counted_before_anybody_has_begun() -> None:
-    """In the second phase a join that comes twice costs no write: nobody has a share yet."""
+def test_a_repeated_join_in_the_second_phase_costs_no_write() -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     for client in (leader, follower):
@@ -143,8 +134,7 @@ def test_nothing_is_counted_before_anybody_has_begun() -> None:
 # -- what outlives what ------------------------------------------------------------------------
 
 
-def test_count_is_stored() -> None:
-    """A crash between two heirs forgets nothing."""
+def test_the_count_of_renewals_survives_a_crash() -> None:
     world = World()
     _, client = pair(world)
     tokens = [token_of(client)]
@@ -157,8 +147,7 @@ def test_count_is_stored() -> None:
 
 
 @pytest.mark.parametrize("tombstones", [0, 10])
-def test_group_made_anew_has_higher_ones(tombstones: int) -> None:
-    """Also where deleted groups are remembered by one number for all."""
+def test_a_group_made_anew_has_higher_tokens(tombstones: int) -> None:
     world = World(max_tombstones=tombstones)
     _, client = pair(world)
     for _ in range(3):
@@ -181,8 +170,7 @@ _STEPS = st.sampled_from(
 
 @given(st.lists(_STEPS, max_size=8))
 @example(["follower returns", "crash", "joins again"])
-def test_whoever_begins_has_a_higher_one(steps: list[str]) -> None:
-    """Whatever happened before: two that begin with one share never have the same token."""
+def test_two_that_begin_with_one_share_never_have_the_same_token(steps: list[str]) -> None:
     world = World()
     clients = dict(zip(("leader", "follower"), pair(world), strict=True))
     newest = {name: token_of(client) for name, client in clients.items()}

@@ -23,8 +23,7 @@ def statics(world: World, count: int, **attributes: object) -> list[Client]:
 # -- asked for ---------------------------------------------------------------------------------
 
 
-def test_one_rebalance_now() -> None:
-    """All members are told to join again; when they have, that was it."""
+def test_a_forced_rebalance_asks_all_members_to_join_again_once() -> None:
     world = World()
     clients = statics(world, 2)
     world.force_rebalance()
@@ -34,8 +33,7 @@ def test_one_rebalance_now() -> None:
     assert world.causes[-1] == "admin"
 
 
-def test_absent_members_keep_their_places() -> None:
-    """A forced rebalance removes nobody."""
+def test_a_forced_rebalance_removes_no_member() -> None:
     world = World()
     present, away = statics(world, 2)
     world.force_rebalance()
@@ -52,21 +50,18 @@ def refused(world: World) -> str:
     return refusal.value.name
 
 
-def test_group_that_is_not_there() -> None:
-    """It is refused by name."""
+def test_a_missing_group_is_refused_by_name() -> None:
     assert refused(World()) == "group_not_found"
 
 
-def test_empty_group() -> None:
-    """There is nobody to rebalance."""
+def test_an_empty_group_is_refused() -> None:
     world = World()
     world.commit({("t", 0): 1})
     assert refused(world) == "group_empty"
 
 
 @pytest.mark.parametrize("state", [GroupState.PREPARING, GroupState.COMPLETING])
-def test_group_that_rebalances_already(state: GroupState) -> None:
-    """One at a time."""
+def test_a_group_that_rebalances_already_is_refused(state: GroupState) -> None:
     world = World()
     first, second = statics(world, 2)
     first.join()
@@ -97,8 +92,7 @@ def expanding(world: World) -> list[Client]:
     return [world.member(f"n{n}", static=f"n{n}", **limits) for n in range(3)]
 
 
-def test_many_static_members_one_rebalance() -> None:
-    """Whoever comes within the time since the first is in the one rebalance at its end."""
+def test_static_newcomers_within_the_time_are_in_one_rebalance() -> None:
     world = World(static_expansion_timeout_ms=10_000)
     newcomers = expanding(world)
     joins = []
@@ -114,8 +108,7 @@ def test_many_static_members_one_rebalance() -> None:
     assert all(join.is_parked for join in joins)
 
 
-def test_expansion_ends_with_everybody_in() -> None:
-    """When the old members have joined again all are answered in one generation."""
+def test_an_expansion_ends_with_all_members_in_one_generation() -> None:
     world = World(static_expansion_timeout_ms=1_000)
     old = statics(world, 2)
     newcomer = world.member("n", static="n1")
@@ -127,8 +120,7 @@ def test_expansion_ends_with_everybody_in() -> None:
     assert len(old[0].roster) == 3
 
 
-def test_group_works_on_while_it_collects() -> None:
-    """Nobody hears of those who wait."""
+def test_the_group_works_on_while_newcomers_are_collected() -> None:
     world = World(static_expansion_timeout_ms=10_000)
     old = statics(world, 2)
     world.member("n", static="n1", protocols=("range", "x")).join()
@@ -138,16 +130,14 @@ def test_group_works_on_while_it_collects() -> None:
     assert world.describe().group_state == "Stable"
 
 
-def test_no_time_to_collect() -> None:
-    """By default a static newcomer starts a rebalance at once."""
+def test_by_default_a_static_newcomer_starts_a_rebalance_at_once() -> None:
     world = World()
     expanding(world)[0].join()
     assert world.state() is GroupState.PREPARING
     assert world.causes[-1] == "member_joined"
 
 
-def test_dynamic_newcomer_does_not_wait() -> None:
-    """It starts a rebalance at once, in which those who wait are as well."""
+def test_a_dynamic_newcomer_starts_a_rebalance_at_once_for_all_that_wait() -> None:
     world = World(static_expansion_timeout_ms=10_000)
     newcomers = expanding(world)
     waiting = newcomers[0].join()
@@ -159,8 +149,7 @@ def test_dynamic_newcomer_does_not_wait() -> None:
     assert len(world.causes) == 2
 
 
-def test_time_to_collect_starts_anew() -> None:
-    """After a rebalance the next newcomer opens a new collection."""
+def test_after_a_rebalance_the_next_newcomer_opens_a_new_collection() -> None:
     world = World(static_expansion_timeout_ms=4_000)
     old = statics(world, 2, session_ms=600_000)
     first, second = world.member("n", static="n1"), world.member("m", static="m1")
@@ -176,8 +165,7 @@ def test_time_to_collect_starts_anew() -> None:
     assert world.state() is GroupState.PREPARING
 
 
-def test_replaced_while_it_waits() -> None:
-    """A newcomer that was restarted meanwhile waits in the same place."""
+def test_a_newcomer_that_restarts_while_it_waits_keeps_its_place() -> None:
     world = World(static_expansion_timeout_ms=20_000)
     statics(world, 2, session_ms=600_000)
     first = world.member("n", static="n1", session_ms=6_000)
@@ -190,8 +178,7 @@ def test_replaced_while_it_waits() -> None:
     assert world.state() is GroupState.PREPARING
 
 
-def test_crash_while_collecting() -> None:
-    """Those who wait are not stored; the group is as it was."""
+def test_newcomers_that_wait_are_not_stored() -> None:
     world = World(static_expansion_timeout_ms=10_000)
     expanding(world)[0].join()
     world.crash()
@@ -207,8 +194,9 @@ def test_crash_while_collecting() -> None:
     ("topic", "change", "partitions"),
     [("t", "grown", 8), ("t", "deleted", 0), ("later", "created", 3)],
 )
-def test_subscribed_topic_changes(topic: str, change: str, partitions: int) -> None:
-    """Members are told to join again at once, instead of finding out by themselves."""
+def test_members_join_again_at_once_when_a_subscribed_topic_changes(
+    topic: str, change: str, partitions: int
+) -> None:
     world = World()
     client = world.member("a", topics=("t", "later"))
     other = world.member("b", topics=("t",))
@@ -219,8 +207,7 @@ def test_subscribed_topic_changes(topic: str, change: str, partitions: int) -> N
     assert (started.cause, started.detail) == ("topic_changed", f"{topic} {change}")
 
 
-def test_topic_changes_in_the_second_phase() -> None:
-    """What the leader works on is out of date."""
+def test_a_topic_that_changes_in_the_second_phase_starts_another_rebalance() -> None:
     world = World()
     client = world.member("a")
     client.join()
@@ -229,8 +216,7 @@ def test_topic_changes_in_the_second_phase() -> None:
     assert client.sync({}).error is REBALANCING
 
 
-def test_topic_changes_in_the_first_phase() -> None:
-    """Everybody is about to join anyway."""
+def test_a_topic_that_changes_in_the_first_phase_starts_nothing() -> None:
     world = World()
     world.member("a").join()
     world.change_topic("t", "grown", 8)
@@ -240,8 +226,9 @@ def test_topic_changes_in_the_first_phase() -> None:
 @pytest.mark.parametrize(
     "attributes", [{"topics": ("u",)}, {"metadata": b"?"}, {"protocol_type": "connect"}]
 )
-def test_other_groups_are_left_alone(attributes: dict[str, object]) -> None:
-    """Those who do not subscribe to it, or whose bytes can't be read, find out as ever."""
+def test_groups_that_do_not_subscribe_to_the_topic_are_left_alone(
+    attributes: dict[str, object],
+) -> None:
     world = World()
     world.form(world.member("a", **attributes))
     world.change_topic("t", "grown", 8)
@@ -249,7 +236,6 @@ def test_other_groups_are_left_alone(attributes: dict[str, object]) -> None:
 
 
 def test_empty_group_is_left_alone() -> None:
-    """There is nobody to tell."""
     world = World()
     client = world.member("a")
     world.form(client)
@@ -258,8 +244,7 @@ def test_empty_group_is_left_alone() -> None:
     assert world.state() is GroupState.EMPTY
 
 
-def test_option_is_off() -> None:
-    """Then clients find out when their metadata is old, as with Kafka; offsets go all the same."""
+def test_with_the_option_off_clients_find_out_by_themselves_but_offsets_go() -> None:
     world = World(rebalance_on_topic_change=False)
     client = world.member("a")
     world.form(client)
@@ -269,8 +254,7 @@ def test_option_is_off() -> None:
     assert world.offsets() == {}
 
 
-def test_each_subscribed_group_is_told() -> None:
-    """One change, several groups."""
+def test_a_topic_change_is_told_to_each_subscribed_group() -> None:
     world = World()
     world.form(world.member("a"))
     world.form(world.member("b", group="h", session_ms=60_000))

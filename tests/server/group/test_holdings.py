@@ -11,8 +11,7 @@ from tests.support.group_harness import World
 # -- what the journal says ---------------------------------------------------------------------
 
 
-def test_moved_and_revoked() -> None:
-    """Compared with what was given last: changed hands, and were taken away at all."""
+def test_moved_and_revoked_are_counted_against_what_was_given_last() -> None:
     world = World()
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -24,7 +23,6 @@ def test_moved_and_revoked() -> None:
 
 
 def test_partitions_of_a_member_that_went_have_moved() -> None:
-    """Whoever gets them is another owner than the one before."""
     world = World()
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -35,8 +33,7 @@ def test_partitions_of_a_member_that_went_have_moved() -> None:
     assert (done.moved, done.revoked) == (2, 0)
 
 
-def test_partitions_that_are_handed_over_in_two_rounds_move_in_the_second() -> None:
-    """In the first one they are taken from their owner."""
+def test_partitions_handed_over_in_two_rounds_move_in_the_second() -> None:
     world, owner, newcomer = cooperative("report")
     bring(owner, {owner: (0, 1), newcomer: ()})
     claims(owner, 0, 1)
@@ -48,7 +45,6 @@ def test_partitions_that_are_handed_over_in_two_rounds_move_in_the_second() -> N
 
 
 def test_partitions_that_come_back_to_their_owner_have_not_moved() -> None:
-    """The leader thought better of it in the second round."""
     world, owner, newcomer = cooperative("report")
     bring(owner, {owner: (0, 1), newcomer: ()})
     claims(owner, 0, 1)
@@ -58,7 +54,7 @@ def test_partitions_that_come_back_to_their_owner_have_not_moved() -> None:
     assert world.seen(RebalanceCompleted)[-1].moved == 0
 
 
-def test_partitions_that_nobody_had_for_a_while_have_not_moved() -> None:
+def test_partitions_without_an_owner_in_between_have_not_moved() -> None:
     """An assignment that leaves them out for good is not the first half of a move."""
     world = World()
     first, second = world.member("a"), world.member("b")
@@ -70,8 +66,7 @@ def test_partitions_that_nobody_had_for_a_while_have_not_moved() -> None:
     assert world.seen(RebalanceCompleted)[-1].moved == 0
 
 
-def test_holdings_know_since_when() -> None:
-    """A partition that stays where it is keeps its generation and time."""
+def test_a_partition_that_stays_keeps_its_generation_and_time() -> None:
     world = World()
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -87,8 +82,7 @@ def test_holdings_know_since_when() -> None:
     }
 
 
-def test_holdings_pass_to_the_new_process() -> None:
-    """A static member that comes back holds what it held."""
+def test_holdings_pass_to_a_static_members_new_process() -> None:
     world = World()
     old = world.member("a", static="i1")
     world.form(old)
@@ -98,8 +92,7 @@ def test_holdings_pass_to_the_new_process() -> None:
     assert world.group().ledger.owned_by(old.id) == frozenset()
 
 
-def test_holdings_survive_a_crash() -> None:
-    """They are read from the stored assignments."""
+def test_holdings_are_read_from_stored_assignments_after_a_crash() -> None:
     world = World()
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -107,8 +100,7 @@ def test_holdings_survive_a_crash() -> None:
     assert world.group().ledger.owned_by(second.id) == partitions(1, 3)
 
 
-def test_a_restart_tells_who_owned_what() -> None:
-    """The journal goes on where the restart left it, whatever the guard."""
+def test_the_journal_tells_after_a_restart_who_owned_what() -> None:
     world = World(ownership_guard="off")
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -122,8 +114,7 @@ def test_a_restart_tells_who_owned_what() -> None:
 # -- members that have to join once more -------------------------------------------------------
 
 
-def test_follow_up_of_a_revocation() -> None:
-    """The owner lost something, so it joins again; the journal knows which round asked for it."""
+def test_a_join_that_follows_a_revocation_names_the_round_that_asked_for_it() -> None:
     world, owner, newcomer = cooperative("report")
     bring(owner, {owner: (0, 1), newcomer: ()})
     claims(owner, 0, 1)
@@ -132,8 +123,7 @@ def test_follow_up_of_a_revocation() -> None:
     assert world.seen(RebalanceStarted)[-1].follows == 2
 
 
-def test_follow_up_of_needs_rejoin() -> None:
-    """A leader that asks everybody to rejoin makes follow-ups of all their joins."""
+def test_a_leader_that_asks_all_to_rejoin_makes_follow_ups_of_all_joins() -> None:
     world, owner, newcomer = cooperative("report")
     entries = group_by_topic(partitions(0, 1, 2, 3))
     plan = Assignment(assigned_partitions=entries, error_code=NEEDS_REJOIN)
@@ -145,8 +135,7 @@ def test_follow_up_of_needs_rejoin() -> None:
     assert world.causes[-1] == "revocation_follow_up"
 
 
-def test_follow_up_is_asked_for_once() -> None:
-    """When the next round has begun, later changes have causes of their own."""
+def test_once_the_next_round_has_begun_changes_have_causes_of_their_own() -> None:
     world, owner, newcomer = cooperative("report")
     bring(owner, {owner: (0, 1), newcomer: ()})
     claims(owner, 0, 1)
@@ -157,8 +146,7 @@ def test_follow_up_is_asked_for_once() -> None:
     assert world.causes[-2:] == ["revocation_follow_up", "subscription_changed"]
 
 
-def test_follow_up_of_a_member_that_was_replaced() -> None:
-    """Its place is known under its new id."""
+def test_a_replaced_members_follow_up_is_known_under_its_new_id() -> None:
     world = World(initial_rebalance_delay_ms=0)
     owner, newcomer = world.member("a", static="i1"), world.member("b")
     world.form(owner)

@@ -10,8 +10,7 @@ from coterie_server.group import GroupState
 from tests.support.group_harness import START_MS, World
 
 
-def test_lone_member_waits_for_the_delay() -> None:
-    """Nobody knows that nobody else will come."""
+def test_a_lone_member_waits_for_the_initial_delay() -> None:
     world = World()
     join = world.member("a").join()
     world.sleep(2_999)
@@ -20,16 +19,14 @@ def test_lone_member_waits_for_the_delay() -> None:
     assert join.reply.generation_id == 1
 
 
-def test_no_delay() -> None:
-    """A delay of nothing ends as soon as time is looked at."""
+def test_without_a_delay_the_first_phase_ends_at_once() -> None:
     world = World(initial_rebalance_delay_ms=0)
     join = world.member("a").join()
     assert join.is_parked
     assert world.sleep(0) == [join]
 
 
-def test_newcomer_lengthens_the_delay() -> None:
-    """Somebody who comes just before the end gives the others one more delay."""
+def test_a_newcomer_just_before_the_end_adds_one_more_delay() -> None:
     world = World()
     first = world.member("a").join()
     world.sleep(2_999)
@@ -39,8 +36,7 @@ def test_newcomer_lengthens_the_delay() -> None:
     assert world.sleep(1) == [first, second]
 
 
-def test_newcomer_in_the_first_step_only() -> None:
-    """The delay ends with the first step in which nobody came."""
+def test_the_delay_ends_with_the_first_step_without_a_newcomer() -> None:
     world = World(initial_rebalance_delay_ms=300)
     first = world.member("a", rebalance_ms=10_000).join()
     world.sleep(250)
@@ -74,16 +70,15 @@ def arrivals(world: World, rebalance_ms: int, at_ms: list[int]) -> int:
         (0, 10_000, [], 0),
     ],
 )
-def test_length_of_the_delay(
+def test_the_delay_grows_up_to_the_first_members_rebalance_timeout(
     delay_ms: int, rebalance_ms: int, at_ms: list[int], answered_ms: int
 ) -> None:
-    """The delay grows by steps, up to the rebalance timeout of the member that came first."""
     world = World(initial_rebalance_delay_ms=delay_ms)
     assert arrivals(world, rebalance_ms, at_ms) == answered_ms
 
 
 def test_member_that_leaves_does_not_end_the_delay() -> None:
-    """All who are there have joined, but others may come still."""
+    """All members have joined, but others may still come."""
     world = World()
     stays, goes = world.member("a"), world.member("b")
     join = stays.join()
@@ -95,8 +90,7 @@ def test_member_that_leaves_does_not_end_the_delay() -> None:
     assert list(stays.roster) == [stays.id]
 
 
-def test_pending_id_that_expires_does_not_end_the_delay() -> None:
-    """An id whose owner never came says nothing about others."""
+def test_a_pending_id_that_expires_does_not_end_the_delay() -> None:
     world = World(initial_rebalance_delay_ms=10_000)
     world.member("ghost", session_ms=6_000).join_once()
     join = world.member("a").join()
@@ -105,8 +99,7 @@ def test_pending_id_that_expires_does_not_end_the_delay() -> None:
     assert world.sleep(1) == [join]
 
 
-def test_pending_id_that_leaves_does_not_end_the_delay() -> None:
-    """The same, if it says so itself."""
+def test_a_pending_id_that_leaves_does_not_end_the_delay() -> None:
     world = World()
     ghost = world.member("ghost")
     ghost.join_once()
@@ -116,8 +109,7 @@ def test_pending_id_that_leaves_does_not_end_the_delay() -> None:
     assert join.is_parked
 
 
-def test_pending_id_does_not_hold_up_the_end() -> None:
-    """When the delay is over, whoever has only asked for an id has to come to the next round."""
+def test_a_pending_id_does_not_hold_up_the_end_of_the_delay() -> None:
     world = World()
     ghost = world.member("ghost")
     join = world.member("a").join()
@@ -127,8 +119,7 @@ def test_pending_id_does_not_hold_up_the_end() -> None:
     assert world.group().pending_joins == {ghost.id}
 
 
-def test_member_that_expires_does_not_end_the_delay() -> None:
-    """A new member that has waited too long is dropped; the others go on waiting."""
+def test_a_member_that_expires_does_not_end_the_delay() -> None:
     world = World(initial_rebalance_delay_ms=10_000, new_member_join_timeout_ms=8_000)
     gone = world.member("a").join()
     world.sleep(4_000)
@@ -139,8 +130,7 @@ def test_member_that_expires_does_not_end_the_delay() -> None:
     assert world.state() is GroupState.PREPARING
 
 
-def test_everybody_left_during_the_delay() -> None:
-    """The group is empty again when the delay is over, and has used up a generation."""
+def test_a_group_that_all_left_during_the_delay_has_used_up_a_generation() -> None:
     world = World()
     client = world.member("a")
     client.join()
@@ -151,8 +141,7 @@ def test_everybody_left_during_the_delay() -> None:
     assert world.group().generation == 1
 
 
-def test_refilled_during_the_delay() -> None:
-    """Whoever comes after all others left leads."""
+def test_a_member_that_comes_after_all_others_left_leads() -> None:
     world = World()
     first, second = world.member("a"), world.member("b", protocol_type="connect")
     first.join()
@@ -163,8 +152,7 @@ def test_refilled_during_the_delay() -> None:
     assert world.describe().protocol_type == "connect"
 
 
-def test_delay_after_the_group_emptied() -> None:
-    """A group that was used before gives others the same time, counted from the start."""
+def test_a_group_that_was_emptied_has_an_initial_delay_again() -> None:
     world = World()
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -177,8 +165,7 @@ def test_delay_after_the_group_emptied() -> None:
     assert world.sleep(1) == [join]
 
 
-def test_static_replacement_during_the_delay() -> None:
-    """One place, one member: the new process waits in it, the old one is sent away."""
+def test_a_static_replacement_waits_in_its_predecessors_place() -> None:
     world = World()
     old = world.member("a", static="i1")
     new = old.restarted()
@@ -190,8 +177,7 @@ def test_static_replacement_during_the_delay() -> None:
     assert list(new.roster) == [new.id]
 
 
-def test_static_replacement_does_not_lengthen_the_delay() -> None:
-    """It is nobody new."""
+def test_a_static_replacement_does_not_lengthen_the_delay() -> None:
     world = World()
     old = world.member("a", static="i1")
     old.join()
@@ -201,8 +187,7 @@ def test_static_replacement_does_not_lengthen_the_delay() -> None:
     assert again.error is ErrorCode.NONE
 
 
-def test_deadline_of_the_delay_is_written_down() -> None:
-    """Whoever reads the journal knows until when the group waited."""
+def test_the_journal_tells_until_when_the_delay_lasts() -> None:
     world = World()
     world.member("a").join()
     (started,) = world.seen(RebalanceStarted)

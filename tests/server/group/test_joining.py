@@ -14,16 +14,14 @@ from tests.support.group_harness import World
 
 
 @pytest.mark.parametrize("static", [None, "i1"])
-def test_unknown_id_makes_no_group(static: str | None) -> None:
-    """Only an empty id may bring a group into being."""
+def test_a_join_with_an_unknown_id_makes_no_group(static: str | None) -> None:
     world = World()
     assert world.member("a", static=static, id="a-7").join().error is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.store == {}
     assert world.state() is GroupState.DEAD
 
 
-def test_first_join_stores_an_empty_group() -> None:
-    """The group is stored as soon as somebody is told an id for it."""
+def test_an_empty_group_is_stored_as_soon_as_an_id_is_handed_out() -> None:
     world = World()
     answer = world.member("a").join_once()
     assert answer.error is ErrorCode.MEMBER_ID_REQUIRED
@@ -32,16 +30,14 @@ def test_first_join_stores_an_empty_group() -> None:
     ]
 
 
-def test_new_id_for_each_empty_one() -> None:
-    """Whoever asks twice without an id is told two ids."""
+def test_each_join_without_an_id_is_told_another_id() -> None:
     world = World()
     client = world.member("a")
     first, second = client.join_once(), client.join_once(member_id="")
     assert first.reply.member_id != second.reply.member_id
 
 
-def test_id_source_is_told_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ids are made of the group, the client id, the host and the instance id."""
+def test_ids_are_made_of_group_client_host_and_instance(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     drawn: list[tuple[str | None, ...]] = []
 
@@ -56,8 +52,7 @@ def test_id_source_is_told_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_old_clients_need_no_second_join(version: int) -> None:
-    """Before version 4 a member learns its id when the join is complete."""
+def test_before_version_4_a_member_learns_its_id_with_the_join(version: int) -> None:
     world = World()
     answer = world.member("a", version=version).join_once()
     assert answer.is_parked
@@ -68,7 +63,6 @@ def test_old_clients_need_no_second_join(version: int) -> None:
 
 @pytest.mark.parametrize("version", [5, 9])
 def test_static_members_need_no_second_join(version: int) -> None:
-    """A static member can be told from others without an id."""
     world = World()
     answer = world.member("a", version=version, static="i1").join_once()
     world.sleep(3_000)
@@ -79,16 +73,14 @@ def test_static_members_need_no_second_join(version: int) -> None:
 # -- refused -----------------------------------------------------------------------------------
 
 
-def test_empty_group_id() -> None:
-    """A join needs a group; the id is told back."""
+def test_a_join_needs_a_group_id() -> None:
     answer = World().member("a", group="", id="a-7").join()
     assert answer.error is ErrorCode.INVALID_GROUP_ID
     assert answer.reply.member_id == "a-7"
 
 
 @pytest.mark.parametrize("session_ms", [0, 5_999, 1_800_001])
-def test_session_timeout_out_of_bounds(session_ms: int) -> None:
-    """Session timeouts have bounds; the id is told back, and no group is made."""
+def test_a_session_timeout_out_of_bounds_is_refused_and_makes_no_group(session_ms: int) -> None:
     world = World()
     answer = world.member("a", session_ms=session_ms, id="a-7").join()
     assert answer.error is ErrorCode.INVALID_SESSION_TIMEOUT
@@ -97,19 +89,16 @@ def test_session_timeout_out_of_bounds(session_ms: int) -> None:
 
 
 @pytest.mark.parametrize("session_ms", [6_000, 1_800_000])
-def test_session_timeout_at_the_bounds(session_ms: int) -> None:
-    """The bounds themselves are allowed."""
+def test_a_session_timeout_at_its_bounds_passes(session_ms: int) -> None:
     assert World().member("a", session_ms=session_ms).join().is_parked
 
 
-def test_rebalance_timeout_has_no_bounds() -> None:
-    """A rebalance timeout is not looked at, as Kafka does not."""
+def test_a_rebalance_timeout_has_no_bounds() -> None:
     assert World().member("a", rebalance_ms=-5).join().is_parked
 
 
 @pytest.mark.parametrize("static", [None, "i1"])
-def test_other_protocol_type(static: str | None) -> None:
-    """A group has one type, for dynamic and static members alike."""
+def test_a_member_of_another_type_is_refused(static: str | None) -> None:
     world = World()
     world.form(world.member("a"))
     answer = world.member("b", protocol_type="connect", static=static).join()
@@ -117,14 +106,12 @@ def test_other_protocol_type(static: str | None) -> None:
     assert world.state() is GroupState.STABLE
 
 
-def test_empty_protocol_type() -> None:
-    """A group needs a type."""
+def test_a_join_needs_a_protocol_type() -> None:
     answer = World().member("a", protocol_type="").join()
     assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_no_common_protocol() -> None:
-    """Who has no protocol in common with all the others stays out, and they notice nothing."""
+def test_a_member_without_a_common_protocol_is_refused_unnoticed() -> None:
     world = World()
     first = world.member("a", protocols=("range", "sticky"))
     world.form(first)
@@ -134,8 +121,7 @@ def test_no_common_protocol() -> None:
     assert first.heartbeat() is ErrorCode.NONE
 
 
-def test_protocols_in_common_with_some_only() -> None:
-    """One protocol has to be known to everybody; one in common with each is not enough."""
+def test_one_protocol_has_to_be_common_to_all_members() -> None:
     world = World()
     world.form(
         world.member("a", protocols=("x", "y")),
@@ -147,8 +133,7 @@ def test_protocols_in_common_with_some_only() -> None:
     assert world.member("d", protocols=("z", "y")).join().is_parked
 
 
-def test_protocols_are_looked_at_before_the_id() -> None:
-    """A stranger that does not fit is told so, whatever id it brings."""
+def test_a_stranger_that_does_not_fit_is_told_so_whatever_its_id() -> None:
     world = World()
     world.form(world.member("a"))
     answer = world.member("b", id="nobody", protocols=("z",)).join()
@@ -156,8 +141,7 @@ def test_protocols_are_looked_at_before_the_id() -> None:
     assert answer.reply.member_id == "nobody"
 
 
-def test_emptied_group_takes_another_type() -> None:
-    """A group's type is that of its members; when they are gone, others may bring another."""
+def test_an_emptied_group_takes_members_of_another_type() -> None:
     world = World()
     first = world.member("a")
     world.form(first)
@@ -166,8 +150,7 @@ def test_emptied_group_takes_another_type() -> None:
     assert world.describe().protocol_type == "connect"
 
 
-def test_pending_id_with_an_instance_id() -> None:
-    """Ids are handed out to dynamic members, so whoever brings one is not a static member."""
+def test_a_pending_id_can_not_be_used_with_an_instance_id() -> None:
     world = World()
     client = world.member("a")
     client.join_once()
@@ -179,8 +162,7 @@ def test_pending_id_with_an_instance_id() -> None:
 @pytest.mark.parametrize(
     ("name", "static"), [("n" * 32_767, None), ("é" * 16_383, None), ("a", "i" * 32_767)]
 )
-def test_name_that_is_too_long_to_make_an_id_of(name: str, static: str | None) -> None:
-    """An id that no answer and no row could hold is not made; the group takes no harm."""
+def test_a_name_too_long_to_make_an_id_of_is_refused(name: str, static: str | None) -> None:
     world = World()
     world.form(world.member("b"))
     answer = world.member(name, static=static).join()
@@ -194,8 +176,7 @@ def test_name_that_is_too_long_to_make_an_id_of(name: str, static: str | None) -
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_shape_of_a_refusal(version: int) -> None:
-    """A refusal has no generation, leader or members; the protocol is null where it can be."""
+def test_a_refused_join_has_no_generation_leader_or_members(version: int) -> None:
     answer = World().member("a", group="").join(version=version)
     reply = answer.reply
     assert reply.generation_id == -1
@@ -205,8 +186,7 @@ def test_shape_of_a_refusal(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 4, 6, 7, 9])
-def test_shape_of_an_answer(version: int) -> None:
-    """Everybody is told generation, protocol and leader; only the leader who else is there."""
+def test_only_the_leader_is_told_of_the_other_members(version: int) -> None:
     world = World()
     leader, follower = world.member("a", version=version), world.member("b", version=version)
     answers = [leader.join(), follower.join()]
@@ -221,8 +201,7 @@ def test_shape_of_an_answer(version: int) -> None:
     assert follower.roster == {}
 
 
-def test_leader_is_told_the_chosen_subscriptions() -> None:
-    """The leader gets each member's bytes for the protocol that was chosen, and instance ids."""
+def test_the_leader_gets_each_members_bytes_for_the_chosen_protocol() -> None:
     world = World()
     leader = world.member("a")
     follower = world.member("b", topics=("u",), static="i1")
@@ -234,8 +213,7 @@ def test_leader_is_told_the_chosen_subscriptions() -> None:
     assert [members[c.id].group_instance_id for c in (leader, follower)] == [None, "i1"]
 
 
-def test_first_of_a_protocol_named_twice_counts() -> None:
-    """A protocol that is named twice can be chosen, with the bytes it was first named with."""
+def test_a_protocol_named_twice_counts_with_its_first_bytes() -> None:
     world = World()
     client = world.member("a")
     twice = tuple(
@@ -262,8 +240,9 @@ def test_first_of_a_protocol_named_twice_counts() -> None:
         (["zy", "zy", "yz", "xyz", "yxz"], "y"),
     ],
 )
-def test_vote(lists: list[str], chosen: str) -> None:
-    """Most votes among the protocols known to all win; in a tie the leader's preference does."""
+def test_the_protocol_with_most_votes_wins_and_the_leader_breaks_ties(
+    lists: list[str], chosen: str
+) -> None:
     world = World()
     clients = [
         world.member(f"c{number}", protocols=tuple(names)) for number, names in enumerate(lists)
@@ -277,8 +256,7 @@ def test_vote(lists: list[str], chosen: str) -> None:
 # -- what is written down ----------------------------------------------------------------------
 
 
-def test_newcomer_is_written_down() -> None:
-    """The journal knows who came, with which limits, for what and why."""
+def test_the_journal_tells_who_joined_with_which_limits_and_why() -> None:
     world = World()
     world.member("a", static="i1", protocols=("range", "x")).join(reason="scaling out")
     (joined,) = world.seen(MemberJoined)
@@ -292,18 +270,16 @@ def test_newcomer_is_written_down() -> None:
     ("attributes", "topics"),
     [({"metadata": b"?"}, None), ({"protocol_type": "connect"}, None), ({"topics": ()}, ())],
 )
-def test_unreadable_topics_are_not_written_down(
+def test_unreadable_topics_are_not_in_the_journal(
     attributes: dict[str, object], topics: tuple[str, ...] | None
 ) -> None:
-    """Bytes that are no consumer's subscription stay unread."""
     world = World()
     world.member("a", **attributes).join()
     (joined,) = world.seen(MemberJoined)
     assert joined.topics == topics
 
 
-def test_reason_is_in_the_detail() -> None:
-    """A rebalance's detail names the member, its instance and its own reason."""
+def test_a_rebalances_detail_names_the_member_and_its_reason() -> None:
     world = World()
     world.member("a", static="i1").join(reason="scaling out")
     (started,) = world.seen(RebalanceStarted)

@@ -23,8 +23,7 @@ def since(world: World, count: int) -> list[Event]:
     return world.events[count:]
 
 
-def test_first_rebalance() -> None:
-    """From the first join to the last sync, in the order in which it happened."""
+def test_the_journal_of_a_first_rebalance_from_first_join_to_last_sync() -> None:
     world = World()
     first, second = world.member("a"), world.member("b", topics=("u",), static="i1")
     first.join()
@@ -85,8 +84,7 @@ def test_first_rebalance() -> None:
     )
 
 
-def test_rebalance_in_which_a_member_is_dropped() -> None:
-    """Who was awaited, who did not come, what it had, and who has that now."""
+def test_the_journal_of_a_rebalance_in_which_a_member_is_dropped() -> None:
     world = World()
     stays, late = (world.member(name, rebalance_ms=9_000, session_ms=60_000) for name in "ab")
     world.form(stays, late)
@@ -115,8 +113,7 @@ def test_rebalance_in_which_a_member_is_dropped() -> None:
     assert (completed.moved, completed.revoked) == (2, 0)
 
 
-def test_owned_partitions_of_a_cooperative_member() -> None:
-    """What each says that it owns as it joins."""
+def test_cooperative_members_owned_partitions_are_in_the_journal() -> None:
     world = World()
     first = world.member("a")
     world.form(first)
@@ -130,8 +127,9 @@ def test_owned_partitions_of_a_cooperative_member() -> None:
 
 
 @pytest.mark.parametrize("attributes", [{"metadata": b"?"}, {"protocol_type": "connect"}])
-def test_unreadable_members(attributes: dict[str, object]) -> None:
-    """What can't be read is said to be unknown, not empty."""
+def test_what_can_not_be_read_is_unknown_in_the_journal_and_not_empty(
+    attributes: dict[str, object],
+) -> None:
     world = World()
     client = world.member("a", **attributes)
     client.join()
@@ -142,8 +140,7 @@ def test_unreadable_members(attributes: dict[str, object]) -> None:
     assert completed.assigned is None
 
 
-def test_life_of_a_group() -> None:
-    """Emptied and deleted, with the generations in which it happened."""
+def test_emptied_and_deleted_groups_are_in_the_journal_with_their_generations() -> None:
     world = World()
     client = world.member("a")
     world.form(client)
@@ -159,8 +156,7 @@ def test_life_of_a_group() -> None:
     ]
 
 
-def test_second_phase_that_is_broken_off() -> None:
-    """Two starts, and only one completion: the generation between was never in place."""
+def test_a_second_phase_that_is_broken_off_has_no_completion_in_the_journal() -> None:
     world = World()
     client = world.member("a")
     client.join()
@@ -182,8 +178,7 @@ def test_second_phase_that_is_broken_off() -> None:
     ]
 
 
-def test_heartbeats_are_not_written_down() -> None:
-    """Nothing happened."""
+def test_heartbeats_are_not_in_the_journal() -> None:
     world = World()
     client = world.member("a")
     world.form(client)

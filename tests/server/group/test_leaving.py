@@ -38,8 +38,7 @@ def statics(world: World, count: int) -> list[Client]:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_leave_in_every_version(version: int) -> None:
-    """Whether one id or a list is sent, the member is gone and the others rebalance."""
+def test_a_member_leaves_in_every_version_and_the_others_rebalance(version: int) -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     world.form(leader, follower)
@@ -55,15 +54,13 @@ def test_leave_in_every_version(version: int) -> None:
     assert world.causes[-1] == "member_left"
 
 
-def test_error_at_the_top_in_old_versions() -> None:
-    """Before version 3 there is one member, and its error is the answer's."""
+def test_before_version_3_the_members_error_is_the_answers() -> None:
     answer = World().request(LeaveGroupRequest(group_id="g", member_id="a"), 2)
     assert answer.error is UNKNOWN
     assert answer.reply.members == ()
 
 
-def test_last_member_leaves() -> None:
-    """The group is empty within the request, and has used up a generation."""
+def test_the_last_member_to_leave_empties_the_group_at_once() -> None:
     world = World()
     client = world.member("a")
     world.form(client)
@@ -75,8 +72,7 @@ def test_last_member_leaves() -> None:
 
 
 @pytest.mark.parametrize("protocols", [("range",), ("sticky", "range")])
-def test_leader_leaves(protocols: tuple[str, ...]) -> None:
-    """Another member leads the next generation."""
+def test_another_member_leads_after_the_leader_left(protocols: tuple[str, ...]) -> None:
     world = World()
     leader, follower = world.member("a", protocols=protocols), world.member("b")
     world.form(leader, follower)
@@ -86,8 +82,7 @@ def test_leader_leaves(protocols: tuple[str, ...]) -> None:
     assert follower.leads
 
 
-def test_parked_join_of_a_member_that_leaves() -> None:
-    """It is answered: whoever waits for it is no member any more."""
+def test_the_parked_join_of_a_member_that_leaves_is_answered() -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     world.form(leader, follower)
@@ -97,8 +92,7 @@ def test_parked_join_of_a_member_that_leaves() -> None:
     assert join.reply.member_id == ""
 
 
-def test_reason_is_written_down() -> None:
-    """The journal says how a member went, why, and what it had."""
+def test_the_journal_tells_how_and_why_a_member_left_and_what_it_had() -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     world.form(leader, follower)
@@ -108,22 +102,19 @@ def test_reason_is_written_down() -> None:
     assert gone.owned == {"t": (1, 3)}
 
 
-def test_empty_group_id() -> None:
-    """A group has a name; the members are not looked at."""
+def test_leaving_needs_a_group_id() -> None:
     answer = leave(World(), ("a", None), group="")
     assert answer.error is ErrorCode.INVALID_GROUP_ID
     assert answer.reply.members == ()
 
 
-def test_unknown_group() -> None:
-    """Nobody is in a group that does not exist, which each of them is told."""
+def test_each_member_is_told_that_it_is_in_no_unknown_group() -> None:
     answer = leave(World(), ("a", None), ("", "i1"))
     assert answer.error is OK
     assert answer.part_errors == [UNKNOWN, UNKNOWN]
 
 
-def test_nobody_leaves() -> None:
-    """An empty list is no error."""
+def test_an_empty_list_of_leavers_is_no_error() -> None:
     world = World()
     world.form(world.member("a"))
     assert leave(world).part_errors == []
@@ -134,8 +125,7 @@ def test_nobody_leaves() -> None:
 
 
 @pytest.mark.parametrize("state", [GroupState.COMPLETING, GroupState.STABLE])
-def test_removal_by_instance_id(state: GroupState) -> None:
-    """An administrator can remove a static member without knowing its member id."""
+def test_an_administrator_removes_a_static_member_by_its_instance_id(state: GroupState) -> None:
     world = World()
     clients = [world.member(f"c{n}", static=f"i{n}") for n in range(2)]
     for client in clients:
@@ -152,32 +142,28 @@ def test_removal_by_instance_id(state: GroupState) -> None:
     assert clients[1].heartbeat() is UNKNOWN
 
 
-def test_instance_with_its_id() -> None:
-    """A static member may name both."""
+def test_a_static_member_may_name_both_its_ids() -> None:
     world = World()
     clients = statics(world, 2)
     assert clients[1].leave() is OK
     assert world.causes[-1] == "member_left"
 
 
-def test_instance_with_another_id() -> None:
-    """A process that was replaced can't remove the one in its place."""
+def test_a_replaced_process_can_not_remove_its_successor() -> None:
     world = World()
     clients = statics(world, 2)
     assert leave(world, (clients[0].id, "i1")).part_errors == [ErrorCode.FENCED_INSTANCE_ID]
     assert world.state() is GroupState.STABLE
 
 
-def test_static_member_without_its_instance_id() -> None:
-    """The member id alone is enough."""
+def test_a_static_member_may_leave_by_its_member_id_alone() -> None:
     world = World()
     clients = statics(world, 2)
     assert leave(world, (clients[1].id, None)).part_errors == [OK]
 
 
 @pytest.mark.parametrize("instance", [None, "i9"])
-def test_no_id_and_no_known_instance(instance: str | None) -> None:
-    """Nobody is meant."""
+def test_without_an_id_or_a_known_instance_no_member_is_meant(instance: str | None) -> None:
     world = World()
     statics(world, 1)
     assert leave(world, ("", instance)).part_errors == [UNKNOWN]
@@ -187,8 +173,7 @@ def test_no_id_and_no_known_instance(instance: str | None) -> None:
 # -- batches -----------------------------------------------------------------------------------
 
 
-def test_batch_of_instances() -> None:
-    """Several go in one step, and those who stay rebalance once."""
+def test_a_batch_leaves_in_one_step_with_one_rebalance() -> None:
     world = World()
     clients = statics(world, 3)
     assert leave(world, ("", "i0"), ("", "i2")).part_errors == [OK, OK]
@@ -196,24 +181,21 @@ def test_batch_of_instances() -> None:
     assert world.causes[1:] == ["member_removed"]
 
 
-def test_batch_with_failures() -> None:
-    """Each is answered for itself."""
+def test_each_member_of_a_batch_has_its_own_answer() -> None:
     world = World()
     clients = statics(world, 3)
     answer = leave(world, (clients[1].id, "i2"), ("", "i9"), ("", "i1"))
     assert answer.part_errors == [ErrorCode.FENCED_INSTANCE_ID, UNKNOWN, OK]
 
 
-def test_batch_of_failures_only() -> None:
-    """If nobody goes, nothing happens."""
+def test_a_batch_of_which_none_leaves_changes_nothing() -> None:
     world = World()
     statics(world, 1)
     assert leave(world, ("nobody", None), ("", "i9")).part_errors == [UNKNOWN, UNKNOWN]
     assert world.state() is GroupState.STABLE
 
 
-def test_batch_of_all_kinds() -> None:
-    """Leader, follower and pending id; the second mention of one finds nobody."""
+def test_a_batch_takes_leader_follower_and_pending_id_each_once() -> None:
     world = World()
     leader, follower, ghost = world.member("a"), world.member("b"), world.member("ghost")
     world.form(leader, follower)
@@ -224,8 +206,7 @@ def test_batch_of_all_kinds() -> None:
     assert world.state() is GroupState.EMPTY
 
 
-def test_leaving_ends_the_first_phase() -> None:
-    """If all the others have joined, nobody is left to wait for."""
+def test_the_last_awaited_member_to_leave_ends_the_first_phase() -> None:
     world = World()
     clients = [world.member(name) for name in "abc"]
     world.form(*clients)
@@ -238,8 +219,7 @@ def test_leaving_ends_the_first_phase() -> None:
 # -- heartbeats --------------------------------------------------------------------------------
 
 
-def test_heartbeat_without_a_group() -> None:
-    """A heartbeat needs a group that exists."""
+def test_a_heartbeat_needs_a_group_that_exists() -> None:
     message = HeartbeatRequest(group_id="", generation_id=1, member_id="a")
     world = World()
     assert world.request(message, 4).error is ErrorCode.INVALID_GROUP_ID
@@ -248,7 +228,7 @@ def test_heartbeat_without_a_group() -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_heartbeat_for_the_group_without_a_name(version: int) -> None:
-    """There is such a group if offsets were committed for it; all the same it has no members."""
+    """The group exists if offsets were committed for it, but it never has members."""
     partition = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=1, committed_metadata=None
     )
@@ -261,8 +241,7 @@ def test_heartbeat_for_the_group_without_a_name(version: int) -> None:
         assert world.request(message, version).error is ErrorCode.INVALID_GROUP_ID
 
 
-def test_heartbeat_of_a_member_whose_join_is_parked() -> None:
-    """It is told what it knows: the rebalance goes on."""
+def test_a_member_whose_join_is_parked_is_told_that_the_rebalance_goes_on() -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     world.form(leader, follower)
@@ -271,8 +250,7 @@ def test_heartbeat_of_a_member_whose_join_is_parked() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_heartbeat_in_every_version(version: int) -> None:
-    """The answer is the same in all of them."""
+def test_a_heartbeat_has_the_same_answer_in_every_version(version: int) -> None:
     world = World()
     client = world.member("a")
     world.form(client)
@@ -290,16 +268,16 @@ def test_heartbeat_in_every_version(version: int) -> None:
         ("other", None, UNKNOWN),
     ],
 )
-def test_ids_of_a_static_member(member_id: str, instance: str | None, error: ErrorCode) -> None:
-    """An instance id has to be that of the member; one that is left out is not missed."""
+def test_an_instance_id_has_to_be_the_members_if_it_is_named(
+    member_id: str, instance: str | None, error: ErrorCode
+) -> None:
     world = World()
     clients = statics(world, 2)
     given = {"member_id": member_id, "group_instance_id": instance}
     assert clients[0].heartbeat(**given) is error
 
 
-def test_fenced_member_is_written_down() -> None:
-    """Two processes under one name are a fault of the deployment that somebody has to see."""
+def test_a_fenced_member_is_in_the_journal() -> None:
     world = World()
     old = world.member("a", static="i1", host="/10.0.0.1")
     world.form(old)

@@ -20,8 +20,7 @@ def clients(world: World, count: int, *, static: bool = False, version: int = 9)
     ]
 
 
-def test_one_too_many_in_the_first_phase() -> None:
-    """As many as allowed are parked; the next is refused and gets no id to come back with."""
+def test_the_join_beyond_the_limit_is_refused_and_gets_no_id() -> None:
     world = World(max_size=3)
     joins = [client.join() for client in clients(world, 4, version=3)]
     assert [join.is_parked for join in joins] == [True, True, True, False]
@@ -29,13 +28,12 @@ def test_one_too_many_in_the_first_phase() -> None:
     assert joins[3].reply.member_id == ""
 
 
-def test_ids_are_handed_out_without_end() -> None:
-    """Ids do not count; of those who come back with one, the last finds no place."""
+def test_ids_do_not_count_but_the_last_to_use_one_finds_no_place() -> None:
     world = World(max_size=2)
-    everybody = clients(world, 3)
-    for client in everybody:
+    members = clients(world, 3)
+    for client in members:
         assert client.join_once().error is ErrorCode.MEMBER_ID_REQUIRED
-    joins = [client.join_once() for client in everybody]
+    joins = [client.join_once() for client in members]
     assert [join.is_parked for join in joins] == [True, True, False]
     assert joins[2].error is FULL
     assert world.group().pending_joins == set()
@@ -43,8 +41,9 @@ def test_ids_are_handed_out_without_end() -> None:
 
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("state", [GroupState.COMPLETING, GroupState.STABLE])
-def test_full_group(state: GroupState, *, static: bool) -> None:
-    """Members of a full group may join again; strangers are refused and disturb nobody."""
+def test_members_of_a_full_group_may_join_again_and_strangers_may_not(
+    state: GroupState, *, static: bool
+) -> None:
     world = World(max_size=2)
     members = clients(world, 2, static=static)
     for member in members:
@@ -58,26 +57,23 @@ def test_full_group(state: GroupState, *, static: bool) -> None:
     assert world.state() is state
 
 
-def test_joining_twice_in_the_first_phase() -> None:
-    """A member whose join is parked has its place; the one that was refused stays outside."""
+def test_a_member_whose_join_is_parked_keeps_its_place() -> None:
     world = World(max_size=2)
-    everybody = clients(world, 3)
-    joins = [client.join() for client in everybody]
+    members = clients(world, 3)
+    joins = [client.join() for client in members]
     assert joins[2].error is FULL
-    assert everybody[0].join().is_parked
-    assert everybody[2].join().error is not ErrorCode.NONE
+    assert members[0].join().is_parked
+    assert members[2].join().error is not ErrorCode.NONE
 
 
-def test_static_member_comes_back_into_a_full_group() -> None:
-    """A member that is in the group already takes no new place, whatever process it is."""
+def test_a_static_member_comes_back_into_a_full_group() -> None:
     world = World(max_size=2)
     members = clients(world, 2, static=True)
     world.form(*members)
     assert members[1].restarted().join().error is ErrorCode.NONE
 
 
-def test_static_member_comes_back_in_the_first_phase_of_a_full_group() -> None:
-    """The same while a rebalance is going on, whether it had joined or not."""
+def test_a_static_member_comes_back_in_the_first_phase_of_a_full_group() -> None:
     world = World(max_size=2)
     members = clients(world, 2, static=True)
     world.form(*members)
@@ -95,8 +91,7 @@ def lowered(world: World, members: list[Client]) -> None:
     world.crash(max_size=2)
 
 
-def test_limit_lowered_below_the_size() -> None:
-    """A group that is read back too large rebalances at once; nobody is dropped yet."""
+def test_a_group_read_back_too_large_rebalances_and_drops_nobody_yet() -> None:
     world = World()
     members = clients(world, 3)
     lowered(world, members)
@@ -106,8 +101,7 @@ def test_limit_lowered_below_the_size() -> None:
     assert members[0].heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_first_to_join_again_stay() -> None:
-    """Those who come too late are turned away, and the round is over with the last of them."""
+def test_the_first_to_join_again_stay_and_the_rest_are_turned_away() -> None:
     world = World()
     members = clients(world, 4)
     lowered(world, members)
@@ -117,8 +111,7 @@ def test_first_to_join_again_stay() -> None:
     assert [gone.how for gone in world.seen(MemberGone)] == ["turned_away", "turned_away"]
 
 
-def test_limit_lowered_in_the_second_phase() -> None:
-    """It makes no difference whether the leader had brought the assignment."""
+def test_a_limit_lowered_in_the_second_phase_counts_as_well() -> None:
     world = World()
     for client in clients(world, 3):
         client.join()
@@ -128,21 +121,18 @@ def test_limit_lowered_in_the_second_phase() -> None:
     assert world.state() is GroupState.PREPARING
 
 
-def test_limit_just_reached_by_what_is_read_back() -> None:
-    """A group of exactly the allowed size is left alone."""
+def test_a_group_read_back_at_exactly_the_limit_is_left_alone() -> None:
     world = World()
     world.form(*clients(world, 2))
     world.crash(max_size=2)
     assert world.state() is GroupState.STABLE
 
 
-def test_empty_group_lets_anybody_in() -> None:
-    """The first member always gets in."""
+def test_an_empty_group_always_takes_the_first_member() -> None:
     assert World(max_size=1).member("a").join().is_parked
 
 
-def test_pending_ids_are_bounded() -> None:
-    """A flood of clients that never come back meets a limit; it is lifted as ids expire."""
+def test_pending_ids_are_bounded_until_they_expire() -> None:
     world = World(max_pending_members=3)
     ids = [client.join_once() for client in clients(world, 4)]
     assert [answer.error for answer in ids] == [ErrorCode.MEMBER_ID_REQUIRED] * 3 + [FULL]

@@ -24,8 +24,7 @@ def formed(world: World, *names: str, **attributes: object) -> list[Client]:
 
 
 @pytest.mark.parametrize("version", [3, 9])
-def test_new_member_is_given_up_after_five_minutes(version: int) -> None:
-    """Its client has given up long ago; the members that were there before stay."""
+def test_a_new_members_parked_join_is_given_up_after_five_minutes(version: int) -> None:
     world = World()
     (old,) = formed(world, "a", rebalance_ms=20 * MINUTE)
     join = world.member("b", version=version).join()
@@ -38,8 +37,7 @@ def test_new_member_is_given_up_after_five_minutes(version: int) -> None:
     assert [gone.how for gone in world.seen(MemberGone)] == ["join_expired"]
 
 
-def test_lone_new_member_in_a_long_delay() -> None:
-    """It is given up, but the group waits for others until the delay is over."""
+def test_a_lone_new_member_is_given_up_within_a_long_delay() -> None:
     world = World(initial_rebalance_delay_ms=8 * MINUTE)
     join = world.member("a", rebalance_ms=20 * MINUTE).join()
     world.sleep(5 * MINUTE)
@@ -58,8 +56,7 @@ def test_lone_new_member_in_a_long_delay() -> None:
     assert world.rows == [row]
 
 
-def test_limit_for_new_members_ends_with_the_join() -> None:
-    """From then on the session timeout counts."""
+def test_once_the_join_is_answered_the_session_timeout_counts() -> None:
     world = World()
     (member,) = formed(world, "a")
     world.live(5 * MINUTE, member)
@@ -69,8 +66,7 @@ def test_limit_for_new_members_ends_with_the_join() -> None:
 
 
 @pytest.mark.parametrize("syncs", [False, True])
-def test_member_that_joined_and_is_silent(*, syncs: bool) -> None:
-    """Once a member knows that it is one, it has its session timeout to show itself."""
+def test_a_member_that_joined_has_its_session_timeout_to_show_itself(*, syncs: bool) -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     leader.join()
@@ -87,8 +83,7 @@ def test_member_that_joined_and_is_silent(*, syncs: bool) -> None:
 # -- sessions ----------------------------------------------------------------------------------
 
 
-def test_silent_member_is_dropped() -> None:
-    """After its session timeout a member is gone, and the others share what it had."""
+def test_a_member_silent_for_its_session_timeout_is_dropped() -> None:
     world = World()
     leader, follower = formed(world, "a", "b")
     world.live(9_999, leader)
@@ -99,8 +94,7 @@ def test_silent_member_is_dropped() -> None:
     assert follower.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_heartbeats_keep_a_member() -> None:
-    """Each heartbeat begins the session anew."""
+def test_each_heartbeat_begins_the_session_anew() -> None:
     world = World()
     clients = formed(world, "a", "b")
     for _ in range(5):
@@ -109,8 +103,7 @@ def test_heartbeats_keep_a_member() -> None:
     assert world.group().generation == 1
 
 
-def test_commits_keep_a_member() -> None:
-    """Whoever commits is alive."""
+def test_a_commit_begins_the_session_anew() -> None:
     world = World()
     (member,) = formed(world, "a")
     for _ in range(3):
@@ -120,8 +113,7 @@ def test_commits_keep_a_member() -> None:
     assert world.state() is GroupState.EMPTY
 
 
-def test_heartbeats_in_the_first_phase_keep_a_member() -> None:
-    """A member that is slow to join is waited for as long as it shows itself."""
+def test_a_member_slow_to_join_is_waited_for_while_it_sends_heartbeats() -> None:
     world = World()
     leader, follower = formed(world, "a", "b")
     join = leader.join()
@@ -130,8 +122,7 @@ def test_heartbeats_in_the_first_phase_keep_a_member() -> None:
     assert follower.id in world.group().members
 
 
-def test_silence_in_the_first_phase() -> None:
-    """A member that neither joins nor shows itself is dropped; that ends the phase."""
+def test_a_member_that_is_silent_in_the_first_phase_is_dropped_which_ends_it() -> None:
     world = World()
     leader, follower = formed(world, "a", "b")
     join = leader.join()
@@ -143,8 +134,7 @@ def test_silence_in_the_first_phase() -> None:
     assert follower.id not in world.group().members
 
 
-def test_parked_join_is_as_good_as_a_heartbeat() -> None:
-    """A member that waits for others does not expire."""
+def test_a_member_whose_join_is_parked_does_not_expire() -> None:
     world = World()
     leader, follower = formed(world, "a", "b")
     join = leader.join()
@@ -153,8 +143,7 @@ def test_parked_join_is_as_good_as_a_heartbeat() -> None:
     assert leader.id in world.group().members
 
 
-def test_parked_sync_is_as_good_as_a_heartbeat() -> None:
-    """The same for a member that waits for the leader."""
+def test_a_member_whose_sync_is_parked_does_not_expire() -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     leader.join()
@@ -167,8 +156,7 @@ def test_parked_sync_is_as_good_as_a_heartbeat() -> None:
 
 
 @pytest.mark.parametrize("how", ["completed", "sent back"])
-def test_session_begins_anew_with_the_answer(how: str) -> None:
-    """A member that was parked for long has a whole session from when it is answered."""
+def test_the_session_begins_anew_when_a_parked_request_is_answered(how: str) -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     leader.join()
@@ -187,8 +175,7 @@ def test_session_begins_anew_with_the_answer(how: str) -> None:
     assert follower.id not in world.group().members
 
 
-def test_expiry_of_one_ends_the_first_phase() -> None:
-    """If all the others have joined, nobody is left to wait for."""
+def test_the_expiry_of_the_last_awaited_member_ends_the_first_phase() -> None:
     world = World()
     clients = formed(world, "a", "b", "c")
     joins = [client.join() for client in clients[:2]]
@@ -197,8 +184,7 @@ def test_expiry_of_one_ends_the_first_phase() -> None:
     assert set(clients[0].roster) == {clients[0].id, clients[1].id}
 
 
-def test_leader_that_dies_in_the_second_phase() -> None:
-    """Who waits for its assignment joins again, and another member leads."""
+def test_when_the_leader_dies_in_the_second_phase_another_one_leads() -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     leader.join()
@@ -212,8 +198,7 @@ def test_leader_that_dies_in_the_second_phase() -> None:
     assert follower.leads
 
 
-def test_last_member_expires() -> None:
-    """The group is empty, of the same type, and has used up a generation."""
+def test_when_the_last_member_expires_the_group_keeps_its_type() -> None:
     world = World()
     (member,) = formed(world, "a")
     world.sleep(10_000)
@@ -224,8 +209,7 @@ def test_last_member_expires() -> None:
     assert member.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_silence_is_written_down() -> None:
-    """The journal says how long a member had not been heard of, and what it had."""
+def test_the_journal_tells_how_long_a_member_was_silent_and_what_it_had() -> None:
     world = World()
     leader, follower = formed(world, "a", "b")
     world.live(2_000, leader, follower)
@@ -236,8 +220,7 @@ def test_silence_is_written_down() -> None:
     assert gone.owned == {"t": (1, 3)}
 
 
-def test_join_is_heard() -> None:
-    """A join shows that a member is there, though it does not prolong its session."""
+def test_a_join_is_a_sign_of_life_but_does_not_prolong_the_session() -> None:
     world = World()
     leader, follower = formed(world, "a", "b")
     world.live(4_000, leader)
@@ -247,8 +230,7 @@ def test_join_is_heard() -> None:
     assert (gone.member, gone.silent_ms) == (follower.id, 6_000)
 
 
-def test_time_may_jump() -> None:
-    """After a long standstill everything that was due is done at once, in order."""
+def test_after_a_long_standstill_all_that_was_due_is_done_in_order() -> None:
     world = World()
     clients = formed(world, "a", "b")
     clients[0].join()

@@ -26,8 +26,7 @@ def pair(world: World, **attributes: object) -> tuple[Client, Client]:
 # -- ids ---------------------------------------------------------------------------------------
 
 
-def test_id_of_another_group() -> None:
-    """An id is good in the group that gave it out, and makes no other."""
+def test_an_id_of_another_group_is_unknown_and_makes_no_group() -> None:
     world = World()
     client = world.member("a")
     client.join_once()
@@ -37,7 +36,7 @@ def test_id_of_another_group() -> None:
 
 
 def test_two_processes_fight_for_a_name_in_the_initial_delay() -> None:
-    """Each that comes fences the one before; in the end there is one member, and no more delay."""
+    """Each join fences the process before; in the end there is one member, and no more delay."""
     world = World()
     first = world.member("a", static="i1")
     joins = [first.join()]
@@ -52,7 +51,7 @@ def test_two_processes_fight_for_a_name_in_the_initial_delay() -> None:
 
 
 def test_fenced_process_comes_back_without_an_id() -> None:
-    """Whoever asks last has the name: the two take it from each other, in one generation."""
+    """The last process to ask has the name: the two take it from each other, in one generation."""
     world = World()
     one = world.member("a", static="i1")
     world.form(one)
@@ -68,7 +67,7 @@ def test_fenced_process_comes_back_without_an_id() -> None:
 
 
 def test_join_that_is_answered_at_once_does_not_stand_for_the_sync() -> None:
-    """A follower that only ever joins never learns what it has; it is given up in due time."""
+    """A follower that only ever joins never gets its assignment, and is removed in due time."""
     world = World()
     leader, follower = pair(world, rebalance_ms=20_000)
     leader.join()
@@ -97,8 +96,8 @@ def test_absent_member_asks_for_the_part_it_had() -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_leader_that_came_back_brings_an_assignment_all_the_same(version: int) -> None:
-    """Nobody asked for it: everybody keeps what they have, and it is told its own part."""
+def test_unasked_assignment_of_a_leader_that_came_back_changes_nothing(version: int) -> None:
+    """It is told its own part like any member."""
     world = World()
     leader = world.member("a", static="i1", version=version)
     follower = world.member("b", static="i2")
@@ -109,8 +108,7 @@ def test_leader_that_came_back_brings_an_assignment_all_the_same(version: int) -
     assert follower.sync().reply.assignment == assigned("t", 1, 3)
 
 
-def test_sync_of_a_leader_that_was_dropped() -> None:
-    """It is nobody any more, and the round that goes on without it is not disturbed."""
+def test_the_sync_of_a_dropped_leader_does_not_disturb_the_rebalance() -> None:
     world = World()
     leader, follower = pair(world, rebalance_ms=5_000)
     follower.topics = ("u",)
@@ -125,8 +123,7 @@ def test_sync_of_a_leader_that_was_dropped() -> None:
 # -- commits -----------------------------------------------------------------------------------
 
 
-def test_commits_in_the_first_phase_keep_a_member() -> None:
-    """Whoever saves its work before it joins is alive, and is waited for."""
+def test_a_commit_in_the_first_phase_keeps_a_member_awaited() -> None:
     world = World()
     leader, follower = pair(world)
     follower.topics = ("u",)
@@ -140,7 +137,7 @@ def test_commits_in_the_first_phase_keep_a_member() -> None:
 
 
 def test_commit_of_which_nothing_is_stored_keeps_a_member() -> None:
-    """It is as alive as one whose metadata are shorter."""
+    """The member is alive although its metadata were too long to store."""
     world = World(offset_metadata_max=1)
     client = world.member("a")
     world.form(client)
@@ -151,8 +148,8 @@ def test_commit_of_which_nothing_is_stored_keeps_a_member() -> None:
     assert client.heartbeat() is OK
 
 
-def test_commit_for_nothing_that_exists_keeps_nobody() -> None:
-    """The group is not looked at, and neither is whether the member belongs to it."""
+def test_commit_for_unknown_partitions_prolongs_no_session() -> None:
+    """The group is not looked at."""
     world = World()
     client = world.member("a")
     world.form(client)
@@ -164,8 +161,7 @@ def test_commit_for_nothing_that_exists_keeps_nobody() -> None:
     assert client.commit({("nowhere", 0): 1}).part_errors == [unknown]
 
 
-def test_refused_commit_keeps_nobody() -> None:
-    """A member that is wrong about its generation is not heard of by that."""
+def test_refused_commit_prolongs_no_session() -> None:
     world = World()
     client = world.member("a")
     world.form(client)
@@ -178,8 +174,7 @@ def test_refused_commit_keeps_nobody() -> None:
 # -- leaving -----------------------------------------------------------------------------------
 
 
-def test_leader_leaves_while_everybody_waits_for_its_assignment() -> None:
-    """Those who wait are sent back to join, and one of them leads."""
+def test_when_the_leader_leaves_in_the_second_phase_one_that_waits_leads_next() -> None:
     world = World()
     leader, follower = world.member("a"), world.member("b")
     leader.join()
@@ -192,8 +187,7 @@ def test_leader_leaves_while_everybody_waits_for_its_assignment() -> None:
     assert follower.leads
 
 
-def test_member_that_left_asks_for_more() -> None:
-    """It is nobody any more, whatever it asks for."""
+def test_a_member_that_left_is_unknown_whatever_it_asks() -> None:
     world = World()
     leader, follower = pair(world)
     follower.leave()

@@ -42,16 +42,14 @@ def emptied(world: World) -> Client:
 
 
 @pytest.mark.parametrize("version", range(1, 10))
-def test_member_commits(version: int) -> None:
-    """In every version that can name a member."""
+def test_a_member_commits_in_every_version_that_can_name_one(version: int) -> None:
     world = World()
     assert member(world).commit(T0, version=version).part_errors == [OK]
     assert world.offsets() == T0
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_nobody_in_particular_makes_a_group(version: int) -> None:
-    """A consumer that manages its partitions itself needs no group beforehand."""
+def test_a_commit_without_a_member_makes_a_group(version: int) -> None:
     world = World()
     assert world.commit(T0, version=version).part_errors == [OK]
     assert world.state() is GroupState.EMPTY
@@ -59,8 +57,9 @@ def test_nobody_in_particular_makes_a_group(version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "error"), [(8, 22), (9, 69)])
-def test_member_of_a_missing_group(version: int, error: int) -> None:
-    """Since version 9 the answer says that it is the group that is missing."""
+def test_since_version_9_a_commit_is_told_that_the_group_is_missing(
+    version: int, error: int
+) -> None:
     answer = World().commit(T0, version=version, generation_id_or_member_epoch=1, member_id="a")
     assert answer.part_errors == [ErrorCode(error)]
 
@@ -78,8 +77,9 @@ def test_member_of_a_missing_group(version: int, error: int) -> None:
         ({"group_instance_id": "i1"}, ErrorCode.FENCED_INSTANCE_ID),
     ],
 )
-def test_commit_into_a_group_at_work(fields: dict[str, object], error: ErrorCode) -> None:
-    """Only a member of the present generation may."""
+def test_only_members_of_the_present_generation_commit_into_a_group_at_work(
+    fields: dict[str, object], error: ErrorCode
+) -> None:
     world = World()
     member(world, static="i1")
     assert world.commit(T0, **fields).part_errors == [error]
@@ -87,15 +87,13 @@ def test_commit_into_a_group_at_work(fields: dict[str, object], error: ErrorCode
 
 
 @pytest.mark.parametrize("fields", [{}, {"member_id": "x"}, {"group_instance_id": "i9"}])
-def test_commit_into_an_empty_group(fields: dict[str, object]) -> None:
-    """Whoever names no generation may, whatever else it names: so offsets are reset."""
+def test_a_commit_without_a_generation_passes_in_an_empty_group(fields: dict[str, object]) -> None:
     world = World()
     emptied(world)
     assert world.commit(T0, **fields).part_errors == [OK]
 
 
-def test_former_member_of_an_empty_group() -> None:
-    """Whoever names a generation has to be in it."""
+def test_a_former_members_generation_is_refused_in_an_empty_group() -> None:
     assert emptied(World()).commit(T0).part_errors == [UNKNOWN]
 
 
@@ -107,8 +105,9 @@ def test_former_member_of_an_empty_group() -> None:
         ({"generation_id_or_member_epoch": 7}, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_commit_in_the_second_phase(fields: dict[str, object], error: ErrorCode) -> None:
-    """Nobody owns anything then; who is wrong anyway is told that."""
+def test_commits_in_the_second_phase_are_refused(
+    fields: dict[str, object], error: ErrorCode
+) -> None:
     world = World()
     client = world.member("a")
     client.join()
@@ -117,8 +116,7 @@ def test_commit_in_the_second_phase(fields: dict[str, object], error: ErrorCode)
     assert client.commit(T0, **fields).part_errors == [error]
 
 
-def test_commit_in_the_first_phase() -> None:
-    """A member may save its work before it gives up its partitions."""
+def test_commits_in_the_first_phase_pass() -> None:
     world = World()
     client = member(world)
     world.member("b", version=3).join()
@@ -144,8 +142,7 @@ def partition(index: int = 0, offset: int = 1, **fields: object) -> OffsetCommit
     return OffsetCommitRequestPartition(**values | fields)
 
 
-def test_everything_is_kept() -> None:
-    """Offset, leader epoch, metadata and when it was."""
+def test_offset_epoch_metadata_and_date_are_kept() -> None:
     world = World()
     entry = partition(3, 77, committed_leader_epoch=4, committed_metadata="note")
     world.request(commit_of(entry), 9)
@@ -162,31 +159,27 @@ def test_everything_is_kept() -> None:
     assert [row for row in world.rows if isinstance(row, OffsetRow)] == [row]
 
 
-def test_metadata_left_out() -> None:
-    """It is kept as empty text."""
+def test_metadata_left_out_is_kept_as_empty_text() -> None:
     world = World()
     world.request(commit_of(partition(committed_metadata=None)), 9)
     assert world.group().offsets["t", 0].metadata == ""
 
 
 @pytest.mark.parametrize("offset", [0, -1, -7, 2**63 - 1])
-def test_any_offset(offset: int) -> None:
-    """What an offset means is not looked at."""
+def test_any_offset_is_taken(offset: int) -> None:
     world = World()
     assert world.commit({("t", 0): offset}).part_errors == [OK]
     assert world.offsets() == {("t", 0): offset}
 
 
-def test_last_of_a_partition_named_twice() -> None:
-    """Both are answered, the last counts."""
+def test_of_a_partition_named_twice_the_last_offset_counts() -> None:
     world = World()
     answer = world.request(commit_of(partition(0, 1), partition(0, 2)), 9)
     assert answer.part_errors == [OK, OK]
     assert world.offsets() == {("t", 0): 2}
 
 
-def test_later_commit_replaces_the_earlier() -> None:
-    """It may also go back."""
+def test_a_later_commit_replaces_the_earlier_also_going_back() -> None:
     world = World()
     world.commit({("t", 0): 9, ("t", 1): 1})
     world.commit({("t", 0): 5})
@@ -204,13 +197,13 @@ def test_later_commit_replaces_the_earlier() -> None:
         ("\N{GRINNING FACE}" * 2_049, ErrorCode.OFFSET_METADATA_TOO_LARGE),
     ],
 )
-def test_length_of_metadata(metadata: str, error: ErrorCode) -> None:
-    """It is measured as Kafka does, in the units of UTF-16 and not in bytes."""
+def test_metadata_is_measured_in_units_of_utf_16_as_by_kafka(
+    metadata: str, error: ErrorCode
+) -> None:
     assert World().commit(T0, metadata=metadata).part_errors == [error]
 
 
-def test_one_metadata_too_large() -> None:
-    """The other partitions are stored."""
+def test_metadata_too_large_for_one_partition_leaves_the_others_stored() -> None:
     world = World(offset_metadata_max=3)
     entries = partition(0, 1, committed_metadata="long"), partition(1, 2, committed_metadata="ok")
     answer = world.request(commit_of(*entries), 9)
@@ -230,8 +223,7 @@ def errors_of(answer: Answer) -> dict[tuple[str, int], ErrorCode]:
     }
 
 
-def test_unknown_topics_and_partitions() -> None:
-    """Each partition is answered for itself; what exists is stored."""
+def test_unknown_partitions_are_refused_and_the_others_stored() -> None:
     world = World()
     answer = world.commit({("t", 0): 5, ("t", 4): 1, ("t", -1): 1, ("nowhere", 0): 1})
     assert errors_of(answer) == {
@@ -243,8 +235,7 @@ def test_unknown_topics_and_partitions() -> None:
     assert world.offsets() == T0
 
 
-def test_topics_are_looked_at_first() -> None:
-    """If nothing is left to commit, the group is neither looked at nor made."""
+def test_a_commit_of_nothing_that_exists_makes_no_group() -> None:
     world = World()
     answer = world.commit({("nowhere", 0): 1}, generation_id_or_member_epoch=7, member_id="a")
     assert answer.part_errors == [NO_TOPIC]
@@ -253,14 +244,14 @@ def test_topics_are_looked_at_first() -> None:
 
 
 @pytest.mark.parametrize(("topic", "answered"), [("t", []), ("nowhere", ["nowhere"])])
-def test_topic_without_partitions(topic: str, answered: list[str]) -> None:
-    """The answer speaks of it only if it does not exist."""
+def test_a_topic_without_partitions_is_answered_only_if_it_does_not_exist(
+    topic: str, answered: list[str]
+) -> None:
     answer = World().request(commit_of(topic=topic), 9)
     assert [(t.name, t.partitions) for t in answer.reply.topics] == [(n, ()) for n in answered]
 
 
-def test_refusal_is_for_what_exists() -> None:
-    """A member that may not commit is told so where there is something to commit to."""
+def test_a_refusal_is_told_for_partitions_that_exist() -> None:
     world = World()
     member(world)
     answer = world.commit({("t", 0): 5, ("nowhere", 0): 1})
@@ -270,8 +261,7 @@ def test_refusal_is_for_what_exists() -> None:
 # -- what is written down ----------------------------------------------------------------------
 
 
-def test_commit_is_written_down() -> None:
-    """The journal says who committed what; what was refused is not in it."""
+def test_the_journal_tells_who_committed_what() -> None:
     world = World()
     client = member(world)
     client.commit({("t", 0): 5, ("u", 1): 6, ("u", 9): 7})
@@ -280,8 +270,7 @@ def test_commit_is_written_down() -> None:
     assert committed.offsets == {"t": {"0": 5}, "u": {"1": 6}}
 
 
-def test_refused_commit_is_not_written_down() -> None:
-    """Nothing happened."""
+def test_a_refused_commit_is_not_in_the_journal() -> None:
     world = World(offset_metadata_max=1)
     world.commit(T0, metadata="long")
     assert world.seen(OffsetsCommitted) == []

@@ -25,7 +25,7 @@ def kept(**settings: int) -> World:
 
 
 def emptied(world: World, *clients: Client) -> None:
-    """Let everybody leave."""
+    """Let all members leave."""
     for client in clients:
         client.leave()
     assert world.state() is GroupState.EMPTY
@@ -34,8 +34,7 @@ def emptied(world: World, *clients: Client) -> None:
 # -- groups of offsets only --------------------------------------------------------------------
 
 
-def test_each_commit_counts_for_itself() -> None:
-    """Without members an offset is kept for the retention time since it was committed."""
+def test_without_members_each_offset_expires_by_its_own_commit() -> None:
     world = kept()
     world.commit({T0: 1})
     world.sleep(RETENTION - 1)
@@ -46,8 +45,7 @@ def test_each_commit_counts_for_itself() -> None:
     assert world.state() is GroupState.EMPTY
 
 
-def test_group_goes_with_its_last_offset() -> None:
-    """Nothing is left of it, in memory or on disk, but when the shard last forgot offsets."""
+def test_an_empty_group_goes_with_its_last_offset() -> None:
     world = kept()
     world.commit({T0: 1})
     world.sleep(RETENTION)
@@ -55,8 +53,7 @@ def test_group_goes_with_its_last_offset() -> None:
     assert len(world.store) == 1  # when the shard last forgot offsets
 
 
-def test_later_commit_counts_anew() -> None:
-    """An offset is kept since its last commit."""
+def test_a_later_commit_begins_the_retention_anew() -> None:
     world = kept()
     world.commit({T0: 1})
     world.sleep(RETENTION - 1)
@@ -67,8 +64,7 @@ def test_later_commit_counts_anew() -> None:
     assert world.offsets() == {}
 
 
-def test_expiry_is_written_down() -> None:
-    """What went, and that the group went with it."""
+def test_expired_offsets_and_groups_are_in_the_journal() -> None:
     world = kept()
     world.commit({T0: 1, U0: 2})
     world.sleep(RETENTION)
@@ -80,8 +76,7 @@ def test_expiry_is_written_down() -> None:
 # -- groups that had members -------------------------------------------------------------------
 
 
-def test_emptied_group_counts_from_when_it_got_empty() -> None:
-    """All its offsets go together, however old they are."""
+def test_all_offsets_of_an_emptied_group_go_together() -> None:
     world = kept()
     client = world.member("a")
     world.form(client)
@@ -95,8 +90,7 @@ def test_emptied_group_counts_from_when_it_got_empty() -> None:
     assert world.state() is GroupState.DEAD
 
 
-def test_commit_does_not_prolong_an_emptied_group() -> None:
-    """Resetting offsets does not bring the group to life."""
+def test_a_commit_does_not_prolong_an_emptied_groups_retention() -> None:
     world = kept()
     client = world.member("a")
     world.form(client)
@@ -108,8 +102,7 @@ def test_commit_does_not_prolong_an_emptied_group() -> None:
     assert world.offsets() == {}
 
 
-def test_member_that_comes_back_stops_the_clock() -> None:
-    """While somebody is there nothing goes; when the group empties, time counts anew."""
+def test_a_member_that_comes_back_stops_the_retention() -> None:
     world = kept()
     client, again = world.member("a"), world.member("b")
     world.form(client)
@@ -124,8 +117,7 @@ def test_member_that_comes_back_stops_the_clock() -> None:
     assert world.offsets() == {T0: 1}
 
 
-def test_clock_survives_a_crash() -> None:
-    """The time when the group got empty is stored."""
+def test_the_time_when_a_group_got_empty_survives_a_crash() -> None:
     world = kept()
     client = world.member("a")
     world.form(client)
@@ -142,8 +134,7 @@ def test_clock_survives_a_crash() -> None:
 # -- groups at work ----------------------------------------------------------------------------
 
 
-def test_group_at_work_keeps_what_it_subscribes_to() -> None:
-    """However long ago it was committed; what nobody subscribes to goes."""
+def test_a_group_at_work_loses_only_offsets_it_does_not_subscribe_to() -> None:
     world = kept()
     world.commit({T0: 1, U0: 2})
     client = world.member("a")
@@ -154,8 +145,7 @@ def test_group_at_work_keeps_what_it_subscribes_to() -> None:
     assert world.offsets() == {T0: 1}
 
 
-def test_topic_that_is_given_up() -> None:
-    """Its offsets go; those of the other topics stay."""
+def test_offsets_of_a_topic_that_is_given_up_go() -> None:
     world = kept()
     client = world.member("a", topics=("t", "u"))
     world.form(client)
@@ -169,8 +159,9 @@ def test_topic_that_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("attributes", [{"metadata": b"?"}, {"protocol_type": "connect"}])
-def test_group_whose_subscriptions_nobody_can_read(attributes: dict[str, object]) -> None:
-    """It keeps everything while it is at work."""
+def test_a_group_with_unreadable_subscriptions_keeps_everything(
+    attributes: dict[str, object],
+) -> None:
     world = kept()
     world.commit({T0: 1})
     client = world.member("a", **attributes)
@@ -180,8 +171,7 @@ def test_group_whose_subscriptions_nobody_can_read(attributes: dict[str, object]
 
 
 @pytest.mark.parametrize("state", [GroupState.PREPARING, GroupState.COMPLETING])
-def test_nothing_goes_during_a_rebalance(state: GroupState) -> None:
-    """Who subscribes to what is not settled then."""
+def test_no_offset_expires_during_a_rebalance(state: GroupState) -> None:
     world = kept()
     client = world.member("a", session_ms=600_000, rebalance_ms=600_000)
     world.form(client)
@@ -200,8 +190,7 @@ def test_nothing_goes_during_a_rebalance(state: GroupState) -> None:
 
 
 @pytest.mark.parametrize("retention_ms", [0, 5, 2 * RETENTION])
-def test_time_asked_for(retention_ms: int) -> None:
-    """Clients of versions 2 to 4 may say how long an offset is to be kept."""
+def test_versions_2_to_4_may_ask_for_a_retention_time(retention_ms: int) -> None:
     world = kept()
     world.commit({T0: 1}, retention_time_ms=retention_ms, version=4)
     if retention_ms:
@@ -211,8 +200,7 @@ def test_time_asked_for(retention_ms: int) -> None:
     assert world.offsets() == {}
 
 
-def test_all_the_time_in_the_world() -> None:
-    """The longest time that can be asked for lies beyond the last moment that can be stored."""
+def test_the_longest_retention_ends_at_the_last_moment_that_can_be_stored() -> None:
     world = kept()
     world.commit({T0: 1}, retention_time_ms=2**63 - 1, version=4)
     world.crash()
@@ -221,16 +209,14 @@ def test_all_the_time_in_the_world() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 4])
-def test_no_time_asked_for(version: int) -> None:
-    """-1 means as long as the node keeps offsets."""
+def test_a_retention_of_minus_one_means_the_nodes(version: int) -> None:
     world = kept()
     world.commit({T0: 1}, retention_time_ms=-1, version=version)
     world.sleep(RETENTION - 1)
     assert world.offsets() == {T0: 1}
 
 
-def test_time_asked_for_does_not_count_while_the_topic_is_used() -> None:
-    """A group at work keeps what it subscribes to; when it is empty the time counts."""
+def test_a_retention_time_does_not_count_while_the_topic_is_used() -> None:
     world = kept()
     world.commit({T0: 1}, retention_time_ms=5, version=4)
     client = world.member("a")
@@ -245,8 +231,7 @@ def test_time_asked_for_does_not_count_while_the_topic_is_used() -> None:
 # -- the sweep ---------------------------------------------------------------------------------
 
 
-def test_sweep_comes_at_intervals() -> None:
-    """The first one an interval after the start, then again and again."""
+def test_sweeps_come_at_intervals_from_the_start() -> None:
     world = kept(offsets_check_interval_ms=60)
     world.commit({T0: 1}, retention_time_ms=10, version=4)
     world.sleep(59)
@@ -258,8 +243,7 @@ def test_sweep_comes_at_intervals() -> None:
     assert world.offsets() == {}
 
 
-def test_sweep_takes_empty_groups_without_offsets() -> None:
-    """Whatever they were; their generation is remembered."""
+def test_a_sweep_takes_empty_groups_without_offsets() -> None:
     world = kept()
     client = world.member("a")
     world.form(client)
@@ -269,8 +253,7 @@ def test_sweep_takes_empty_groups_without_offsets() -> None:
     assert [row.generation for row in world.table.tombstones.values()] == [2]
 
 
-def test_sweep_leaves_groups_that_somebody_is_about_to_join() -> None:
-    """An id was handed out, and its owner will be back."""
+def test_a_sweep_leaves_groups_with_pending_ids() -> None:
     world = kept(offsets_check_interval_ms=10)
     client = world.member("a", session_ms=6_000)
     client.join_once()
@@ -280,8 +263,7 @@ def test_sweep_leaves_groups_that_somebody_is_about_to_join() -> None:
     assert world.state() is GroupState.DEAD
 
 
-def test_sweep_leaves_the_other_groups() -> None:
-    """Each group is looked at for itself."""
+def test_a_sweep_looks_at_each_group_for_itself() -> None:
     world = kept()
     world.commit({T0: 1})
     world.sleep(1)
@@ -290,8 +272,7 @@ def test_sweep_leaves_the_other_groups() -> None:
     assert (world.offsets(), world.offsets("h")) == ({}, {T0: 2})
 
 
-def test_long_retention_does_not_overflow() -> None:
-    """The largest number of minutes that Kafka's setting allows."""
+def test_the_longest_retention_of_kafkas_setting_does_not_overflow() -> None:
     world = kept(offsets_retention_ms=(2**31 - 1) * 60_000, offsets_check_interval_ms=3_600_000)
     world.commit({T0: 1})
     world.sleep(1_000 * 3_600_000)

@@ -36,8 +36,7 @@ def fetch(world: World, version: int, partitions: dict[str, tuple[int, ...]] | N
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_offsets_before_version_8(version: int) -> None:
-    """What was committed, and -1 where nothing was; unknown topics are no error."""
+def test_offsets_before_version_8_are_told_and_minus_one_where_there_are_none(version: int) -> None:
     world = World()
     world.commit({("t", 1): 5}, metadata="note")
     (topic, other) = fetch(world, version, {"t": (0, 1), "nowhere": (7,)}).reply.topics
@@ -47,8 +46,7 @@ def test_offsets_before_version_8(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_all_offsets_before_version_8(version: int) -> None:
-    """Asking for no topics in particular gives exactly those that were committed."""
+def test_asking_for_no_topics_in_particular_gives_all_committed_offsets(version: int) -> None:
     world = World()
     world.commit({("t", 1): 5, ("u", 0): 6})
     reply = fetch(world, version, None).reply
@@ -65,8 +63,7 @@ def fetch_groups(world: World, *groups: OffsetFetchRequestGroup, version: int = 
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_offsets_of_several_groups(version: int) -> None:
-    """Each group is answered for itself."""
+def test_since_version_8_each_group_is_answered_for_itself(version: int) -> None:
     world = World()
     world.commit({("t", 1): 5})
     world.commit({("u", 0): 6}, group_id="h")
@@ -91,8 +88,7 @@ def test_offsets_of_several_groups(version: int) -> None:
     assert [group.error_code for group in reply.groups] == [0, 0, 0, 0]
 
 
-def test_leader_epoch_is_told() -> None:
-    """-1 if it was not given."""
+def test_the_leader_epoch_is_told_or_minus_one() -> None:
     world = World()
     world.commit({("t", 0): 1})
     asked = OffsetFetchRequestGroup(group_id="g", topics=None)
@@ -100,16 +96,14 @@ def test_leader_epoch_is_told() -> None:
     assert group.topics[0].partitions[0].committed_leader_epoch == -1
 
 
-def test_offsets_survive_a_crash() -> None:
-    """What was acknowledged is there."""
+def test_acknowledged_offsets_survive_a_crash() -> None:
     world = World()
     world.commit({("t", 0): 1, ("u", 1): 2})
     world.crash()
     assert world.offsets() == {("t", 0): 1, ("u", 1): 2}
 
 
-def test_offsets_of_a_deleted_topic() -> None:
-    """They go with the topic, in all groups; a topic made anew has none."""
+def test_offsets_go_with_their_topic_in_all_groups() -> None:
     world = World()
     world.commit({("t", 0): 1, ("u", 1): 2})
     world.commit({("t", 0): 3}, group_id="h")
@@ -135,8 +129,7 @@ def delete(world: World, partitions: dict[str, tuple[int, ...]], group: str = "g
     return world.request(OffsetDeleteRequest(group_id=group, topics=topics), 0)
 
 
-def test_offset_is_deleted() -> None:
-    """The one that is named and no other; that there is none is no error."""
+def test_the_named_offset_is_deleted_and_that_there_is_none_is_no_error() -> None:
     world = World()
     world.commit({("t", 0): 1, ("t", 1): 2, ("u", 0): 3})
     assert delete(world, {"t": (0, 3)}).part_errors == [OK, OK]
@@ -145,16 +138,14 @@ def test_offset_is_deleted() -> None:
     assert (deleted.partitions, deleted.how) == ({"t": (0,)}, "requested")
 
 
-def test_last_offset_does_not_take_the_group_along() -> None:
-    """The group is there until it expires."""
+def test_the_last_deleted_offset_does_not_take_the_group_along() -> None:
     world = World()
     world.commit({("t", 0): 1})
     delete(world, {"t": (0,)})
     assert world.state() is GroupState.EMPTY
 
 
-def test_unknown_partition() -> None:
-    """Partitions are looked up before offsets."""
+def test_partitions_are_looked_up_before_offsets() -> None:
     world = World()
     world.commit({("t", 0): 1})
     answer = delete(world, {"t": (0, 9), "nowhere": (0,)})
@@ -163,8 +154,9 @@ def test_unknown_partition() -> None:
 
 
 @pytest.mark.parametrize(("topic", "answered"), [("t", []), ("nowhere", ["nowhere"])])
-def test_topic_without_partitions(topic: str, answered: list[str]) -> None:
-    """The answer speaks of it only if it does not exist."""
+def test_a_topic_without_partitions_is_answered_only_if_it_does_not_exist(
+    topic: str, answered: list[str]
+) -> None:
     world = World()
     world.commit({("t", 0): 1})
     assert [t.name for t in delete(world, {topic: ()}).reply.topics] == answered
@@ -174,8 +166,9 @@ def test_topic_without_partitions(topic: str, answered: list[str]) -> None:
     ("group", "error"),
     [("", ErrorCode.INVALID_GROUP_ID), ("nowhere", ErrorCode.GROUP_ID_NOT_FOUND)],
 )
-def test_no_group(group: str, error: ErrorCode) -> None:
-    """The error is at the top, and no topic is answered, not even one that does not exist."""
+def test_deleting_offsets_of_a_missing_group_is_an_error_at_the_top(
+    group: str, error: ErrorCode
+) -> None:
     answer = delete(World(), {"nowhere": (0,)}, group)
     assert answer.error is error
     assert answer.reply.topics == ()
@@ -189,8 +182,7 @@ def consumer(world: World, **attributes: object) -> Client:
     return client
 
 
-def test_subscribed_topic_stays() -> None:
-    """While members subscribe to a topic its offsets are theirs."""
+def test_offsets_of_a_subscribed_topic_can_not_be_deleted() -> None:
     world = World()
     consumer(world)
     subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -198,16 +190,14 @@ def test_subscribed_topic_stays() -> None:
     assert world.offsets() == {("t", 0): 1}
 
 
-def test_unreadable_subscription_protects_every_topic() -> None:
-    """Nobody can tell what such members use."""
+def test_an_unreadable_subscription_protects_every_topic() -> None:
     world = World()
     consumer(world, metadata=b"?")
     answer = delete(world, {"t": (0,), "u": (0,)})
     assert answer.part_errors == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC] * 2
 
 
-def test_topics_of_all_members_are_protected() -> None:
-    """Also those of a member that came later, and no longer those of one that left."""
+def test_topics_of_all_present_members_are_protected() -> None:
     world = World()
     first, second = world.member("a"), world.member("b", topics=("u",))
     world.form(first, second)
@@ -242,7 +232,7 @@ def test_topics_that_a_member_gives_up_are_protected_until_the_next_generation()
 
 
 def test_topics_of_a_static_member_that_came_back_are_protected() -> None:
-    """Its new subscription counts as soon as it is shared out."""
+    """Its new subscription counts as soon as there is an assignment for it."""
     world = World()
     first, second = world.member("a"), world.member("b", static="i1")
     world.form(first, second)
@@ -255,15 +245,14 @@ def test_topics_of_a_static_member_that_came_back_are_protected() -> None:
 
 @pytest.mark.parametrize("attributes", [{}, {"topics": ("u",)}])
 def test_first_rebalance_protects_every_topic(attributes: dict[str, object]) -> None:
-    """Until the members have agreed on a protocol nobody can tell what they subscribe to."""
+    """The subscriptions are unknown until the members have agreed on a protocol."""
     world = World()
     world.member("a", **attributes).join()
     answer = delete(world, {"t": (0,), "u": (0,)})
     assert answer.part_errors == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC] * 2
 
 
-def test_protection_survives_a_crash() -> None:
-    """What is subscribed to is read from the members that were stored."""
+def test_the_protection_of_topics_survives_a_crash() -> None:
     world = World()
     consumer(world)
     world.crash()
@@ -271,8 +260,7 @@ def test_protection_survives_a_crash() -> None:
     assert delete(world, {"t": (0,), "u": (0,)}).part_errors == [subscribed, OK]
 
 
-def test_emptied_group_protects_nothing() -> None:
-    """When the last member is gone, everything can go."""
+def test_an_emptied_group_protects_no_topic() -> None:
     world = World()
     consumer(world).leave()
     assert delete(world, {"t": (0,), "u": (0,)}).part_errors == [OK, OK]

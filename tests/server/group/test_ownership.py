@@ -1,4 +1,4 @@
-"""The ownership ledger and its guard: nobody is given what another has not let go of."""
+"""The ownership ledger and its guard: no member is given what another has not let go of."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ GUARDS = ("off", "report", "enforce")
 # -- the guard ---------------------------------------------------------------------------------
 
 
-def test_guard_off() -> None:
-    """Nothing is said of conflicts; the journal still knows who was given what."""
+def test_with_the_guard_off_conflicts_are_not_told() -> None:
     world, owner, newcomer = cooperative("off")
     bring(owner, {owner: (0, 1), newcomer: (2, 3)})
     assert conflicts(world) == []
@@ -41,8 +40,7 @@ def test_guard_off() -> None:
     }
 
 
-def test_guard_reports() -> None:
-    """What the leader brings goes through, and the journal says what is wrong with it."""
+def test_a_reporting_guard_tells_of_conflicts_and_lets_them_through() -> None:
     world, owner, newcomer = cooperative("report")
     bring(owner, {owner: (0, 1), newcomer: (2, 3)})
     assert conflicts(world) == [
@@ -52,8 +50,7 @@ def test_guard_reports() -> None:
     assert given(newcomer) == (partitions(2, 3), 0)
 
 
-def test_guard_enforces() -> None:
-    """The newcomer does not get what the owner still claims, and all are told to rejoin."""
+def test_an_enforcing_guard_withholds_what_still_has_an_owner_and_asks_all_to_rejoin() -> None:
     world, owner, newcomer = cooperative("enforce")
     bring(owner, {owner: (0, 1), newcomer: (2, 3)})
     assert conflicts(world) == [
@@ -66,8 +63,7 @@ def test_guard_enforces() -> None:
 
 
 @pytest.mark.parametrize("guard", GUARDS)
-def test_second_round_hands_over(guard: str) -> None:
-    """When the owner has let go, the newcomer gets the rest without objection."""
+def test_when_the_owner_has_let_go_the_newcomer_gets_the_rest(guard: str) -> None:
     world, owner, newcomer = cooperative(guard)
     bring(owner, {owner: (0, 1), newcomer: ()})
     claims(owner, 0, 1)
@@ -79,8 +75,9 @@ def test_second_round_hands_over(guard: str) -> None:
 
 
 @pytest.mark.parametrize(("guard", "second"), [("report", (1, 2)), ("enforce", (2,))])
-def test_partition_given_twice(guard: str, second: tuple[int, ...]) -> None:
-    """The member that comes first in the group keeps it."""
+def test_of_two_who_are_given_a_partition_the_first_member_keeps_it(
+    guard: str, second: tuple[int, ...]
+) -> None:
     world = World(ownership_guard=guard)
     leader, follower = world.member("a"), world.member("b")
     for client in (leader, follower):
@@ -92,8 +89,7 @@ def test_partition_given_twice(guard: str, second: tuple[int, ...]) -> None:
     assert given(follower)[0] == partitions(*second)
 
 
-def test_user_data_is_kept() -> None:
-    """The guard takes partitions out of an assignment and nothing else."""
+def test_the_guard_takes_only_partitions_out_of_an_assignment() -> None:
     _, owner, newcomer = cooperative("enforce")
     entries = group_by_topic(partitions(0))
     data = encode_assignment(Assignment(assigned_partitions=entries, user_data=b"plan"), 1)
@@ -103,8 +99,7 @@ def test_user_data_is_kept() -> None:
     assert decode_assignment(newcomer.assignment).user_data == b"plan"
 
 
-def test_untouched_assignments_keep_their_bytes() -> None:
-    """Where there is no conflict, what the leader wrote is what the members read."""
+def test_assignments_without_conflict_keep_their_bytes() -> None:
     _, owner, newcomer = cooperative("enforce")
     odd = assigned("t") + b"trailing bytes"
     owner.sync({owner: assigned("t", 0, 1), newcomer: odd})
@@ -116,7 +111,6 @@ def test_untouched_assignments_keep_their_bytes() -> None:
 
 
 def test_members_that_claim_nothing_hold_nothing() -> None:
-    """Eager members have given everything back before they join."""
     world = World(ownership_guard="enforce")
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -127,7 +121,6 @@ def test_members_that_claim_nothing_hold_nothing() -> None:
 
 
 def test_partitions_of_a_lost_member_are_free() -> None:
-    """Whoever is gone holds nothing."""
     world = World(ownership_guard="enforce")
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -137,8 +130,7 @@ def test_partitions_of_a_lost_member_are_free() -> None:
     assert conflicts(world) == []
 
 
-def test_absent_static_member_holds_what_it_was_given() -> None:
-    """It has not been told to let go of anything."""
+def test_an_absent_static_member_holds_what_it_was_given() -> None:
     world, leader, absent = away("enforce")
     leader.sync({leader: assigned("t", 0, 1, 2, 3)})
     assert conflicts(world) == [(1, absent.id, leader.id, True), (3, absent.id, leader.id, True)]
@@ -146,15 +138,14 @@ def test_absent_static_member_holds_what_it_was_given() -> None:
 
 
 def test_static_member_that_comes_in_the_second_phase_speaks_for_itself() -> None:
-    """It has joined after all, and says that it holds nothing."""
+    """It has joined, and says that it holds nothing."""
     world, leader, absent = away("enforce")
     absent.join()
     leader.sync({leader: assigned("t", 0, 1, 2, 3)})
     assert conflicts(world) == []
 
 
-def test_later_generation_is_right() -> None:
-    """If two claim a partition, the one that missed the loss of it is wrong."""
+def test_of_two_claims_the_one_of_the_later_generation_counts() -> None:
     world = World(ownership_guard="enforce")
     first, second, third = (world.member(name) for name in "abc")
     world.form(first, second, third)
@@ -168,8 +159,7 @@ def test_later_generation_is_right() -> None:
     assert conflicts(world) == [(0, first.id, second.id, True)]
 
 
-def test_first_of_two_equal_claims() -> None:
-    """If two claim a partition as of the same generation, the member that came first has it."""
+def test_of_two_equal_claims_the_first_members_counts() -> None:
     world = World(ownership_guard="enforce")
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -180,8 +170,8 @@ def test_first_of_two_equal_claims() -> None:
     assert conflicts(world) == [(0, first.id, second.id, True)]
 
 
-def test_absent_member_knows_better_than_an_old_claim() -> None:
-    """It was given the partition in the last generation; the claim is of one before."""
+def test_share_of_an_absent_member_outweighs_an_old_claim() -> None:
+    """It got the partition in the last generation; the claim is from one before."""
     world, leader, absent = away("enforce")
     leader.sync({leader: assigned("t", 0, 2), absent: assigned("t", 1, 3)})
     leader.owned, leader.owned_generation = partitions(1), 0
@@ -191,8 +181,8 @@ def test_absent_member_knows_better_than_an_old_claim() -> None:
     assert conflicts(world) == [(1, absent.id, leader.id, True)]
 
 
-def test_restart_does_not_make_old_claims_better() -> None:
-    """What an absent member was given before a crash still counts as given last."""
+def test_old_claims_do_not_win_after_a_restart() -> None:
+    """The share of an absent member before a crash still counts as the last one."""
     world, leader, absent = away("enforce")
     leader.sync({leader: assigned("t", 0, 2), absent: assigned("t", 1, 3)})
     world.crash()
@@ -207,8 +197,7 @@ def test_restart_does_not_make_old_claims_better() -> None:
 
 
 @pytest.mark.parametrize("guard", ["report", "enforce"])
-def test_unreadable_assignment(guard: str) -> None:
-    """It goes through as it is; the journal says that nothing is known."""
+def test_an_unreadable_assignment_goes_through_and_is_unknown_in_the_journal(guard: str) -> None:
     world, owner, newcomer = cooperative(guard)
     owner.sync({owner: b"?", newcomer: assigned("t", 0)})
     newcomer.sync()
@@ -219,8 +208,7 @@ def test_unreadable_assignment(guard: str) -> None:
     assert world.group().ledger.holdings == {}
 
 
-def test_unreadable_subscription_claims_nothing() -> None:
-    """The others' claims count all the same."""
+def test_an_unreadable_subscription_claims_nothing() -> None:
     world = World(ownership_guard="enforce")
     first, second = world.member("a", metadata=b"?"), world.member("b")
     world.form(first, second)
@@ -232,7 +220,6 @@ def test_unreadable_subscription_claims_nothing() -> None:
 
 
 def test_groups_of_another_type_have_no_ledger() -> None:
-    """Their bytes may look like anything."""
     world = World(ownership_guard="enforce")
     client = world.member("a", protocol_type="connect")
     client.join()

@@ -1,4 +1,4 @@
-"""A crash at any moment makes nobody forget who owns what, or who was asked to join once more.
+"""Ownership, and requests to join once more, survive a crash at any moment.
 
 Every test runs with the crash and without it: what comes after must be the same.  (So must what
 is remembered, which `World.crash` compares wherever a test of the coordinator crashes it.)
@@ -36,7 +36,7 @@ def perhaps(world: World, *, crash: bool) -> None:
 
 @crashes
 def test_absent_member_in_the_second_phase(*, crash: bool) -> None:
-    """It has not been told to let go of anything, so nobody else gets what it holds."""
+    """It was not told to let go of anything, so no other member gets its partitions."""
     world, leader, absent = away("enforce")
     perhaps(world, crash=crash)
     leader.sync({leader: assigned("t", 0, 1, 2, 3)})
@@ -46,7 +46,7 @@ def test_absent_member_in_the_second_phase(*, crash: bool) -> None:
 
 @crashes
 def test_absent_member_owes_no_sync(*, crash: bool) -> None:
-    """Nobody waits for one that was not told of the generation, and it loses nothing by that."""
+    """It was not told of the generation, and loses nothing if it does not sync."""
     world, leader, absent = away("report")
     perhaps(world, crash=crash)
     assert world.group().pending_syncs == {leader.id}
@@ -57,7 +57,7 @@ def test_absent_member_owes_no_sync(*, crash: bool) -> None:
 
 @crashes
 def test_member_that_came_in_the_second_phase(*, crash: bool) -> None:
-    """It has joined after all, and says that it holds nothing."""
+    """It has joined, and says that it holds nothing."""
     world, leader, absent = away("enforce")
     absent.join()
     perhaps(world, crash=crash)
@@ -67,7 +67,7 @@ def test_member_that_came_in_the_second_phase(*, crash: bool) -> None:
 
 @crashes
 def test_absent_member_through_two_generations(*, crash: bool) -> None:
-    """A second phase that came to nothing took nothing from it, though nobody is shown its part."""
+    """An incomplete second phase took nothing from it, though no member is shown its part."""
     world, leader, absent = away("enforce")
     leader.topics = ("t", "u")
     leader.join()
@@ -80,8 +80,7 @@ def test_absent_member_through_two_generations(*, crash: bool) -> None:
 
 
 @crashes
-def test_claim_of_a_generation_without_assignment(*, crash: bool) -> None:
-    """A claim made in a later generation than the last assignment is believed."""
+def test_a_claim_of_a_later_generation_than_the_last_assignment_is_believed(*, crash: bool) -> None:
     world, leader, _ = away("enforce")
     claims(leader, 1)
     leader.topics = ("t", "u")
@@ -96,8 +95,7 @@ def test_claim_of_a_generation_without_assignment(*, crash: bool) -> None:
 
 
 @crashes
-def test_follow_up_of_a_revocation(*, crash: bool) -> None:
-    """The owner lost something and joins again; the journal knows which round asked for it."""
+def test_a_follow_up_of_a_revocation_is_known_after_a_crash(*, crash: bool) -> None:
     world, owner, newcomer = cooperative("report")
     bring(owner, {owner: (0, 1), newcomer: ()})
     perhaps(world, crash=crash)
@@ -108,8 +106,9 @@ def test_follow_up_of_a_revocation(*, crash: bool) -> None:
 
 
 @crashes
-def test_follow_up_of_needs_rejoin(*, crash: bool) -> None:
-    """A leader that asks everybody to rejoin makes follow-ups of all their joins."""
+def test_follow_ups_of_a_leader_that_asks_all_to_rejoin_are_known_after_a_crash(
+    *, crash: bool
+) -> None:
     world, owner, newcomer = cooperative("report")
     asking = encode_assignment(Assignment(assigned_partitions=(), error_code=NEEDS_REJOIN), 1)
     owner.sync({owner: asking, newcomer: asking})
@@ -121,8 +120,8 @@ def test_follow_up_of_needs_rejoin(*, crash: bool) -> None:
 
 
 @crashes
-def test_only_the_present_generation_asks(*, crash: bool) -> None:
-    """What an earlier one asked for was done; whoever joins now has another reason."""
+def test_follow_up_of_a_former_generation_is_forgotten(*, crash: bool) -> None:
+    """It was done; a member that joins now has another reason."""
     world, owner, newcomer = cooperative("report")
     bring(owner, {owner: (0, 1), newcomer: ()})
     claims(owner, 0, 1)
@@ -135,8 +134,7 @@ def test_only_the_present_generation_asks(*, crash: bool) -> None:
 
 
 @crashes
-def test_follow_up_of_a_member_in_another_process(*, crash: bool) -> None:
-    """A static member that was replaced is asked under its new id."""
+def test_a_replaced_static_members_follow_up_is_known_after_a_crash(*, crash: bool) -> None:
     world = World(initial_rebalance_delay_ms=0)
     owner, newcomer = world.member("a", static="i1"), world.member("b")
     world.form(owner)
@@ -156,8 +154,7 @@ def test_follow_up_of_a_member_in_another_process(*, crash: bool) -> None:
 
 
 @crashes
-def test_unreadable_assignments(*, crash: bool) -> None:
-    """Where one can't be read, nothing is known of the others either."""
+def test_if_one_stored_assignment_is_unreadable_nothing_is_known(*, crash: bool) -> None:
     world, owner, newcomer = cooperative("report")
     owner.sync({owner: b"?", newcomer: assigned("t", 0)})
     newcomer.sync()
@@ -166,8 +163,7 @@ def test_unreadable_assignments(*, crash: bool) -> None:
 
 
 @crashes
-def test_partition_that_two_were_given(*, crash: bool) -> None:
-    """The same one of them is taken for its holder."""
+def test_of_two_who_were_given_a_partition_the_same_one_is_its_holder(*, crash: bool) -> None:
     world = World()
     later, earlier = world.member("z"), world.member("y")
     world.form(later, earlier)
@@ -179,8 +175,7 @@ def test_partition_that_two_were_given(*, crash: bool) -> None:
 
 
 @crashes
-def test_one_of_two_who_were_given_a_partition_goes(*, crash: bool) -> None:
-    """The other one still has it."""
+def test_when_one_of_two_holders_goes_the_other_still_has_the_partition(*, crash: bool) -> None:
     world = World()
     first, second = world.member("a"), world.member("b")
     world.form(first, second)
@@ -193,8 +188,7 @@ def test_one_of_two_who_were_given_a_partition_goes(*, crash: bool) -> None:
 
 
 @crashes
-def test_one_of_two_comes_back_in_another_process(*, crash: bool) -> None:
-    """Who counts as the holder does not hang on the new id."""
+def test_the_holder_of_two_does_not_depend_on_a_new_member_id(*, crash: bool) -> None:
     world = World()
     static, dynamic = world.member("a", static="i1"), world.member("z")
     other = world.member("b", static="i2")
@@ -212,8 +206,7 @@ def test_one_of_two_comes_back_in_another_process(*, crash: bool) -> None:
     assert world.group().ledger.owned_by(again.id) == partitions(0, 1)
 
 
-def test_second_phase_is_what_it_was() -> None:
-    """The scene that these tests are about: a crash in it leaves the state as it is."""
+def test_a_crash_in_the_second_phase_leaves_the_state_as_it_is() -> None:
     world, _, absent = away("enforce")
     world.crash()
     assert world.state() is GroupState.COMPLETING

@@ -20,8 +20,7 @@ def going_on(world: World) -> tuple[Client, Client, Client]:
     return first, second, ghost
 
 
-def test_unused_id_is_forgotten() -> None:
-    """After the session timeout that its owner asked for, the id is as unknown as any other."""
+def test_an_unused_id_is_forgotten_after_its_session_timeout() -> None:
     world = World()
     client = world.member("a", session_ms=7_000)
     client.join_once()
@@ -32,16 +31,14 @@ def test_unused_id_is_forgotten() -> None:
     assert client.join_once().error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_pending_id_is_waited_for() -> None:
-    """All members have joined again, but somebody is on its way."""
+def test_the_first_phase_waits_for_a_pending_id() -> None:
     world = World()
     _, second, _ = going_on(world)
     assert second.join().is_parked
     assert world.state() is GroupState.PREPARING
 
 
-def test_pending_id_that_joins_completes_the_round() -> None:
-    """When the awaited newcomer is here, everybody is."""
+def test_a_pending_id_that_joins_ends_the_first_phase() -> None:
     world = World()
     first, second, ghost = going_on(world)
     second.join()
@@ -49,8 +46,7 @@ def test_pending_id_that_joins_completes_the_round() -> None:
     assert set(first.roster) == {first.id, second.id, ghost.id}
 
 
-def test_pending_id_that_expires_completes_the_round() -> None:
-    """An id whose owner stays away is waited for no longer than its session timeout."""
+def test_a_pending_id_that_expires_ends_the_first_phase() -> None:
     world = World()
     first, second, _ = going_on(world)
     join = second.join()
@@ -61,8 +57,7 @@ def test_pending_id_that_expires_completes_the_round() -> None:
     assert set(first.roster) == {first.id, second.id}
 
 
-def test_pending_id_that_leaves_completes_the_round() -> None:
-    """The owner of an id can give it back."""
+def test_a_pending_id_that_leaves_ends_the_first_phase() -> None:
     world = World()
     first, second, ghost = going_on(world)
     second.join()
@@ -70,8 +65,7 @@ def test_pending_id_that_leaves_completes_the_round() -> None:
     assert set(first.roster) == {first.id, second.id}
 
 
-def test_pending_id_does_not_outlast_the_rebalance_timeout() -> None:
-    """The first phase has an end, whoever is still on its way."""
+def test_a_pending_id_is_not_waited_for_beyond_the_rebalance_timeout() -> None:
     world = World()
     first, second, _ = going_on(world)
     slow = world.member("slow", session_ms=1_000_000)
@@ -83,8 +77,7 @@ def test_pending_id_does_not_outlast_the_rebalance_timeout() -> None:
     assert world.group().pending_joins == {slow.id}
 
 
-def test_unused_id_does_not_disturb_a_stable_group() -> None:
-    """Asking for an id and never coming back costs nobody a rebalance."""
+def test_an_unused_id_starts_no_rebalance_of_a_stable_group() -> None:
     world = World()
     first = world.member("a")
     world.form(first)
@@ -94,8 +87,7 @@ def test_unused_id_does_not_disturb_a_stable_group() -> None:
     assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
 
 
-def test_id_given_back_does_not_disturb_a_stable_group() -> None:
-    """Nobody was lost, so nothing has to be shared anew."""
+def test_an_id_given_back_starts_no_rebalance_of_a_stable_group() -> None:
     world = World()
     first, ghost = world.member("a"), world.member("ghost")
     world.form(first)
@@ -106,8 +98,7 @@ def test_id_given_back_does_not_disturb_a_stable_group() -> None:
 
 
 @pytest.mark.parametrize("how", ["expires", "leaves"])
-def test_unused_id_is_written_down(how: str) -> None:
-    """A rebalance may have waited for it."""
+def test_an_unused_id_is_in_the_journal(how: str) -> None:
     world = World()
     _, _, ghost = going_on(world)
     if how == "leaves":
@@ -117,8 +108,7 @@ def test_unused_id_is_written_down(how: str) -> None:
     assert [(e.group, e.member) for e in world.seen(IdUnclaimed)] == [("g", ghost.id)]
 
 
-def test_pending_id_is_no_member() -> None:
-    """Only joining makes a member: nothing else works with such an id."""
+def test_with_a_pending_id_a_client_can_only_join() -> None:
     world = World()
     client = world.member("a")
     client.join_once()
@@ -129,8 +119,7 @@ def test_pending_id_is_no_member() -> None:
     assert commit.part_errors == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
-def test_pending_ids_are_not_shown() -> None:
-    """A group in which nobody has joined is empty."""
+def test_a_group_with_nothing_but_pending_ids_is_shown_as_empty() -> None:
     world = World()
     world.member("a").join_once()
     described = world.describe()
@@ -138,8 +127,7 @@ def test_pending_ids_are_not_shown() -> None:
     assert described.members == ()
 
 
-def test_refused_join_keeps_the_id_pending() -> None:
-    """A join that can't be taken may be put right and sent again."""
+def test_a_refused_join_keeps_the_id_pending() -> None:
     world = World()
     client = world.member("a")
     client.join_once()
@@ -150,8 +138,7 @@ def test_refused_join_keeps_the_id_pending() -> None:
     assert world.group().pending_joins == set()
 
 
-def test_id_is_used_up_by_joining() -> None:
-    """The id's own deadline is no more when its owner has joined."""
+def test_the_ids_own_deadline_ends_with_the_join() -> None:
     world = World(initial_rebalance_delay_ms=20_000)
     client = world.member("a", session_ms=6_000)
     join = client.join()
@@ -161,8 +148,7 @@ def test_id_is_used_up_by_joining() -> None:
     assert join.error is ErrorCode.NONE
 
 
-def test_batch_acts_once_after_all_have_gone() -> None:
-    """A batch in which a pending id leaves before a member is one step, not two rounds."""
+def test_a_pending_id_and_a_member_leave_in_one_step() -> None:
     world = World()
     first, second, ghost = going_on(world)
     second.join()
@@ -174,8 +160,7 @@ def test_batch_acts_once_after_all_have_gone() -> None:
     assert len(world.seen(RebalanceStarted)) == 2
 
 
-def test_deleted_group_forgets_its_pending_ids() -> None:
-    """An id that was handed out for a group that is gone is unknown, in the next one as well."""
+def test_a_deleted_group_forgets_its_pending_ids() -> None:
     world = World()
     client = world.member("a")
     client.join_once()
@@ -184,8 +169,7 @@ def test_deleted_group_forgets_its_pending_ids() -> None:
     assert client.join_once().error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_crash_forgets_pending_ids() -> None:
-    """They are not stored: their owners ask for new ones."""
+def test_pending_ids_are_forgotten_in_a_crash() -> None:
     world = World()
     client = world.member("a")
     client.join_once()

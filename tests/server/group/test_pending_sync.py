@@ -23,8 +23,7 @@ def patient(world: World, *names: str, **attributes: object) -> list[Client]:
     ]
 
 
-def test_nobody_syncs() -> None:
-    """When the time is up all are gone, though they were heard of."""
+def test_members_that_do_not_sync_are_gone_though_they_send_heartbeats() -> None:
     world = World(initial_rebalance_delay_ms=0)
     clients = patient(world, "a", "b")
     joined(world, *clients)
@@ -36,8 +35,7 @@ def test_nobody_syncs() -> None:
     assert [gone.how for gone in world.seen(MemberGone)] == ["sync_expired"] * 2
 
 
-def test_only_the_leader_syncs() -> None:
-    """The group is stable, and loses the others when their time is up."""
+def test_followers_that_do_not_sync_are_lost_to_a_stable_group() -> None:
     world = World(initial_rebalance_delay_ms=0)
     leader, follower = patient(world, "a", "b")
     joined(world, leader, follower)
@@ -50,8 +48,7 @@ def test_only_the_leader_syncs() -> None:
     assert follower.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_only_followers_sync() -> None:
-    """The leader is gone when its time is up; the others join again."""
+def test_a_leader_that_does_not_sync_is_dropped_and_the_others_join_again() -> None:
     world = World(initial_rebalance_delay_ms=0)
     leader, follower = patient(world, "a", "b")
     joined(world, leader, follower)
@@ -62,8 +59,7 @@ def test_only_followers_sync() -> None:
     assert follower.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_everybody_syncs() -> None:
-    """Nothing happens when the time is up."""
+def test_nothing_happens_at_the_deadline_if_all_have_synced() -> None:
     world = World(initial_rebalance_delay_ms=0)
     clients = patient(world, "a", "b")
     joined(world, *clients)
@@ -72,8 +68,7 @@ def test_everybody_syncs() -> None:
     assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
 
 
-def test_time_for_the_next_generation_starts_anew() -> None:
-    """A new generation has a time of its own."""
+def test_each_generation_has_its_own_time_to_sync() -> None:
     world = World(initial_rebalance_delay_ms=0)
     leader, follower = patient(world, "a", "b")
     joined(world, leader, follower)
@@ -90,7 +85,7 @@ def test_time_for_the_next_generation_starts_anew() -> None:
 
 
 def test_member_that_leaves_is_not_waited_for() -> None:
-    """If all who are left have synced, the time does not matter any more."""
+    """When all that remain have synced, the deadline is void."""
     world = World(initial_rebalance_delay_ms=0)
     leader, follower = patient(world, "a", "b")
     joined(world, leader, follower)
@@ -104,8 +99,7 @@ def test_member_that_leaves_is_not_waited_for() -> None:
 # -- static members ----------------------------------------------------------------------------
 
 
-def test_static_follower_that_does_not_sync_stays() -> None:
-    """Only the end of its session removes a static member; nobody rebalances for it."""
+def test_a_static_follower_that_does_not_sync_keeps_its_place() -> None:
     world = World(initial_rebalance_delay_ms=0)
     leader, follower = patient(world, "a")[0], patient(world, "b", static="i1")[0]
     joined(world, leader, follower)
@@ -115,8 +109,7 @@ def test_static_follower_that_does_not_sync_stays() -> None:
     assert follower.id in world.group().members
 
 
-def test_static_leader_that_does_not_sync_is_led() -> None:
-    """Everybody waits for it: the next round has another leader, and it keeps its place."""
+def test_a_static_leader_that_does_not_sync_keeps_its_place_and_another_leads() -> None:
     world = World(initial_rebalance_delay_ms=0)
     leader, follower = patient(world, "a", static="i1")[0], patient(world, "b")[0]
     joined(world, leader, follower)
@@ -130,8 +123,7 @@ def test_static_leader_that_does_not_sync_is_led() -> None:
     assert set(follower.roster) == {leader.id, follower.id}
 
 
-def test_lone_static_member_that_does_not_sync() -> None:
-    """It is waited for until its session ends."""
+def test_a_lone_static_member_that_does_not_sync_is_waited_for_until_its_session_ends() -> None:
     world = World(initial_rebalance_delay_ms=0)
     (lone,) = patient(world, "a", static="i1")
     joined(world, lone)
@@ -141,8 +133,7 @@ def test_lone_static_member_that_does_not_sync() -> None:
     assert (world.state(), world.group().generation) == (GroupState.EMPTY, 2)
 
 
-def test_static_member_that_was_away_is_not_waited_for() -> None:
-    """It did not join this generation, so it owes no sync: its place is kept in peace."""
+def test_a_static_member_that_was_away_owes_no_sync() -> None:
     world = World(initial_rebalance_delay_ms=0)
     leader = world.member("a", rebalance_ms=5_000)
     away = world.member("b", rebalance_ms=5_000, session_ms=600_000, static="i1")
@@ -157,8 +148,7 @@ def test_static_member_that_was_away_is_not_waited_for() -> None:
     assert world.group().generation == 2
 
 
-def test_replaced_member_still_owes_its_sync() -> None:
-    """A static member that came back in a new process is waited for under its new id."""
+def test_a_replaced_static_members_sync_is_awaited_under_its_new_id() -> None:
     world = World(initial_rebalance_delay_ms=0)
     leader, old = patient(world, "a")[0], patient(world, "b", static="i1")[0]
     joined(world, leader, old)
@@ -171,8 +161,7 @@ def test_replaced_member_still_owes_its_sync() -> None:
     assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
 
 
-def test_mixed_group_loses_its_dynamic_members_only() -> None:
-    """Those who are lost are named in the rebalance's detail."""
+def test_a_mixed_group_loses_only_its_dynamic_members() -> None:
     world = World(initial_rebalance_delay_ms=0)
     leader, dynamic = patient(world, "a", "b")
     static = patient(world, "c", static="i1")[0]

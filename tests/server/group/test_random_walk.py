@@ -85,7 +85,7 @@ class AnyWorld(RuleBasedStateMachine):
         metadata=st.sampled_from([None, None, None, b"?"]),
     )
     def comes(self, timeouts: tuple[int, int], version: int, **attributes: Any) -> None:
-        """Somebody new joins."""
+        """A new member joins."""
         if version < 5:
             attributes["static"] = None
         client = self.world.member(
@@ -139,7 +139,7 @@ class AnyWorld(RuleBasedStateMachine):
 
     @rule(group=st.sampled_from(GROUPS), share=st.booleans())
     def settles(self, group: str, *, share: bool) -> None:
-        """Everybody does what a good client would, up to an assignment."""
+        """All clients do what good ones would, up to an assignment."""
         mine = [client for client in self.clients if client.group == group]
         for client in mine:
             answer = client.join()
@@ -202,7 +202,7 @@ class AnyWorld(RuleBasedStateMachine):
 
     @rule(group=st.sampled_from(GROUPS))
     def group_is_deleted(self, group: str) -> None:
-        """An administrator deletes a group; it works if and only if nobody is in it."""
+        """An administrator deletes a group; it works if and only if it has no members."""
         state = self.world.state(group)
         (error,) = self.world.delete(group)
         assert (error is ErrorCode.NONE) == (state is GroupState.EMPTY)
@@ -237,7 +237,7 @@ class AnyWorld(RuleBasedStateMachine):
         self.world.crash()
 
     def teardown(self) -> None:
-        """In the end, with nobody left alive, every group gets empty and nobody waits."""
+        """In the end, with no client left alive, every group gets empty and no request waits."""
         for kind in {type(happened).__name__ for happened in self.world.events}:
             event(kind)  # shown by --hypothesis-show-statistics: how far the walks get
         self.world.sleep(600_000)

@@ -37,8 +37,7 @@ def pair(world: World, **attributes: object) -> tuple[Client, Client]:
 # -- stable ------------------------------------------------------------------------------------
 
 
-def test_stable_group_goes_on() -> None:
-    """Same generation, same leader, same assignments; nobody notices."""
+def test_a_stable_group_goes_on_after_a_restart_in_its_generation() -> None:
     world = World()
     leader, follower = pair(world)
     world.crash()
@@ -50,7 +49,6 @@ def test_stable_group_goes_on() -> None:
 
 
 def test_everything_shown_is_as_it_was() -> None:
-    """What an administrator sees does not change with the restart."""
     world = World()
     pair(world)
     before = world.describe()
@@ -58,7 +56,7 @@ def test_everything_shown_is_as_it_was() -> None:
     assert world.describe() == before
 
 
-def test_change_of_a_topic_that_was_not_told_is_told_then() -> None:
+def test_unannounced_topic_change_is_announced_after_a_restart() -> None:
     """The node stopped between storing the change and telling the group."""
     world = World()
     pair(world)
@@ -69,8 +67,8 @@ def test_change_of_a_topic_that_was_not_told_is_told_then() -> None:
     assert [event.cause for event in world.seen(RebalanceStarted)][1:] == ["topic_changed"]
 
 
-def test_change_of_a_topic_that_was_told_costs_no_rebalance() -> None:
-    """The generation that followed has heard of it."""
+def test_announced_topic_change_costs_no_second_rebalance() -> None:
+    """The generation that followed took it into account."""
     world = World()
     world.topics_changed_at["t"] = world.now_ms
     world.sleep(1_000)
@@ -81,7 +79,7 @@ def test_change_of_a_topic_that_was_told_costs_no_rebalance() -> None:
 
 
 def test_offsets_of_a_deleted_topic_do_not_come_back() -> None:
-    """The node stopped when the topic was gone, and before its groups had forgotten it."""
+    """The node stopped after the topic was gone, and before its groups had forgotten it."""
     world = World()
     world.commit({("u", 0): 5, ("t", 0): 7})
     del world.topics["u"]
@@ -91,7 +89,7 @@ def test_offsets_of_a_deleted_topic_do_not_come_back() -> None:
 
 
 def test_members_get_a_fresh_session() -> None:
-    """They could not be heard of while the node was down."""
+    """Their heartbeats could not arrive while the node was down."""
     world = World()
     leader, follower = pair(world)
     world.sleep(9_999)
@@ -104,7 +102,7 @@ def test_members_get_a_fresh_session() -> None:
 
 
 def test_silence_counts_from_the_restart() -> None:
-    """Nobody knows who would have been heard of while the node was down."""
+    """Heartbeats could not arrive while the node was down."""
     world = World()
     leader, follower = pair(world)
     world.sleep(5_000)
@@ -114,8 +112,7 @@ def test_silence_counts_from_the_restart() -> None:
     assert (gone.member, gone.silent_ms) == (follower.id, 10_000)
 
 
-def test_all_protocols_are_stored() -> None:
-    """A newcomer may have any of them in common, and an unchanged join is unchanged."""
+def test_all_protocols_of_a_member_are_stored() -> None:
     world = World()
     leader, follower = pair(world, protocols=("x", "y"))
     world.crash()
@@ -124,8 +121,7 @@ def test_all_protocols_are_stored() -> None:
     assert leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_order_of_members_does_not_hang_on_it() -> None:
-    """Whoever led before leads on, though others come first in the store."""
+def test_the_leader_leads_on_whatever_the_order_in_the_store() -> None:
     world = World()
     leader, follower = world.member("z"), world.member("a")
     world.form(leader, follower)
@@ -135,8 +131,7 @@ def test_order_of_members_does_not_hang_on_it() -> None:
     assert leader.leads
 
 
-def test_static_members_are_known_by_name() -> None:
-    """A static member that comes back after a restart takes its place without a rebalance."""
+def test_a_static_member_takes_its_place_after_a_restart_without_a_rebalance() -> None:
     world = World()
     old = world.member("a", static="i1")
     world.form(old)
@@ -147,7 +142,6 @@ def test_static_members_are_known_by_name() -> None:
 
 
 def test_recovery_is_written_down() -> None:
-    """The journal has a line for each group that ever had members."""
     world = World()
     leader, follower = pair(world)
     world.commit({("t", 0): 1}, group_id="offsets")
@@ -169,8 +163,7 @@ def preparing(world: World) -> tuple[Client, Client]:
     return leader, follower
 
 
-def test_first_phase_goes_on() -> None:
-    """The members are asked to join again, as they were before."""
+def test_members_are_asked_to_join_again_in_the_first_phase_that_goes_on() -> None:
     world = World()
     leader, follower = preparing(world)
     assert leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
@@ -178,8 +171,7 @@ def test_first_phase_goes_on() -> None:
     assert follower.join().reply.generation_id == 2
 
 
-def test_first_phase_gets_its_full_time_again() -> None:
-    """Those who do not join in that time are dropped."""
+def test_the_first_phase_gets_its_full_time_again_after_a_restart() -> None:
     world = World()
     leader, follower = preparing(world)
     join = leader.join()
@@ -189,16 +181,14 @@ def test_first_phase_gets_its_full_time_again() -> None:
     assert list(leader.roster) == [leader.id]
 
 
-def test_newcomer_of_a_lost_round() -> None:
-    """It was in no generation, so it is not known; its client starts over."""
+def test_a_newcomer_in_no_generation_is_unknown_after_a_restart() -> None:
     world = World()
     preparing(world)
     newcomer = world.member("c", id="c-3")
     assert newcomer.join().error is UNKNOWN
 
 
-def test_first_rebalance_is_lost() -> None:
-    """A group whose members were all new is empty again, in the generation that it had."""
+def test_a_group_whose_members_were_all_new_is_empty_after_a_restart() -> None:
     world = World()
     world.member("a").join()
     world.crash()
@@ -222,12 +212,7 @@ def test_lost_first_rebalance_is_told() -> None:
     assert (recovered.state, recovered.generation, recovered.members) == ("Empty", 0, ())
 
 
-def test_empty_group_is_told_of_after_a_restart() -> None:
-    """The former life may have stored that it is empty, and died before the journal knew.
-
-    The simulator found it: the next rebalance began from a generation that the journal had never
-    heard of, or without members whose end it had not told.
-    """
+def test_empty_group_is_journalled_after_a_restart() -> None:
     world = World()
     member = world.member("a")
     world.form(member)
@@ -256,8 +241,7 @@ def test_group_that_never_had_members_is_not_told_of() -> None:
     assert world.seen(GroupRecovered) == []
 
 
-def test_only_new_members_were_left() -> None:
-    """The same in a group that had others before."""
+def test_a_group_with_only_new_members_left_is_empty_after_a_restart() -> None:
     world = World()
     old, new = world.member("a"), world.member("b", version=3)
     world.form(old)
@@ -271,8 +255,7 @@ def test_only_new_members_were_left() -> None:
     assert (row.leader, row.protocol_name) == (None, None)
 
 
-def test_new_member_led_when_the_node_stopped() -> None:
-    """It is not stored, so somebody who is leads."""
+def test_a_stored_member_leads_if_the_leader_was_new() -> None:
     world = World()
     leader, follower = pair(world)
     late = world.member("c", version=3)
@@ -297,8 +280,7 @@ def completing(world: World) -> tuple[Client, Client]:
     return leader, follower
 
 
-def test_second_phase_goes_on() -> None:
-    """The generation was stored before anybody was told of it: the leader may bring its plan."""
+def test_the_leader_may_bring_its_assignment_after_a_restart() -> None:
     world = World()
     leader, follower = completing(world)
     assert leader.sync({follower: b"yours"}).error is OK
@@ -306,8 +288,7 @@ def test_second_phase_goes_on() -> None:
     assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
 
 
-def test_generation_is_not_given_out_twice() -> None:
-    """Whatever happens after the crash, the next generation is another one."""
+def test_no_generation_is_given_out_twice_after_a_crash() -> None:
     world = World()
     leader, follower = completing(world)
     leader.topics = ("u",)
@@ -316,8 +297,7 @@ def test_generation_is_not_given_out_twice() -> None:
     assert leader.generation == 2
 
 
-def test_second_phase_gets_its_full_time_again() -> None:
-    """All members are given up that do not sync in that time."""
+def test_the_second_phase_gets_its_full_time_again_after_a_restart() -> None:
     world = World()
     leader, follower = completing(world)
     world.live(59_999, leader, follower)
@@ -326,8 +306,7 @@ def test_second_phase_gets_its_full_time_again() -> None:
     assert world.state() is GroupState.EMPTY
 
 
-def test_second_phase_is_timed_anew() -> None:
-    """What it took before the restart is not known; the journal counts from there."""
+def test_the_journal_counts_the_second_phase_from_the_restart() -> None:
     world = World()
     leader, _ = completing(world)
     world.sleep(500)
@@ -336,16 +315,14 @@ def test_second_phase_is_timed_anew() -> None:
     assert (completed.took_ms, completed.total_ms) == (500, 500)
 
 
-def test_lost_answer_is_given_again() -> None:
-    """A member whose join's answer was lost asks again and gets it."""
+def test_a_lost_answer_to_a_join_is_given_again_after_a_restart() -> None:
     world = World()
     leader, _ = completing(world)
     reply = leader.join().reply
     assert (reply.generation_id, len(reply.members)) == (1, 2)
 
 
-def test_absent_static_member_in_the_second_phase() -> None:
-    """It is still there, and is not given up though it does not sync."""
+def test_an_absent_static_member_keeps_its_place_in_the_second_phase() -> None:
     world = World()
     leader = world.member("a", rebalance_ms=5_000)
     away = world.member("b", static="i1", rebalance_ms=5_000, session_ms=60_000)
@@ -364,8 +341,7 @@ def test_absent_static_member_in_the_second_phase() -> None:
 # -- empty, and gone ---------------------------------------------------------------------------
 
 
-def test_empty_group_keeps_its_generation() -> None:
-    """And the type that its members had."""
+def test_an_empty_group_keeps_its_generation_and_its_type() -> None:
     world = World()
     client = world.member("a")
     world.form(client)
@@ -376,7 +352,6 @@ def test_empty_group_keeps_its_generation() -> None:
 
 
 def test_members_that_left_stay_away() -> None:
-    """They are gone from the store as from memory."""
     world = World()
     leader, follower = pair(world)
     follower.leave()
@@ -385,8 +360,7 @@ def test_members_that_left_stay_away() -> None:
     assert follower.heartbeat() is UNKNOWN
 
 
-def test_crash_after_crash() -> None:
-    """Recovering changes nothing that a second recovery would need."""
+def test_recovering_changes_nothing_that_a_second_recovery_would_need() -> None:
     world = World()
     pair(world)
     world.member("x", group="h").join()
@@ -396,8 +370,7 @@ def test_crash_after_crash() -> None:
     assert world.store == before
 
 
-def test_nothing_stored() -> None:
-    """A node that is new starts with nothing, and looks for expired offsets in due time."""
+def test_a_new_node_starts_with_nothing_and_sweeps_in_due_time() -> None:
     coordinator = GroupCoordinator(Config(offsets_check_interval_ms=7), World().ids, {})
     assert not coordinator.recover([], 1_000)
     assert coordinator.groups == {}
@@ -423,8 +396,7 @@ ROWS: list[StoredRow] = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
-def test_row_comes_back_as_it_was_stored(row: StoredRow) -> None:
-    """A stored row reads as the row that was stored."""
+def test_a_row_reads_back_as_it_was_stored(row: StoredRow) -> None:
     key, value = to_stored(row)
     assert value is not None
     assert from_stored(key, value) == row
@@ -438,14 +410,12 @@ def test_row_of_another_version_is_refused(row: StoredRow) -> None:
         from_stored(key, b"\x01" + value[1:])
 
 
-def test_rows_that_are_gone_have_the_same_keys() -> None:
-    """What takes a row away hits exactly that row."""
+def test_a_row_that_is_gone_has_the_key_under_which_it_was_stored() -> None:
     gone: list[Record] = [Gone(GroupRow, "g"), Gone(MemberRow, "g", "a-1")]
     assert [to_stored(record) for record in gone] == [(to_stored(row)[0], None) for row in ROWS[:2]]
 
 
-def test_keys_do_not_run_together() -> None:
-    """A group's name can't be taken for a part of a member's."""
+def test_keys_of_groups_and_members_do_not_run_together() -> None:
     keys = {
         to_stored(Gone(MemberRow, group, name))[0]
         for group, name in (("a", "bc"), ("ab", "c"), ("abc", ""), ("", "abc"))
@@ -453,8 +423,7 @@ def test_keys_do_not_run_together() -> None:
     assert len(keys) == 4
 
 
-def test_groups_come_before_what_belongs_to_them() -> None:
-    """Recovery reads rows in the order of their keys."""
+def test_groups_sort_before_their_members() -> None:
     names = ["g", "gg", "", "a" * 300, "é"]
     kinds = [(GroupRow, ""), (MemberRow, "m")]
     keys = {to_stored(Gone(kind, name, of))[0]: kind for name in names for kind, of in kinds}
@@ -462,8 +431,7 @@ def test_groups_come_before_what_belongs_to_them() -> None:
     assert order == [GroupRow] * 5 + [MemberRow] * 5
 
 
-def test_turn_hands_over_what_changed_and_no_more() -> None:
-    """A request that changes nothing stores nothing."""
+def test_a_step_that_changes_nothing_stores_nothing() -> None:
     world = World()
     leader, _ = pair(world)
     stored = dict(world.store)

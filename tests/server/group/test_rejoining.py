@@ -30,8 +30,7 @@ def joined(world: World, count: int = 2) -> list[Client]:
 # -- in the second phase -----------------------------------------------------------------------
 
 
-def test_same_join_in_the_second_phase() -> None:
-    """A member that missed the answer gets it again; only the leader is told of the others."""
+def test_an_unchanged_join_in_the_second_phase_is_answered_again() -> None:
     world = World()
     leader, follower = joined(world)
     for client, others in ((leader, 2), (follower, 0)):
@@ -42,7 +41,7 @@ def test_same_join_in_the_second_phase() -> None:
 
 
 def test_same_join_does_not_prolong_the_session() -> None:
-    """It may be a repetition that was long under way: only heartbeats show life."""
+    """It may be a repetition that was delayed: only heartbeats show life."""
     world = World()
     leader, follower = joined(world)
     leader.sync({})
@@ -53,8 +52,7 @@ def test_same_join_does_not_prolong_the_session() -> None:
     assert follower.id not in world.group().members
 
 
-def test_same_join_leaves_the_timeouts() -> None:
-    """Timeouts are taken over by joins that start or take part in a rebalance."""
+def test_an_unchanged_join_leaves_the_timeouts_as_they_are() -> None:
     world = World()
     _, follower = joined(world)
     follower.session_ms = 20_000
@@ -62,8 +60,7 @@ def test_same_join_leaves_the_timeouts() -> None:
     assert world.group().members[follower.id].row.session_timeout_ms == 10_000
 
 
-def test_changed_join_in_the_second_phase() -> None:
-    """What the leader works on is out of date, so everybody joins again."""
+def test_a_changed_join_in_the_second_phase_starts_another_rebalance() -> None:
     world = World()
     leader, follower = joined(world)
     follower.topics = ("u",)
@@ -72,8 +69,7 @@ def test_changed_join_in_the_second_phase() -> None:
     assert leader.sync({}).error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_parked_sync_is_sent_back() -> None:
-    """Whoever waits for the leader hears that there is another round."""
+def test_a_parked_sync_is_sent_back_when_another_rebalance_starts() -> None:
     world = World()
     leader, follower = joined(world)
     sync = follower.sync()
@@ -83,8 +79,7 @@ def test_parked_sync_is_sent_back() -> None:
     assert sync.reply.assignment == b""
 
 
-def test_end_of_a_phase_can_be_asked_for() -> None:
-    """Whoever shows a group can say until when its present phase lasts at most."""
+def test_the_latest_end_of_the_present_phase_can_be_asked_for() -> None:
     world = World()
     client = world.member("a")
     client.join()
@@ -99,8 +94,7 @@ def test_end_of_a_phase_can_be_asked_for() -> None:
 # -- in a stable group -------------------------------------------------------------------------
 
 
-def test_leader_joins_again() -> None:
-    """The leader joins again when it has seen something that changes the assignment."""
+def test_a_leaders_join_in_a_stable_group_starts_a_rebalance() -> None:
     world = World()
     leader, follower = formed(world)
     assert leader.join().is_parked
@@ -108,16 +102,14 @@ def test_leader_joins_again() -> None:
     assert follower.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_lone_leader_joins_again() -> None:
-    """Nobody is waited for: the next generation is there at once."""
+def test_a_lone_leader_that_joins_again_has_its_next_generation_at_once() -> None:
     world = World()
     (leader,) = formed(world, 1)
     answer = leader.join()
     assert (answer.error, answer.reply.generation_id) == (ErrorCode.NONE, 2)
 
 
-def test_follower_joins_again_without_a_change() -> None:
-    """It is told what is: nobody else notices."""
+def test_an_unchanged_followers_join_is_answered_with_the_present_generation() -> None:
     world = World()
     leader, follower = formed(world)
     reply = follower.join().reply
@@ -129,8 +121,7 @@ def test_follower_joins_again_without_a_change() -> None:
 @pytest.mark.parametrize(
     "change", [{"topics": ("u",)}, {"protocols": ("range", "x")}, {"metadata": b"?"}]
 )
-def test_follower_joins_again_with_a_change(change: dict[str, object]) -> None:
-    """Other topics, other protocols, other bytes: the leader has to know."""
+def test_a_changed_followers_join_starts_a_rebalance(change: dict[str, object]) -> None:
     world = World()
     _, follower = formed(world)
     for name, value in change.items():
@@ -139,16 +130,14 @@ def test_follower_joins_again_with_a_change(change: dict[str, object]) -> None:
     assert world.causes[-1] == "subscription_changed"
 
 
-def test_order_of_protocols_is_a_change() -> None:
-    """It is how members vote."""
+def test_another_order_of_protocols_is_a_change() -> None:
     world = World()
     _, follower = formed(world, protocols=("x", "y"))
     follower.protocols = ("y", "x")
     assert follower.join().is_parked
 
 
-def test_new_member_starts_a_round() -> None:
-    """The leader joins again and leads on; every round adds one to the generation."""
+def test_a_new_member_starts_a_rebalance_and_the_leader_leads_on() -> None:
     world = World()
     leader, follower = formed(world)
     newcomer = world.member("new")
@@ -160,8 +149,7 @@ def test_new_member_starts_a_round() -> None:
     assert {c.generation for c in (leader, follower, newcomer)} == {2}
 
 
-def test_each_round_adds_one() -> None:
-    """Generations are counted without gaps."""
+def test_each_rebalance_adds_one_to_the_generation() -> None:
     world = World()
     clients = formed(world)
     for generation in range(2, 6):
@@ -172,8 +160,7 @@ def test_each_round_adds_one() -> None:
 # -- the first phase ---------------------------------------------------------------------------
 
 
-def test_second_join_replaces_the_first() -> None:
-    """A member waits once; the earlier request, perhaps on a dead connection, is sent back."""
+def test_a_second_join_replaces_the_parked_one() -> None:
     world = World()
     leader, follower = formed(world)
     first = leader.join()
@@ -184,8 +171,7 @@ def test_second_join_replaces_the_first() -> None:
     assert second.error is ErrorCode.NONE
 
 
-def test_join_in_the_first_phase_takes_the_new_word() -> None:
-    """Whatever a member said last counts in the next generation."""
+def test_the_last_join_of_a_member_counts_in_the_next_generation() -> None:
     world = World()
     leader, follower = formed(world)
     leader.join()
@@ -196,8 +182,7 @@ def test_join_in_the_first_phase_takes_the_new_word() -> None:
     assert leader.roster[follower.id] == follower.subscription()
 
 
-def test_member_that_does_not_join_is_dropped() -> None:
-    """A dynamic member has as long as the rebalance timeout, however alive it is."""
+def test_a_dynamic_member_that_does_not_join_in_time_is_dropped() -> None:
     world = World()
     leader, follower = formed(world, rebalance_ms=5_000)
     world.member("new", rebalance_ms=5_000).join()
@@ -210,8 +195,7 @@ def test_member_that_does_not_join_is_dropped() -> None:
     assert [gone.how for gone in world.seen(MemberGone)] == ["rebalance_expired"]
 
 
-def test_time_of_the_first_phase_is_that_of_the_most_patient() -> None:
-    """The longest rebalance timeout counts."""
+def test_the_first_phase_lasts_for_the_longest_rebalance_timeout() -> None:
     world = World()
     leader, patient = world.member("a", rebalance_ms=5_000), world.member("b", rebalance_ms=9_000)
     world.form(leader, patient)
@@ -222,8 +206,7 @@ def test_time_of_the_first_phase_is_that_of_the_most_patient() -> None:
     assert join.error is ErrorCode.NONE
 
 
-def test_later_patience_does_not_prolong_the_phase() -> None:
-    """The time is set when the phase begins."""
+def test_a_longer_timeout_that_comes_later_does_not_prolong_the_phase() -> None:
     world = World()
     (leader,) = formed(world, 1, rebalance_ms=5_000)
     join = world.member("new", rebalance_ms=5_000).join()
@@ -234,8 +217,7 @@ def test_later_patience_does_not_prolong_the_phase() -> None:
     assert join.error is ErrorCode.NONE
 
 
-def test_leader_that_joins_in_time_leads_on() -> None:
-    """It need not be the first to join."""
+def test_a_leader_that_joins_in_time_leads_on() -> None:
     world = World()
     leader, follower = formed(world)
     world.member("new").join()
@@ -245,7 +227,7 @@ def test_leader_that_joins_in_time_leads_on() -> None:
 
 
 def test_static_members_are_waited_for_again_and_again() -> None:
-    """If nobody at all joins there is nobody to lead: the phase goes on until somebody does."""
+    """If no member joins there is none to lead: the phase goes on until one does."""
     world = World()
     first = world.member("a", static="i1", session_ms=1_000_000, rebalance_ms=5_000)
     second = world.member("b", static="i2", session_ms=1_000_000, rebalance_ms=5_000)

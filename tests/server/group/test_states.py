@@ -77,19 +77,16 @@ PATHS: dict[GroupState, list[Edge]] = {
 
 
 def test_every_state_is_in_the_table() -> None:
-    """The table has a row for each state, and each state can be reached."""
     assert set(TRANSITIONS) == set(S)
     assert {target for _, target in EDGES} == set(S)
 
 
 def test_every_edge_has_a_step() -> None:
-    """The steps below are those of the table, no more and no less."""
     assert set(STEPS) == set(EDGES)
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=lambda edge: f"{edge[0].value}-{edge[1].value}")
 def test_edge_is_taken(edge: Edge) -> None:
-    """What the table says leads from one state to another does so."""
     world = World()
     for step in [*PATHS[edge[0]], edge]:
         assert world.state() is step[0]
@@ -98,8 +95,7 @@ def test_edge_is_taken(edge: Edge) -> None:
 
 
 @pytest.mark.parametrize("edge", REFUSED, ids=lambda edge: f"{edge[0].value}-{edge[1].value}")
-def test_edge_is_refused(edge: Edge) -> None:
-    """What the table does not have is a bug, not an answer; the state stays."""
+def test_a_change_of_state_that_the_table_lacks_is_a_bug(edge: Edge) -> None:
     source, target = edge
     group = Group("g")
     group.apply(GroupRow(group_id="g", state=source.value, generation=3))
@@ -109,8 +105,7 @@ def test_edge_is_refused(edge: Edge) -> None:
     assert group.row == before
 
 
-def test_the_time_of_a_change_is_kept() -> None:
-    """A change of state notes when it happened, which the expiry of offsets counts from."""
+def test_the_time_of_a_change_of_state_is_kept() -> None:
     world = World()
     world.member("a").join()
     world.sleep(1_000)

@@ -32,7 +32,7 @@ Outcome = tuple[E | str, GroupState]
 
 @dataclass
 class Scene:
-    """A group in some state, and everybody who may ask something of it."""
+    """A group in some state, and all clients that may send it requests."""
 
     world: World
     leader: Client
@@ -87,7 +87,7 @@ def offset_delete(scene: Scene, topic: str) -> Answer:
 
 
 def remove(scene: Scene, **identity: str) -> Answer:
-    """Make somebody leave."""
+    """Make a member leave."""
     members = (MemberIdentity(**{"member_id": ""} | identity),)
     return scene.world.request(LeaveGroupRequest(group_id="g", members=members), 5)
 
@@ -123,9 +123,9 @@ def unchanged(*errors: E | str) -> dict[GroupState, Outcome]:
 NEW: dict[GroupState, Outcome] = dict.fromkeys(GroupState, (PARKED, PREPARING))
 UNKNOWN = E.UNKNOWN_MEMBER_ID
 GOING_ON = E.REBALANCE_IN_PROGRESS
-NOBODY: dict[GroupState, Outcome] = {state: (UNKNOWN, state) for state in (EMPTY, DEAD)}
-CHANGED = NEW | NOBODY
-LEAVING = dict.fromkeys(GroupState, (E.NONE, PREPARING)) | NOBODY
+NO_MEMBERS: dict[GroupState, Outcome] = {state: (UNKNOWN, state) for state in (EMPTY, DEAD)}
+CHANGED = NEW | NO_MEMBERS
+LEAVING = dict.fromkeys(GroupState, (E.NONE, PREPARING)) | NO_MEMBERS
 
 Request = Callable[[Scene], "Answer | E"]
 ROWS: dict[str, tuple[Request, dict[GroupState, Outcome]]] = {
@@ -161,7 +161,7 @@ ROWS: dict[str, tuple[Request, dict[GroupState, Outcome]]] = {
         ).join_once(),
         CHANGED,
     ),
-    "join, id that nobody knows": (
+    "join, unknown id": (
         lambda s: s.newcomer.join_once(member_id="nobody"),
         unchanged(*[UNKNOWN] * 5),
     ),
@@ -271,7 +271,6 @@ def outcome_of(answer: Answer | E) -> E | str:
 @pytest.mark.parametrize("state", GroupState, ids=lambda state: state.value)
 @pytest.mark.parametrize("row", ROWS)
 def test_request_in_state(row: str, state: GroupState) -> None:
-    """The answer and the state that follows are those of the table."""
     request, outcomes = ROWS[row]
     made = scene(state)
     error = outcome_of(request(made))
@@ -279,12 +278,10 @@ def test_request_in_state(row: str, state: GroupState) -> None:
 
 
 def test_table_has_every_state() -> None:
-    """Each row says something about each state."""
     assert [row for row, (_, outcomes) in ROWS.items() if set(outcomes) != set(GroupState)] == []
 
 
 def test_table_has_every_request() -> None:
-    """Each kind of request that the coordinator takes is in some row."""
     made = scene(STABLE)
     before = len(made.world.answers)
     for request, _ in ROWS.values():
@@ -303,8 +300,7 @@ def test_table_has_every_request() -> None:
         (STABLE, E.GROUP_SUBSCRIBED_TO_TOPIC),
     ],
 )
-def test_offset_delete_by_topic(state: GroupState, of_subscribed: E) -> None:
-    """In a consumer group the topics that members subscribe to are out of reach."""
+def test_offsets_of_subscribed_topics_are_out_of_reach(state: GroupState, of_subscribed: E) -> None:
     made = scene(state)
     assert offset_delete(made, "t").part_errors == [of_subscribed]
     assert offset_delete(made, "u").part_errors == [E.NONE]
@@ -320,16 +316,14 @@ def test_offset_delete_by_topic(state: GroupState, of_subscribed: E) -> None:
         (DEAD, E.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_offset_delete_in_a_group_of_another_type(state: GroupState, error: E) -> None:
-    """Nobody can tell what such a group uses, so nothing goes while somebody is in it."""
+def test_in_a_group_of_another_type_no_offset_is_deleted(state: GroupState, error: E) -> None:
     answer = offset_delete(scene(state, "connect"), "t")
     assert answer.error is error
     assert not answer.reply.topics or error is E.NONE
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_unknown_member_in_every_version(version: int) -> None:
-    """A stranger with an id disturbs nobody, whatever version it speaks."""
+def test_an_unknown_member_disturbs_no_group_in_any_version(version: int) -> None:
     made = scene(STABLE)
     answer = made.newcomer.join_once(member_id="nobody", version=version)
     assert answer.error is UNKNOWN

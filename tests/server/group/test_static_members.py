@@ -37,8 +37,9 @@ def pair(world: World, **attributes: object) -> tuple[Client, Client]:
         ("made-up", None, UNKNOWN),
     ],
 )
-def test_wrong_pair_of_ids(member_id: str, instance: str | None, error: ErrorCode) -> None:
-    """A join and a sync are refused alike, the id is told back, and nothing changes."""
+def test_a_wrong_pair_of_ids_is_refused_and_changes_nothing(
+    member_id: str, instance: str | None, error: ErrorCode
+) -> None:
     world = World()
     leader, _ = pair(world)
     given: dict[str, Any] = {"member_id": member_id, "group_instance_id": instance}
@@ -48,8 +49,7 @@ def test_wrong_pair_of_ids(member_id: str, instance: str | None, error: ErrorCod
     assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
 
 
-def test_commit_of_a_fenced_member() -> None:
-    """A process that was replaced can't commit over the one in its place."""
+def test_a_fenced_member_can_not_commit() -> None:
     world = World()
     leader, _ = pair(world)
     for member_id, error in (("", FENCED), ("made-up", FENCED), (leader.id, ErrorCode.NONE)):
@@ -59,8 +59,7 @@ def test_commit_of_a_fenced_member() -> None:
 # -- joining again with the right id -----------------------------------------------------------
 
 
-def test_leader_joins_again() -> None:
-    """It means that something has changed: a new round, in which the follower keeps its place."""
+def test_a_static_leaders_join_starts_a_rebalance() -> None:
     world = World()
     leader, follower = pair(world)
     leader.join()
@@ -68,16 +67,14 @@ def test_leader_joins_again() -> None:
     assert follower.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_follower_joins_again_without_a_change() -> None:
-    """It is answered at once from the present generation."""
+def test_an_unchanged_static_followers_join_is_answered_at_once() -> None:
     world = World()
     leader, follower = pair(world)
     reply = follower.join().reply
     assert (reply.error_code, reply.generation_id, reply.leader) == (0, 1, leader.id)
 
 
-def test_follower_joins_again_in_the_second_phase() -> None:
-    """The same, and its sync is parked as before."""
+def test_an_unchanged_join_in_the_second_phase_is_answered_and_the_sync_parked() -> None:
     world = World()
     leader, follower = world.member("a", static="i1"), world.member("b", static="i2")
     for client in (leader, follower):
@@ -88,8 +85,7 @@ def test_follower_joins_again_in_the_second_phase() -> None:
     assert leader.join().reply.members != ()
 
 
-def test_follower_joins_again_with_a_change() -> None:
-    """A new round; the leader is away, so the follower leads."""
+def test_a_changed_static_followers_join_starts_a_rebalance() -> None:
     world = World()
     leader, follower = pair(world)
     follower.topics = ("u",)
@@ -103,8 +99,7 @@ def test_follower_joins_again_with_a_change() -> None:
 # -- away --------------------------------------------------------------------------------------
 
 
-def test_absent_follower_is_in_the_next_generation() -> None:
-    """The leader is told of it, with what it last said."""
+def test_an_absent_static_follower_is_in_the_next_generation() -> None:
     world = World()
     leader, follower = pair(world)
     join = leader.join()
@@ -115,8 +110,7 @@ def test_absent_follower_is_in_the_next_generation() -> None:
     assert world.seen(MemberGone) == []
 
 
-def test_absent_member_is_marked_in_the_journal() -> None:
-    """Whoever reads it sees who did not join."""
+def test_the_journal_shows_who_did_not_join() -> None:
     world = World()
     leader, follower = pair(world)
     leader.join()
@@ -140,8 +134,7 @@ def test_absent_member_has_missed_a_generation() -> None:
     assert (world.state(), world.group().generation) == (GroupState.STABLE, 2)
 
 
-def test_session_of_an_absent_member_runs_on() -> None:
-    """A round in which it did not take part is no sign of life."""
+def test_an_absent_members_session_runs_on() -> None:
     world = World()
     leader, follower = pair(world)
     world.live(30_000, leader)
@@ -155,8 +148,7 @@ def test_session_of_an_absent_member_runs_on() -> None:
     assert world.causes[-1] == "session_expired"
 
 
-def test_group_without_the_expired_member_stays_stable() -> None:
-    """After the one round that its loss costs, nothing more happens."""
+def test_an_expired_static_member_costs_one_rebalance_and_no_more() -> None:
     world = World()
     leader, _ = pair(world)
     world.live(60_000, leader)
@@ -165,8 +157,7 @@ def test_group_without_the_expired_member_stays_stable() -> None:
     assert (world.state(), world.group().generation) == (GroupState.STABLE, 2)
 
 
-def test_dynamic_newcomer_leads_absent_static_members() -> None:
-    """Whoever joined leads; the list has all three."""
+def test_a_dynamic_newcomer_leads_absent_static_members() -> None:
     world = World()
     leader, follower = pair(world)
     newcomer = world.member("c", rebalance_ms=5_000)
@@ -177,7 +168,7 @@ def test_dynamic_newcomer_leads_absent_static_members() -> None:
 
 
 def test_only_an_absent_static_member_is_left() -> None:
-    """The group can't go on without anybody who joins: it waits, in the same generation."""
+    """The group can't go on until a member joins: it waits, in the same generation."""
     world = World()
     leader, follower = pair(world)
     newcomer = world.member("c", rebalance_ms=5_000)
@@ -191,8 +182,9 @@ def test_only_an_absent_static_member_is_left() -> None:
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
-def test_end_of_the_wait_for_the_last_static_member(*, comes_back: bool) -> None:
-    """It comes back and leads, or its session ends and the group is empty."""
+def test_the_wait_for_the_last_static_member_ends_with_its_return_or_its_session(
+    *, comes_back: bool
+) -> None:
     world = World()
     leader, follower = pair(world)
     world.force_rebalance()
@@ -209,8 +201,7 @@ def test_end_of_the_wait_for_the_last_static_member(*, comes_back: bool) -> None
         assert (row.state, row.generation, row.leader) == ("Empty", 2, None)
 
 
-def test_static_and_dynamic_members_in_one_group() -> None:
-    """A dynamic member that does not join in time is dropped, a static one is not."""
+def test_in_one_group_dynamic_members_are_dropped_and_static_ones_are_not() -> None:
     world = World()
     attributes = {"rebalance_ms": 5_000, "session_ms": 60_000}
     leader = world.member("a", **attributes)
@@ -222,8 +213,7 @@ def test_static_and_dynamic_members_in_one_group() -> None:
     assert set(leader.roster) == {leader.id, static.id}
 
 
-def test_instances_in_two_groups() -> None:
-    """An instance id is a name within a group."""
+def test_an_instance_id_is_a_name_within_a_group() -> None:
     world = World()
     first, second = world.member("a", static="i1"), world.member("b", static="i1", group="h")
     world.form(first)
@@ -231,8 +221,7 @@ def test_instances_in_two_groups() -> None:
     assert [c.heartbeat() for c in (first, second)] == [ErrorCode.NONE] * 2
 
 
-def test_instance_can_be_used_again() -> None:
-    """When the member is gone, its name is free for a new one, which starts a rebalance."""
+def test_an_instance_id_is_free_when_its_member_is_gone() -> None:
     world = World()
     leader, follower = pair(world)
     follower.leave()

@@ -29,8 +29,7 @@ def stored_members(world: World) -> dict[str, MemberRow]:
 # -- in a stable group -------------------------------------------------------------------------
 
 
-def test_follower_comes_back() -> None:
-    """No rebalance: it is told the present generation, and its sync gets what it had."""
+def test_a_static_follower_that_comes_back_is_answered_without_a_rebalance() -> None:
     world = World()
     leader, old = pair(world)
     new = old.restarted()
@@ -41,8 +40,7 @@ def test_follower_comes_back() -> None:
     assert (world.state(), world.group().generation) == (GroupState.STABLE, 1)
 
 
-def test_leader_comes_back_since_version_9() -> None:
-    """It is told that it leads and of everybody, and that nothing needs to be assigned."""
+def test_since_version_9_a_leader_that_comes_back_is_told_to_skip_the_assignment() -> None:
     world = World()
     old, follower = pair(world)
     new = old.restarted()
@@ -55,7 +53,7 @@ def test_leader_comes_back_since_version_9() -> None:
 
 @pytest.mark.parametrize("version", [5, 7, 8])
 def test_leader_comes_back_before_version_9(version: int) -> None:
-    """It must not learn that it leads, or it would hand out an assignment nobody asked for."""
+    """It must not learn that it leads, or it would send an assignment that nothing asked for."""
     world = World()
     old, _ = pair(world)
     new = old.restarted(version=version)
@@ -65,8 +63,7 @@ def test_leader_comes_back_before_version_9(version: int) -> None:
     assert world.state() is GroupState.STABLE
 
 
-def test_old_process_is_fenced() -> None:
-    """With its instance id it is told that it was replaced; without, that it is unknown."""
+def test_the_former_process_is_fenced() -> None:
     world = World()
     _, old = pair(world)
     old.restarted().join()
@@ -81,7 +78,6 @@ def test_old_process_is_fenced() -> None:
 
 
 def test_each_return_has_another_id() -> None:
-    """Ids are never used again."""
     world = World()
     _, old = pair(world)
     ids = {old.id}
@@ -93,8 +89,7 @@ def test_each_return_has_another_id() -> None:
     assert len(world.group().members) == 2
 
 
-def test_replacement_is_stored() -> None:
-    """The new id, where it comes from, its timeouts and its subscription outlive a crash."""
+def test_the_replacement_survives_a_crash() -> None:
     world = World()
     _, old = pair(world)
     times = {"session_ms": 20_000, "rebalance_ms": 7_000}
@@ -113,8 +108,7 @@ def test_replacement_is_stored() -> None:
     assert new.heartbeat() is ErrorCode.NONE
 
 
-def test_other_topics_are_shared_out() -> None:
-    """Whoever comes back for other topics gets them, by one rebalance that says why."""
+def test_a_member_that_comes_back_for_other_topics_starts_one_rebalance() -> None:
     world = World()
     leader, old = pair(world)
     new = old.restarted(topics=("u",))
@@ -126,8 +120,7 @@ def test_other_topics_are_shared_out() -> None:
     assert world.group().topics() == frozenset({"t", "u"})
 
 
-def test_other_bytes_do_not_matter() -> None:
-    """As long as the topics are the same, or can't be read, no rebalance is made."""
+def test_other_bytes_for_the_same_topics_start_no_rebalance() -> None:
     world = World()
     leader, old = pair(world)
     new = old.restarted(metadata=b"?")
@@ -137,8 +130,7 @@ def test_other_bytes_do_not_matter() -> None:
     assert leader.heartbeat() is ErrorCode.NONE
 
 
-def test_protocols_that_change_the_vote() -> None:
-    """A new round, and the leader keeps its role under its new id."""
+def test_protocols_that_change_the_vote_start_a_rebalance_and_the_leader_leads_on() -> None:
     world = World()
     old, follower = pair(world, protocols=("x", "y"))
     new = old.restarted(protocols=("y",))
@@ -150,8 +142,7 @@ def test_protocols_that_change_the_vote() -> None:
     assert new.protocol == "y"
 
 
-def test_lone_member_that_changes_the_vote() -> None:
-    """Nobody is waited for: it is answered once, in the next generation."""
+def test_a_lone_member_that_changes_the_vote_is_answered_once_in_the_next_generation() -> None:
     world = World()
     old = world.member("a", static="i1", protocols=("x", "y"))
     world.form(old)
@@ -161,8 +152,7 @@ def test_lone_member_that_changes_the_vote() -> None:
     assert world.state() is GroupState.COMPLETING
 
 
-def test_protocols_that_do_not_change_the_vote() -> None:
-    """Another list with the same outcome makes no round."""
+def test_protocols_that_do_not_change_the_vote_start_no_rebalance() -> None:
     world = World()
     _, old = pair(world, protocols=("x", "y"))
     new = old.restarted(protocols=("x", "z"))
@@ -170,8 +160,7 @@ def test_protocols_that_do_not_change_the_vote() -> None:
     assert world.state() is GroupState.STABLE
 
 
-def test_protocols_that_do_not_fit() -> None:
-    """A new process that has nothing in common with the others is refused, the old one stays."""
+def test_a_process_whose_protocols_do_not_fit_is_refused_and_the_old_one_stays() -> None:
     world = World()
     _, old = pair(world)
     refused = old.restarted(protocols=("z",)).join()
@@ -179,8 +168,7 @@ def test_protocols_that_do_not_fit() -> None:
     assert old.heartbeat() is ErrorCode.NONE
 
 
-def test_session_begins_anew() -> None:
-    """The new process has its own session from the moment it came."""
+def test_the_new_process_has_a_session_of_its_own() -> None:
     world = World()
     leader, old = pair(world)
     world.live(9_000, leader)
@@ -192,8 +180,7 @@ def test_session_begins_anew() -> None:
     assert new.id not in world.group().members
 
 
-def test_replacement_is_written_down() -> None:
-    """The journal says who took over from whom, and how long that one had been silent."""
+def test_the_journal_tells_who_replaced_whom() -> None:
     world = World()
     leader, old = pair(world)
     world.live(5_000, leader)
@@ -208,8 +195,7 @@ def test_replacement_is_written_down() -> None:
 # -- in the first phase ------------------------------------------------------------------------
 
 
-def test_parked_join_of_the_old_process() -> None:
-    """It is sent away at once, and the new process waits in its place."""
+def test_the_former_processs_parked_join_is_fenced() -> None:
     world = World()
     leader, old = pair(world)
     world.force_rebalance()
@@ -223,8 +209,7 @@ def test_parked_join_of_the_old_process() -> None:
     assert set(leader.roster) == {leader.id, new.id}
 
 
-def test_old_process_after_the_new_one() -> None:
-    """Whoever came last has the place."""
+def test_the_process_that_comes_last_has_the_place() -> None:
     world = World()
     leader, old = pair(world)
     world.force_rebalance()
@@ -235,8 +220,7 @@ def test_old_process_after_the_new_one() -> None:
     assert set(leader.roster) == {leader.id, new.id}
 
 
-def test_return_ends_the_first_phase() -> None:
-    """If it was the last that was awaited, the round goes on."""
+def test_the_return_of_the_last_awaited_member_ends_the_first_phase() -> None:
     world = World()
     leader, old = pair(world)
     join = leader.join()
@@ -246,7 +230,6 @@ def test_return_ends_the_first_phase() -> None:
 
 
 def test_place_outlives_a_crash_in_the_first_phase() -> None:
-    """A static member that came back while a round was going on is not lost with the node."""
     world = World()
     leader, old = pair(world)
     world.member("c", version=3).join()
@@ -258,8 +241,7 @@ def test_place_outlives_a_crash_in_the_first_phase() -> None:
     assert world.group().static["i2"] == new_id
 
 
-def test_parked_join_of_a_new_static_member_that_was_replaced() -> None:
-    """A process that joined as new and was restarted waits as patiently as its predecessor."""
+def test_a_replaced_new_member_waits_as_long_as_its_predecessor() -> None:
     world = World()
     leader = world.member("a", session_ms=60_000, rebalance_ms=100_000)
     world.form(leader)
@@ -287,7 +269,7 @@ def completing(world: World) -> tuple[Client, Client]:
 
 
 def test_parked_sync_of_the_old_process() -> None:
-    """It is sent away; the leader had the old id in its list, so there is another round."""
+    """It is refused; the leader had the old id in its list, so there is another round."""
     world = World()
     leader, old = completing(world)
     sync = old.sync()
@@ -301,8 +283,7 @@ def test_parked_sync_of_the_old_process() -> None:
     assert new.sync().reply.assignment == b"yours"
 
 
-def test_parked_sync_of_another_member() -> None:
-    """Whoever waits for the leader hears that there is another round."""
+def test_a_return_in_the_second_phase_sends_parked_syncs_back() -> None:
     world = World()
     leader, follower = completing(world)
     sync = follower.sync()
@@ -311,8 +292,7 @@ def test_parked_sync_of_another_member() -> None:
     assert sync.error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_lone_member_comes_back_in_the_second_phase() -> None:
-    """Nobody is waited for: the next generation is there at once."""
+def test_a_lone_member_that_comes_back_in_the_second_phase_is_answered_at_once() -> None:
     world = World()
     old = world.member("a", static="i1")
     old.join()

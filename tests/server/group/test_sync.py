@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, everybody is told their part."""
+"""SyncGroup: the leader brings the assignment, each member is told its part."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def joined(world: World, *names: str, **attributes: object) -> list[Client]:
 # -- the assignment ----------------------------------------------------------------------------
 
 
-def test_follower_before_leader() -> None:
-    """A follower's sync is parked and answered with its part when the leader brings it."""
+def test_a_followers_sync_is_parked_until_the_leader_brings_the_assignment() -> None:
     world = World()
     leader, follower = joined(world, "a", "b")
     sync = follower.sync()
@@ -36,8 +35,7 @@ def test_follower_before_leader() -> None:
     assert world.state() is GroupState.STABLE
 
 
-def test_follower_after_leader() -> None:
-    """A follower that is late is answered at once."""
+def test_a_follower_that_comes_after_the_leader_is_answered_at_once() -> None:
     world = World()
     leader, follower = joined(world, "a", "b")
     leader.sync({leader: b"one", follower: b"two"})
@@ -45,16 +43,14 @@ def test_follower_after_leader() -> None:
     assert follower.sync().reply.assignment == b"two"
 
 
-def test_assignment_can_be_asked_for_again() -> None:
-    """As often as a member likes."""
+def test_a_member_can_ask_for_its_assignment_as_often_as_it_likes() -> None:
     world = World()
     (leader,) = joined(world, "a")
     leader.sync({leader: b"one"})
     assert [leader.sync().reply.assignment for _ in range(2)] == [b"one", b"one"]
 
 
-def test_leaders_second_word_does_not_count() -> None:
-    """An assignment stands for its whole generation."""
+def test_an_assignment_stands_for_its_whole_generation() -> None:
     world = World()
     leader, follower = joined(world, "a", "b")
     leader.sync({leader: b"one", follower: b"two"})
@@ -62,8 +58,7 @@ def test_leaders_second_word_does_not_count() -> None:
     assert follower.sync().reply.assignment == b"two"
 
 
-def test_followers_word_does_not_count() -> None:
-    """Only the leader assigns."""
+def test_a_followers_assignments_do_not_count() -> None:
     world = World()
     leader, follower = joined(world, "a", "b")
     sync = follower.sync({follower: b"all of it"})
@@ -71,8 +66,7 @@ def test_followers_word_does_not_count() -> None:
     assert sync.reply.assignment == b"two"
 
 
-def test_members_that_the_leader_leaves_out() -> None:
-    """Whoever is not mentioned gets nothing, the leader itself too; that is no error."""
+def test_members_that_the_leader_leaves_out_get_nothing() -> None:
     world = World()
     leader, follower = joined(world, "a", "b")
     own = leader.sync({})
@@ -80,8 +74,7 @@ def test_members_that_the_leader_leaves_out() -> None:
         assert (answer.error, answer.reply.assignment) == (ErrorCode.NONE, b"")
 
 
-def test_members_that_do_not_exist() -> None:
-    """What the leader brings for others than the members is passed over."""
+def test_assignments_for_strangers_are_passed_over() -> None:
     world = World()
     (leader,) = joined(world, "a")
     stranger = world.member("x", id="nobody")
@@ -89,8 +82,7 @@ def test_members_that_do_not_exist() -> None:
     assert list(world.group().members) == [leader.id]
 
 
-def test_member_named_twice() -> None:
-    """The last word counts."""
+def test_of_a_member_named_twice_the_last_assignment_counts() -> None:
     world = World()
     (leader,) = joined(world, "a")
     entries = tuple(
@@ -100,8 +92,7 @@ def test_member_named_twice() -> None:
     assert leader.sync(assignments=entries).reply.assignment == b"two"
 
 
-def test_assignment_is_stored_before_it_is_told() -> None:
-    """What a member was told, it is told again after a crash."""
+def test_a_member_is_told_the_same_assignment_after_a_crash() -> None:
     world = World()
     leader, follower = joined(world, "a", "b")
     leader.sync({leader: b"one", follower: b"two"})
@@ -112,8 +103,7 @@ def test_assignment_is_stored_before_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_shape_of_an_answer(version: int) -> None:
-    """From version 5 on the answer says which protocol it is of, to everybody."""
+def test_from_version_5_on_the_answer_names_the_protocol(version: int) -> None:
     world = World()
     leader, follower = joined(world, "a", "b")
     sync = follower.sync(version=version)
@@ -122,8 +112,7 @@ def test_shape_of_an_answer(version: int) -> None:
         assert named == ("consumer", "range")
 
 
-def test_second_sync_replaces_the_first() -> None:
-    """A member waits once; the earlier request, perhaps on a dead connection, is sent back."""
+def test_a_second_sync_replaces_the_parked_one() -> None:
     world = World()
     leader, follower = joined(world, "a", "b")
     first = follower.sync()
@@ -133,8 +122,7 @@ def test_second_sync_replaces_the_first() -> None:
     assert second.reply.assignment == b"two"
 
 
-def test_member_that_leaves_while_its_sync_is_parked() -> None:
-    """Its request is answered: it is no member any more."""
+def test_the_parked_sync_of_a_member_that_leaves_is_answered() -> None:
     world = World()
     _, follower = joined(world, "a", "b")
     sync = follower.sync()
@@ -142,8 +130,7 @@ def test_member_that_leaves_while_its_sync_is_parked() -> None:
     assert sync.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_one_completed_rebalance_is_written_down() -> None:
-    """The journal has one line for an assignment, with who was given what."""
+def test_the_journal_has_one_line_for_an_assignment() -> None:
     world = World()
     leader, follower = joined(world, "a", "b")
     world.sleep(500)
@@ -158,21 +145,18 @@ def test_one_completed_rebalance_is_written_down() -> None:
 # -- refused -----------------------------------------------------------------------------------
 
 
-def test_empty_group_id() -> None:
-    """A sync needs a group."""
+def test_a_sync_needs_a_group_id() -> None:
     sync = World().member("a", group="", id="a-1", protocol="range").sync()
     assert sync.error is ErrorCode.INVALID_GROUP_ID
 
 
-def test_unknown_group() -> None:
-    """Nobody is a member of a group that does not exist."""
+def test_a_sync_for_an_unknown_group_finds_no_member() -> None:
     sync = World().member("a", id="a-1", protocol="range").sync()
     assert sync.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("field", ["protocol_type", "protocol_name"])
-def test_protocol_left_out(field: str) -> None:
-    """From version 5 on a sync says which protocol it means, even to a group that is not there."""
+def test_from_version_5_on_a_sync_has_to_name_its_protocol(field: str) -> None:
     world = World()
     (leader,) = joined(world, "a")
     inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -182,8 +166,7 @@ def test_protocol_left_out(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["protocol_type", "protocol_name"])
-def test_other_protocol(field: str) -> None:
-    """A sync that means another protocol than the one chosen is out of date."""
+def test_a_sync_for_another_protocol_is_refused(field: str) -> None:
     world = World()
     (leader,) = joined(world, "a")
     assert leader.sync({}, **{field: "x"}).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -191,32 +174,28 @@ def test_other_protocol(field: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_protocol_left_out_before_version_5(version: int) -> None:
-    """Older clients do not say it, and need not."""
+def test_before_version_5_a_sync_need_not_name_its_protocol(version: int) -> None:
     world = World()
     (leader,) = joined(world, "a")
     assert leader.sync({}, version=version).error is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("generation", [-1, 0, 2])
-def test_other_generation(generation: int) -> None:
-    """A sync for another generation changes nothing."""
+def test_a_sync_for_another_generation_changes_nothing(generation: int) -> None:
     world = World()
     (leader,) = joined(world, "a")
     assert leader.sync({}, generation_id=generation).error is ErrorCode.ILLEGAL_GENERATION
     assert (world.state(), world.group().generation) == (GroupState.COMPLETING, 1)
 
 
-def test_id_is_looked_at_before_the_generation() -> None:
-    """A stranger is told that it is one, whatever else is wrong."""
+def test_an_unknown_id_is_told_before_a_wrong_generation() -> None:
     world = World()
     joined(world, "a")
     stranger = world.member("x", id="nobody", generation=9, protocol="range")
     assert stranger.sync().error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_shape_of_a_refusal() -> None:
-    """A refusal has an empty assignment, never none, and no protocol."""
+def test_a_refused_sync_has_an_empty_assignment_and_no_protocol() -> None:
     message = SyncGroupRequest(group_id="g", generation_id=1, member_id="a", assignments=())
     answer = World().request(message, 4)
     reply = answer.reply

@@ -11,7 +11,7 @@ from tests.support.group_harness import World
 
 @pytest.mark.parametrize("how", ["leaves", "expires"])
 def test_kop_380_last_awaited_member_goes(how: str) -> None:
-    """Issue 380 of kop: when the last that is awaited goes, the first phase is over."""
+    """Issue 380 of kop: the first phase is over when the last awaited member goes."""
     world = World()
     leader, follower, slow = (world.member(name) for name in "abc")
     world.form(leader, follower, slow)
@@ -26,7 +26,7 @@ def test_kop_380_last_awaited_member_goes(how: str) -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2, 4, 5, 9])
 def test_kop_303_expiry_of_minus_one(version: int) -> None:
-    """Issue 303 of kop: -1 is no time of expiry; it says that none was asked for."""
+    """Issue 303 of kop: -1 is no time of expiry, but says that none was asked for."""
     world = World(offsets_check_interval_ms=1_000)
     world.commit({("t", 0): 1}, version=version)
     assert world.group().offsets["t", 0].expires_at_ms == -1
@@ -100,7 +100,7 @@ def test_kafka_8653_oldest_client_joins_again() -> None:
 
 
 def test_xtdb_5904_generation_after_an_empty_group_expired() -> None:
-    """Issue 5904 of xtdb: whoever uses generations as fencing tokens must never see one twice."""
+    """Issue 5904 of xtdb: a user of generations as fencing tokens must never see one twice."""
     world = World(offsets_check_interval_ms=60_000)
     first = world.member("a")
     world.form(first)
@@ -113,8 +113,7 @@ def test_xtdb_5904_generation_after_an_empty_group_expired() -> None:
     assert second.generation == 3
 
 
-def test_generations_of_a_group_that_comes_and_goes() -> None:
-    """However it goes and whatever happens in between, the number only grows."""
+def test_generations_of_a_group_that_comes_and_goes_only_grow() -> None:
     world = World(offsets_check_interval_ms=60_000)
     seen = []
     for number in range(6):
@@ -131,16 +130,15 @@ def test_generations_of_a_group_that_comes_and_goes() -> None:
     assert seen == [1, 3, 5, 7, 9, 11]
 
 
-def test_group_that_nobody_ever_joined_leaves_nothing() -> None:
-    """There was no generation to remember, so names that were only tried take no room."""
+def test_group_without_a_generation_leaves_nothing() -> None:
+    """So names that were only tried take no room."""
     world = World(offsets_check_interval_ms=60_000)
     world.member("a", session_ms=6_000).join_once()
     world.sleep(120_000)
     assert (world.store, world.table.tombstones) == ({}, {})
 
 
-def test_member_that_never_syncs_does_not_hold_the_group() -> None:
-    """A client that joins again and again and never syncs keeps the others waiting, not forever."""
+def test_member_that_never_syncs_holds_up_the_group_only_for_a_while() -> None:
     world = World()
     good, bad = (world.member(name, rebalance_ms=7_000, session_ms=60_000) for name in "ab")
     bad.join()

@@ -25,7 +25,7 @@ _INSTANCES = (None, "i1", "i2")
 
 
 def _scene(state: GroupState, *, parked: bool) -> Scene:
-    """A group in a state, in which some wait for an answer or nobody does."""
+    """A group in a state, in which some members or none wait for an answer."""
     found = scene(state)
     if parked and state is GroupState.PREPARING:
         found.follower.join()
@@ -76,8 +76,9 @@ def _later(found: Scene) -> list[tuple[int, object]]:
         (GroupState.COMPLETING, True),
     ],
 )
-def test_fast_way_is_the_full_way(state: GroupState, *, parked: bool) -> None:
-    """What it answers, the full way answers; what it declines has changed nothing."""
+def test_fast_way_answers_as_the_full_way_or_declines_without_effect(
+    state: GroupState, *, parked: bool
+) -> None:
     taken = 0
     for who, generation, instance in product(_WHO, _GENERATIONS, _INSTANCES):
         fast, full = _scene(state, parked=parked), _scene(state, parked=parked)
@@ -116,10 +117,9 @@ def test_fast_way_is_the_full_way(state: GroupState, *, parked: bool) -> None:
         ({"group_instance_id": "i1"}, False),
     ],
 )
-def test_fast_way_takes_only_who_is_beyond_doubt(
+def test_fast_way_declines_a_heartbeat_that_differs_in_anything(
     changes: dict[str, Any], *, is_taken: bool
 ) -> None:
-    """A heartbeat that differs from a member's in anything is declined."""
     found = _scene(GroupState.STABLE, parked=False)
     message = replace(_message(found, "follower", 2, None), **changes)
     answer = found.world.coordinator.try_heartbeat(message, found.world.now_ms)
@@ -127,7 +127,7 @@ def test_fast_way_takes_only_who_is_beyond_doubt(
 
 
 @pytest.mark.parametrize("state", [GroupState.PREPARING, GroupState.COMPLETING])
-def test_fast_way_declines_who_waits_for_an_answer(state: GroupState) -> None:
+def test_fast_way_declines_a_member_that_waits_for_an_answer(state: GroupState) -> None:
     """Its session's deadline may have passed meanwhile, so it has to be armed again."""
     found = _scene(state, parked=True)
     message = _message(found, "follower", 2, None)

@@ -131,7 +131,7 @@ def test_listeners_get_each_rebalance_once(world: WatchedWorld) -> None:
 # -- who was waited for ------------------------------------------------------------------------
 
 
-def test_those_who_were_waited_for_are_named(world: WatchedWorld) -> None:
+def test_members_that_were_waited_for_are_named(world: WatchedWorld) -> None:
     first, second = world.pair(rebalance_ms=60_000)
     third = world.member("c")
     third.join()
@@ -146,7 +146,7 @@ def test_those_who_were_waited_for_are_named(world: WatchedWorld) -> None:
     ]
 
 
-def test_nobody_is_blamed_for_the_initial_delay() -> None:
+def test_no_member_is_blamed_for_the_initial_delay() -> None:
     """A new group waits by itself: a member that comes meanwhile is not late."""
     world = WatchedWorld(initial_rebalance_delay_ms=3 * SECOND_MS)
     first, second = world.member("a"), world.member("b")
@@ -220,7 +220,7 @@ def test_static_member_that_comes_back_is_waited_for_under_its_new_id(world: Wat
     assert (late.member, late.after_ms) == (again.id, 2 * SECOND_MS)
 
 
-def test_member_id_that_nobody_claims_is_blamed(world: WatchedWorld) -> None:
+def test_unclaimed_member_id_is_blamed(world: WatchedWorld) -> None:
     world.observe(1_000, started())
     world.observe(8_000, IdUnclaimed(group="g", member="ghost"))
     world.observe(8_000, phase_joined(took_ms=7_000))
@@ -343,7 +343,7 @@ def test_names_read_as_a_sentence() -> None:
     assert str(CountedNames(12, ("a", "b"))) == "a, b and 10 more"
 
 
-def test_who_was_late_reads_as_a_sentence() -> None:
+def test_late_member_reads_as_a_sentence() -> None:
     assert (
         str(LateMember("m-1", "one", "/10.0.0.1", 3_100, "joined"))
         == "m-1 (one) at /10.0.0.1, 3.1 s"

@@ -43,7 +43,7 @@ def test_eager_rebalance_stops_each_member_from_its_join(world: WatchedWorld) ->
     assert world.last.stopped_partition_ms == (2 * 3 + 2 * 1) * SECOND_MS
 
 
-def test_cooperative_rebalance_costs_nothing_to_those_who_keep(world: WatchedWorld) -> None:
+def test_cooperative_rebalance_does_not_stop_what_members_keep(world: WatchedWorld) -> None:
     world.cooperative_hand_over()
     assert world.history.last("g")[0].stopped_partition_ms == 0
     assert world.history.last("g")[0].revoked == 1
@@ -151,7 +151,7 @@ def test_partitions_that_are_to_be_given_later_stand_still_until_then(world: Wat
     assert follow_up.stopped_partition_ms == 5_000 + 1_000
 
 
-def test_partitions_that_nobody_wants_any_more_cost_nothing_later(world: WatchedWorld) -> None:
+def test_partitions_left_out_of_an_assignment_cost_nothing_later(world: WatchedWorld) -> None:
     first, second = world.pair()
     first.join()
     second.join()

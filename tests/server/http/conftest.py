@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from aiohttp.test_utils import TestClient, TestServer
 
+from coterie_server.backfill import Backfill
 from coterie_server.http import (
     NodeView,
     create_app,
@@ -32,7 +33,7 @@ def view(node: Node) -> NodeView:
 @pytest_asyncio.fixture
 async def browser(view: NodeView, world: WatchedWorld) -> AsyncIterator[Browser]:
     """Looks at its pages."""
-    server = TestServer(create_app(view, world.history, world.metrics))
+    server = TestServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
     await server.start_server(max_line_size=MAX_LINE_BYTES)
     async with TestClient(server) as client:
         yield client

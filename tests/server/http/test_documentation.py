@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie_server.backfill import Backfill
 from coterie_server.http import (
     NodeView,
     create_app,
@@ -18,7 +19,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "http.md").read_text(encoding="utf-
 
 
 def test_every_path_is_documented(view: NodeView, world: WatchedWorld) -> None:
-    app = create_app(view, world.history, world.metrics)
+    app = create_app(view, Backfill(world.history, None, 0), world.metrics)
     routes = {
         f"{route.method} {route.resource.canonical}"
         for route in app.router.routes()

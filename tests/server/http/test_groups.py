@@ -12,6 +12,7 @@ from yarl import URL
 
 from coterie_protocol.journal import CAUSES
 from coterie_protocol.messages import DeleteGroupsRequest
+from coterie_server.backfill import Backfill
 from coterie_server.http import (
     GroupSummary,
     GroupView,
@@ -121,7 +122,7 @@ async def test_page_of_long_names_is_shorter(browser: Browser, world: WatchedWor
 
 async def test_longest_name_can_be_asked_for(view: NodeView, world: WatchedWorld) -> None:
     """Kafka's clients may use names of 32,767 bytes."""
-    server = HttpServer(create_app(view, world.history, world.metrics))
+    server = HttpServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
     await server.start("127.0.0.1", 0)
     try:
         async with ClientSession() as session:
@@ -264,7 +265,9 @@ async def test_group_shows_whom_it_waits_for(browser: Browser, world: WatchedWor
     assert [member["parked"] for member in values["members"]] == [True, False]
 
 
-async def test_group_shows_who_has_not_synced(browser: Browser, world: WatchedWorld) -> None:
+async def test_group_shows_the_members_that_have_not_synced(
+    browser: Browser, world: WatchedWorld
+) -> None:
     first, second = world.pair(rebalance_ms=60_000)
     first.join()
     second.join()

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import ClientSession, web
 
+from coterie_server.backfill import Backfill
 from coterie_server.config.settings import Settings
 from coterie_server.http import (
     HttpServer,
@@ -19,7 +20,7 @@ from coterie_server.http import (
 from coterie_server.http.server import BoundedConnection, ConnectionLimit
 from coterie_server.metrics import NodeSnapshot
 from coterie_server.net import Listener
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from tests.server.net.doubles import until
 from tests.support.watched_world import WatchedWorld
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.asyncio
 
 
 async def test_server_listens_until_it_is_closed(view: NodeView, world: WatchedWorld) -> None:
-    server = HttpServer(create_app(view, world.history, world.metrics))
+    server = HttpServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
     await server.start("127.0.0.1", 0)
     async with ClientSession() as session:
         async with session.get(f"http://127.0.0.1:{server.port}/healthz") as answer:
@@ -39,7 +40,7 @@ async def test_server_listens_until_it_is_closed(view: NodeView, world: WatchedW
 
 async def test_address_in_use_is_an_error(view: NodeView, world: WatchedWorld) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        server = HttpServer(create_app(view, world.history, world.metrics))
+        server = HttpServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
         with pytest.raises(OSError, match="address already in use"):
             await server.start("127.0.0.1", taken.getsockname()[1])
 
@@ -47,9 +48,8 @@ async def test_address_in_use_is_an_error(view: NodeView, world: WatchedWorld) -
 async def test_server_answers_by_its_own_names() -> None:
     here = Address("127.0.0.1", 0)
     options = ServerOptions(
-        listen=here,
+        listeners=(ListenerOptions(here, Address("coordinator.example", 0)),),
         http=here,
-        advertise=Address("coordinator.example", 0),
         settings=Settings(http_allowed_hosts="one.example, two.example"),
     )
     async with Server(options) as server, ClientSession() as session:
@@ -164,7 +164,7 @@ class SlowView(NodeView):
 def app(view: NodeView) -> web.Application:
     """The pages of a node."""
     world = WatchedWorld()
-    return create_app(view, world.history, world.metrics)
+    return create_app(view, Backfill(world.history, None, 0), world.metrics)
 
 
 async def turns() -> None:
@@ -173,7 +173,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_views_are_made_one_at_a_time() -> None:
+async def test_answers_are_made_one_at_a_time() -> None:
     """Each is made in short pieces, but a hundred at once would make one long one."""
     view = SlowView()
     server = HttpServer(app(view))
@@ -190,7 +190,7 @@ async def test_views_are_made_one_at_a_time() -> None:
     await server.close()
 
 
-async def test_a_view_is_not_made_for_who_has_gone() -> None:
+async def test_an_answer_is_not_made_for_a_client_that_has_gone() -> None:
     view = SlowView()
     server = HttpServer(app(view))
     await server.start("127.0.0.1", 0)

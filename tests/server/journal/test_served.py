@@ -6,13 +6,16 @@ from pathlib import Path
 from coterie_protocol.journal import Line, NodeStarted, NodeStopped
 from coterie_server.config.settings import Settings
 from coterie_server.journal import read_journal
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 
 
 def test_node_says_which_settings_it_runs_with(tmp_path: Path) -> None:
     settings = Settings.load(overrides=["group.max.size=7", "group.ownership.guard=enforce"])
     options = ServerOptions(
-        settings=settings, listen=Address.parse("127.0.0.1:0"), http=None, data_dir=tmp_path
+        settings=settings,
+        listeners=(ListenerOptions(Address.parse("127.0.0.1:0")),),
+        http=None,
+        data_dir=tmp_path,
     )
 
     async def live() -> None:

@@ -484,7 +484,7 @@ def test_queue_is_bounded_while_the_disk_fails(
     assert seqs_in(tmp_path) == [1, 2, 3, 4]
 
 
-def test_file_of_somebody_else_is_not_touched(
+def test_file_of_another_node_is_not_touched(
     make_writer: MakeWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two nodes may share a name and a directory by mistake."""

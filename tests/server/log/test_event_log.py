@@ -75,7 +75,7 @@ def test_line_looks_readable_on_a_terminal(world: WatchedWorld) -> None:
     assert "generation=2" in last
 
 
-def test_rebalance_that_dropped_somebody_is_a_warning(world: WatchedWorld, log: LogLines) -> None:
+def test_rebalance_that_dropped_a_member_is_a_warning(world: WatchedWorld, log: LogLines) -> None:
     first, second = world.pair(rebalance_ms=20_000)
     first.join()
     world.live(20 * SECOND_MS, second)
@@ -164,8 +164,8 @@ def test_waiting_time_of_the_second_phase_counts_from_the_first(
     assert waited == {first.id: 20, second.id: 20}
 
 
-def test_new_member_is_told_to_those_who_look_closely(world: WatchedWorld, log: LogLines) -> None:
-    """At debug level: the rebalance's line names who came."""
+def test_new_member_is_a_debug_line(world: WatchedWorld, log: LogLines) -> None:
+    """The rebalance's line names who came."""
     world.member("a").join(reason="hello")
     (line,) = said(log, "member joined")
     assert (line["log_level"], line["reason"]) == ("debug", "hello")
@@ -184,7 +184,7 @@ def test_fenced_member_is_told_with_both_hosts(world: WatchedWorld, log: LogLine
     assert (line["log_level"], line["request"], line["instance"]) == ("warning", "Heartbeat", "one")
 
 
-def test_unclaimed_id_is_a_warning_only_while_somebody_waits(
+def test_unclaimed_id_is_a_warning_only_during_a_rebalance(
     world: WatchedWorld, log: LogLines
 ) -> None:
     """Clients that ask for an id and go are no news, unless a rebalance waited for them."""
@@ -195,7 +195,7 @@ def test_unclaimed_id_is_a_warning_only_while_somebody_waits(
     assert levels == ["debug", "warning"]
 
 
-def test_unknown_way_to_go_is_told_as_it_is(world: WatchedWorld, log: LogLines) -> None:
+def test_unknown_reason_of_leaving_is_logged_as_it_is(world: WatchedWorld, log: LogLines) -> None:
     """A newer Coterie may have written a journal that is replayed."""
     world.observe(0, gone(how="beamed_up"))
     (line,) = said(log, "member gone")

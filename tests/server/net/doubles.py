@@ -1,4 +1,4 @@
-"""A connection without a network: a transport, a clock, a loop and a handler to play with."""
+"""Doubles for connections without a network: transport, clock, handlers, listener, clients."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Any
 
 from coterie_protocol import ApiKey, FrameReader, decode_response, encode_request, response_class
 from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
+from coterie_server.address import Address
 from coterie_server.net import Exchange, Handler, Limits
 from coterie_server.net.connection import Connection
 from coterie_server.net.registry import Registry
 
 __all__ = [
+    "ADVERTISED",
     "PATIENCE_S",
-    "Answering",
+    "AnsweringHandler",
     "Clock",
+    "FakeClient",
+    "FakeListener",
     "FakeTransport",
-    "Parking",
-    "Room",
-    "Visit",
+    "ParkingHandler",
     "heartbeat",
     "ok",
     "until",
@@ -27,6 +29,9 @@ __all__ = [
 
 #: Far longer than anything with real sockets takes; a test that needs it fails.
 PATIENCE_S = 10.0
+
+#: Where clients of the connections under test are told to connect.
+ADVERTISED = Address("coterie.example", 9092)
 
 API, VERSION = ApiKey.HEARTBEAT, 3
 
@@ -43,12 +48,12 @@ def ok(number: int = 0) -> HeartbeatResponse:
 
 
 class Clock:
-    """Time that passes when a test says so."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         # Counted in whole milliseconds, so that many steps add up to what they should.
         self.now_ms = 1_000_000
-        #: How often somebody looked.
+        #: How often it was read.
         self.calls = 0
 
     def __call__(self) -> float:
@@ -128,7 +133,7 @@ class FakeTransport(asyncio.Transport):
         return self.closing
 
 
-class Parking:
+class ParkingHandler:
     """A handler that keeps every exchange until the test answers it."""
 
     def __init__(self) -> None:
@@ -145,7 +150,7 @@ class Parking:
             exchange.reply(ok(exchange.request.correlation_id))
 
 
-class Answering:
+class AnsweringHandler:
     """A handler that replies to everything at once, except to the members named as parked."""
 
     def __init__(self, *parked: str) -> None:
@@ -162,8 +167,8 @@ class Answering:
             exchange.reply(ok(exchange.request.correlation_id))
 
 
-class Visit:
-    """One client in the room: its transport and the connection that serves it."""
+class FakeClient:
+    """One client of the fake listener: its transport and the connection that serves it."""
 
     def __init__(self, connection: Connection, transport: FakeTransport) -> None:
         self.connection = connection
@@ -205,8 +210,8 @@ class Visit:
         return [correlation_id for correlation_id, _ in answers]
 
 
-class Room:
-    """A listener without sockets: a registry, its clock, and a loop that turns when told."""
+class FakeListener:
+    """A listener without sockets: a registry, its clock, and a loop that turns when told to."""
 
     def __init__(self, handler: Handler, limits: Limits | None = None) -> None:
         self.clock = Clock()
@@ -216,6 +221,7 @@ class Room:
             limits or Limits(),
             now=self.clock,
             call_soon=self._soon.append,
+            stopwatch=lambda: 0.0,  # a slow machine must not cut a pipeline short
             has_hung_up=_has_hung_up,
         )
 
@@ -224,12 +230,12 @@ class Room:
         """How much was called soon and has not run."""
         return len(self._soon)
 
-    def visit(self, peername: tuple[str, int] | None = ("127.0.0.1", 4711)) -> Visit:
-        """Let a client in."""
-        connection = Connection(self.registry)
+    def connect(self, peername: tuple[str, int] | None = ("127.0.0.1", 4711)) -> FakeClient:
+        """Connect a client."""
+        connection = Connection(self.registry, ADVERTISED)
         transport = FakeTransport(connection, peername)
         connection.connection_made(transport)
-        return Visit(connection, transport)
+        return FakeClient(connection, transport)
 
     def turn(self) -> int:
         """Run what was called soon; answer how much that was."""

@@ -20,7 +20,6 @@ from coterie_server.net.addresses import kafka_host, printable
     ],
 )
 def test_kafka_host(address: str, expected: str) -> None:
-    """A slash, and IPv6 as eight groups without leading zeros, as Java writes it."""
     assert kafka_host(address) == expected
 
 
@@ -28,5 +27,4 @@ def test_kafka_host(address: str, expected: str) -> None:
     ("address", "expected"), [("127.0.0.1", "127.0.0.1:9092"), ("::1", "[::1]:9092")]
 )
 def test_printable(address: str, expected: str) -> None:
-    """An address and its port can be told apart."""
     assert printable(address, 9092) == expected

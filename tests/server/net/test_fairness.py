@@ -5,10 +5,18 @@ from __future__ import annotations
 from coterie_server.net import Exchange, Limits
 from coterie_server.net.connection import Connection
 from coterie_server.net.registry import Registry
-from tests.server.net.doubles import Clock, FakeTransport, Room, Visit, heartbeat, ok
+from tests.server.net.doubles import (
+    ADVERTISED,
+    Clock,
+    FakeClient,
+    FakeListener,
+    FakeTransport,
+    heartbeat,
+    ok,
+)
 
 
-class Slow:
+class SlowHandler:
     """A handler that takes four milliseconds for each request."""
 
     def __init__(self) -> None:
@@ -26,56 +34,52 @@ class Slow:
         return self.passed_s
 
 
-def enter(room: Room, slow: Slow) -> Visit:
-    """Let a client into a room where time is what the handler takes."""
-    room.registry.stopwatch = slow.stopwatch
-    return room.visit()
+def enter(listener: FakeListener, slow: SlowHandler) -> FakeClient:
+    """Connect a client to a listener for which only the handler takes time."""
+    listener.registry.stopwatch = slow.stopwatch
+    return listener.connect()
 
 
-def test_pipeline_is_worked_off_in_turns() -> None:
-    """After ten milliseconds it is the others' turn; what is left comes later, in order."""
-    slow = Slow()
-    room = Room(slow)
-    visit = enter(room, slow)
-    visit.send(b"".join(heartbeat(number) for number in range(8)))
-    assert visit.answered() == [0, 1, 2]
-    assert room.turn() == 1
-    assert visit.answered() == [0, 1, 2, 3, 4, 5]
-    assert room.turn() == 1
-    assert visit.answered() == [*range(8)]
-    assert room.turn() == 0
+def test_a_long_pipeline_lets_others_in_after_ten_milliseconds() -> None:
+    slow = SlowHandler()
+    listener = FakeListener(slow)
+    client = enter(listener, slow)
+    client.send(b"".join(heartbeat(number) for number in range(8)))
+    assert client.answered() == [0, 1, 2]
+    assert listener.turn() == 1
+    assert client.answered() == [0, 1, 2, 3, 4, 5]
+    assert listener.turn() == 1
+    assert client.answered() == [*range(8)]
+    assert listener.turn() == 0
 
 
 def test_nothing_is_read_while_a_pipeline_waits() -> None:
-    """The client's next requests stay where they are until its earlier ones are handled."""
-    slow = Slow()
-    room = Room(slow)
-    visit = enter(room, slow)
-    visit.send(b"".join(heartbeat(number) for number in range(4)))
-    assert not visit.transport.reading
-    room.turn()
-    assert visit.transport.reading
+    slow = SlowHandler()
+    listener = FakeListener(slow)
+    client = enter(listener, slow)
+    client.send(b"".join(heartbeat(number) for number in range(4)))
+    assert not client.transport.reading
+    listener.turn()
+    assert client.transport.reading
 
 
 def test_two_pipelines_take_turns() -> None:
-    """Neither has to wait until the other is through."""
-    slow = Slow()
-    room = Room(slow)
-    first, second = enter(room, slow), room.visit()
+    slow = SlowHandler()
+    listener = FakeListener(slow)
+    first, second = enter(listener, slow), listener.connect()
     first.send(b"".join(heartbeat(number) for number in range(6)))
     second.send(b"".join(heartbeat(number) for number in range(10, 16)))
     assert slow.seen == [0, 1, 2, 10, 11, 12]
-    room.turn()
+    listener.turn()
     assert slow.seen == [0, 1, 2, 10, 11, 12, 3, 4, 5, 13, 14, 15]
 
 
-def test_single_requests_are_not_timed() -> None:
-    """A request that comes alone, as nearly all do, costs no look at the time."""
-    slow = Slow()
+def test_a_request_that_comes_alone_costs_no_look_at_the_time() -> None:
+    slow = SlowHandler()
     clock = Clock()
     registry = Registry(slow, Limits(), now=Clock(), call_soon=lambda _: None, stopwatch=clock)
-    connection = Connection(registry)
+    connection = Connection(registry, ADVERTISED)
     transport = FakeTransport(connection, ("127.0.0.1", 1))
     connection.connection_made(transport)
-    Visit(connection, transport).send(heartbeat(0))
+    FakeClient(connection, transport).send(heartbeat(0))
     assert (slow.seen, clock.calls) == ([0], 0)

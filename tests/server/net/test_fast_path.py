@@ -12,11 +12,19 @@ from coterie_server.net import CloseReason
 from coterie_server.net.connection import Connection
 from coterie_server.net.limits import Limits
 from coterie_server.net.registry import Registry
-from tests.server.net.doubles import Clock, FakeTransport, Parking, Visit, heartbeat, ok
+from tests.server.net.doubles import (
+    ADVERTISED,
+    Clock,
+    FakeClient,
+    FakeTransport,
+    ParkingHandler,
+    heartbeat,
+    ok,
+)
 
 
-class Quick:
-    """Answers heartbeats as it is told, and remembers which it was asked about."""
+class ScriptedAnswer:
+    """Answers heartbeats as the test says, and records them."""
 
     def __init__(self) -> None:
         self.answer: HeartbeatResponse | Exception | None = ok(1)
@@ -30,129 +38,119 @@ class Quick:
         return self.answer
 
 
-class Desk:
-    """A connection whose heartbeats are answered at once, and all else is parked."""
+class FastPath:
+    """A connection whose heartbeats are answered at once and whose other requests are parked."""
 
     def __init__(self, **limits: int) -> None:
-        self.quick = Quick()
-        self.parking = Parking()
+        self.scripted = ScriptedAnswer()
+        self.handler = ParkingHandler()
         self.counted: list[tuple[ApiKey, Any, int]] = []
         self.clock = Clock()
         self.registry = Registry(
-            self.parking,
+            self.handler,
             Limits(**limits),
             now=self.clock,
             call_soon=lambda _: None,
             on_reply=lambda *what: self.counted.append(what),
-            at_once={ApiKey.HEARTBEAT: self.quick},
+            at_once={ApiKey.HEARTBEAT: self.scripted},
         )
-        connection = Connection(self.registry)
-        self.visit = Visit(connection, FakeTransport(connection, ("127.0.0.1", 4711)))
-        connection.connection_made(self.visit.transport)
+        connection = Connection(self.registry, ADVERTISED)
+        self.client = FakeClient(connection, FakeTransport(connection, ("127.0.0.1", 4711)))
+        connection.connection_made(self.client.transport)
 
 
-def test_answered_at_once() -> None:
-    """The answer has the request's number, and is counted as any other."""
-    desk = Desk()
-    desk.visit.send(heartbeat(7))
-    assert desk.visit.answers() == [(7, 1)]
-    assert desk.parking.exchanges == []
-    assert desk.counted == [(ApiKey.HEARTBEAT, ok(1), desk.clock.now_ms)]
-    stats = desk.registry.stats()
-    assert (stats.requests, stats.bytes_out) == (1, len(desk.visit.transport.sent))
+def test_a_fast_answer_has_the_requests_number_and_is_counted() -> None:
+    fast_path = FastPath()
+    fast_path.client.send(heartbeat(7))
+    assert fast_path.client.answers() == [(7, 1)]
+    assert fast_path.handler.exchanges == []
+    assert fast_path.counted == [(ApiKey.HEARTBEAT, ok(1), fast_path.clock.now_ms)]
+    stats = fast_path.registry.stats()
+    assert (stats.requests, stats.bytes_out) == (1, len(fast_path.client.transport.sent))
 
 
-def test_like_the_last_one() -> None:
-    """A request that differs in its number alone is not read again, and answered the same."""
-    desk = Desk()
-    desk.visit.send(heartbeat(1), heartbeat(-2), heartbeat(3))
-    assert desk.visit.answers() == [(1, 1), (-2, 1), (3, 1)]
-    first, *others = desk.quick.asked
+def test_a_request_that_differs_in_its_number_alone_is_not_decoded_again() -> None:
+    fast_path = FastPath()
+    fast_path.client.send(heartbeat(1), heartbeat(-2), heartbeat(3))
+    assert fast_path.client.answers() == [(1, 1), (-2, 1), (3, 1)]
+    first, *others = fast_path.scripted.asked
     assert all(other is first for other in others)
 
 
 @pytest.mark.parametrize("other", [heartbeat(2, member_id="else"), heartbeat(2, version=0)])
-def test_unlike_the_last_one(other: bytes) -> None:
-    """A request that differs in anything else is read, whether in what it says or how."""
-    desk = Desk()
-    desk.visit.send(heartbeat(1), other)
-    assert desk.quick.asked[1] is not desk.quick.asked[0]
-    assert len(desk.visit.payloads()) == 2
+def test_a_request_that_differs_in_anything_else_is_decoded(other: bytes) -> None:
+    fast_path = FastPath()
+    fast_path.client.send(heartbeat(1), other)
+    assert fast_path.scripted.asked[1] is not fast_path.scripted.asked[0]
+    assert len(fast_path.client.payloads()) == 2
 
 
-def test_another_answer_to_the_same() -> None:
-    """What is remembered of an answer is not sent when the answer has changed."""
-    desk = Desk()
-    desk.visit.send(heartbeat(1))
-    desk.quick.answer = ok(2)
-    desk.visit.send(heartbeat(2))
-    assert desk.visit.answers() == [(1, 1), (2, 2)]
+def test_an_answer_that_has_changed_is_encoded_again() -> None:
+    fast_path = FastPath()
+    fast_path.client.send(heartbeat(1))
+    fast_path.scripted.answer = ok(2)
+    fast_path.client.send(heartbeat(2))
+    assert fast_path.client.answers() == [(1, 1), (2, 2)]
 
 
-def test_not_at_once() -> None:
-    """What can't be answered at once is handled, and may be answered at any time."""
-    desk = Desk()
-    desk.quick.answer = None
-    desk.visit.send(heartbeat(1))
-    assert desk.visit.answers() == []
-    desk.parking.answer([0])
-    assert desk.visit.answered() == [1]
+def test_what_can_not_be_answered_at_once_is_handled() -> None:
+    fast_path = FastPath()
+    fast_path.scripted.answer = None
+    fast_path.client.send(heartbeat(1))
+    assert fast_path.client.answers() == []
+    fast_path.handler.answer([0])
+    assert fast_path.client.answered() == [1]
 
 
-def test_behind_one_that_waits() -> None:
-    """A request behind another is not answered before it."""
-    desk = Desk()
-    desk.quick.answer = None
-    desk.visit.send(heartbeat(1))
-    desk.quick.answer = ok(1)
-    desk.visit.send(heartbeat(2))
-    assert desk.visit.answers() == []
-    desk.parking.answer([1, 0])
-    assert desk.visit.answered() == [1, 2]
+def test_a_request_behind_another_is_not_answered_before_it() -> None:
+    fast_path = FastPath()
+    fast_path.scripted.answer = None
+    fast_path.client.send(heartbeat(1))
+    fast_path.scripted.answer = ok(1)
+    fast_path.client.send(heartbeat(2))
+    assert fast_path.client.answers() == []
+    fast_path.handler.answer([1, 0])
+    assert fast_path.client.answered() == [1, 2]
 
 
-def test_many_in_one_piece() -> None:
-    """They are handled in their turns: this is for who sends one and waits."""
-    desk = Desk()
-    desk.visit.send(heartbeat(1) + heartbeat(2))
-    assert len(desk.parking.exchanges) == 2
+def test_requests_that_come_in_one_piece_are_handled_in_order() -> None:
+    fast_path = FastPath()
+    fast_path.client.send(heartbeat(1) + heartbeat(2))
+    assert len(fast_path.handler.exchanges) == 2
 
 
 @pytest.mark.parametrize(
     "frame", [b"\0\0\0\0", b"\0\0\0\x02\0\x0c", b"\0\0\0\x08\0\x0c\0\x03\0\0\0\1"]
 )
-def test_hardly_a_request(frame: bytes) -> None:
-    """Frames too short for a heartbeat are refused as any others, as first ones and later."""
+def test_frames_too_short_for_a_heartbeat_are_refused_as_any_others(frame: bytes) -> None:
     for frames in ((frame,), (heartbeat(1), frame)):
-        desk = Desk()
-        desk.visit.send(*frames)
-        assert desk.visit.transport.closing
-        assert desk.registry.stats().closed[CloseReason.MALFORMED] == 0  # not lost yet
-        desk.visit.lose()
-        assert desk.registry.stats().closed[CloseReason.MALFORMED] == 1
+        fast_path = FastPath()
+        fast_path.client.send(*frames)
+        assert fast_path.client.transport.closing
+        assert fast_path.registry.stats().closed[CloseReason.MALFORMED] == 0  # not lost yet
+        fast_path.client.lose()
+        assert fast_path.registry.stats().closed[CloseReason.MALFORMED] == 1
 
 
-def test_a_bug() -> None:
-    """Whoever answers may fail, and only this connection ends."""
-    desk = Desk()
-    desk.quick.answer = ValueError("a bug")
-    desk.visit.send(heartbeat(1))
-    desk.visit.lose()
-    assert desk.registry.stats().closed[CloseReason.BUG] == 1
+def test_a_fast_answer_that_raises_closes_this_connection_alone() -> None:
+    fast_path = FastPath()
+    fast_path.scripted.answer = ValueError("a bug")
+    fast_path.client.send(heartbeat(1))
+    fast_path.client.lose()
+    assert fast_path.registry.stats().closed[CloseReason.BUG] == 1
 
 
-def test_slow_reader() -> None:
-    """Who does not read the answers is not answered at once any more."""
-    desk = Desk(write_buffer_high_bytes=20, write_buffer_max_bytes=20)
-    desk.visit.transport.flowing = False
-    desk.visit.send(*(heartbeat(number) for number in range(10)))
-    assert len(desk.quick.asked) < 10
-    assert not desk.visit.transport.reading
+def test_a_slow_reader_is_not_answered_at_once() -> None:
+    fast_path = FastPath(write_buffer_high_bytes=20, write_buffer_max_bytes=20)
+    fast_path.client.transport.flowing = False
+    fast_path.client.send(*(heartbeat(number) for number in range(10)))
+    assert len(fast_path.scripted.asked) < 10
+    assert not fast_path.client.transport.reading
 
 
 def test_a_large_request_is_not_remembered() -> None:
     """What is kept of each connection is small; the request is handled like any other."""
-    desk = Desk()
-    desk.visit.send(heartbeat(1), heartbeat(2, member_id="m" * 5000))
-    assert [asked.member_id for asked in desk.quick.asked] == ["member"]
-    assert [e.request.correlation_id for e in desk.parking.exchanges] == [2]
+    fast_path = FastPath()
+    fast_path.client.send(heartbeat(1), heartbeat(2, member_id="m" * 5000))
+    assert [asked.member_id for asked in fast_path.scripted.asked] == ["member"]
+    assert [e.request.correlation_id for e in fast_path.handler.exchanges] == [2]

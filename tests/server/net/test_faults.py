@@ -17,7 +17,7 @@ from coterie_protocol.messages import (
 )
 from coterie_server.net import CloseReason, Exchange, Limits
 from tests.server.net.conftest import LogLines
-from tests.server.net.doubles import Answering, Parking, Room, heartbeat
+from tests.server.net.doubles import AnsweringHandler, FakeListener, ParkingHandler, heartbeat
 
 
 def frame(payload: bytes) -> bytes:
@@ -33,11 +33,12 @@ def request_of(api_key: int, api_version: int, correlation_id: int = 7) -> bytes
 CUT_OFF = frame(heartbeat(0)[4:-1])
 
 
-def test_malformed_request_closes_with_a_line(log: LogLines) -> None:
-    """The line names the peer, the message, the field and what is wrong with it."""
-    visit = Room(Parking()).visit(("192.0.2.7", 50_123))
-    visit.send(CUT_OFF)
-    assert visit.transport.closing
+def test_a_malformed_request_closes_with_a_line_that_names_peer_message_and_field(
+    log: LogLines,
+) -> None:
+    client = FakeListener(ParkingHandler()).connect(("192.0.2.7", 50_123))
+    client.send(CUT_OFF)
+    assert client.transport.closing
     assert log == [
         {
             "event": "connection closed",
@@ -51,44 +52,41 @@ def test_malformed_request_closes_with_a_line(log: LogLines) -> None:
 
 
 def test_requests_behind_a_malformed_one_are_not_handled(log: LogLines) -> None:
-    """Neither those of the same piece nor those of a later one reach the handler."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(CUT_OFF + heartbeat(1), heartbeat(2))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(CUT_OFF + heartbeat(1), heartbeat(2))
     assert handler.exchanges == []
     assert len(log) == 1
 
 
 def test_malformed_request_abandons_parked_ones(log: LogLines) -> None:
-    """The handler can see that nobody waits any more, and a reply does nothing."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0), CUT_OFF)
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0), CUT_OFF)
     assert handler.exchanges[0].abandoned
     handler.answer([0])
-    assert visit.answered() == []
+    assert client.answered() == []
     assert len(log) == 1
 
 
 def test_fault_behind_a_backlog_waits_for_it(log: LogLines) -> None:
     """Requests that came before the bad bytes are answered even if they had to wait for room."""
-    handler = Parking()
-    room = Room(handler, Limits(max_requests_in_flight=1))
-    visit = room.visit()
-    visit.send(heartbeat(0) + heartbeat(1) + b"\xff\xff\xff\xff")
-    assert not visit.transport.closing
+    handler = ParkingHandler()
+    listener = FakeListener(handler, Limits(max_requests_in_flight=1))
+    client = listener.connect()
+    client.send(heartbeat(0) + heartbeat(1) + b"\xff\xff\xff\xff")
+    assert not client.transport.closing
     handler.answer([0])
-    room.turn()
-    assert (visit.answered(), visit.transport.closing) == ([0], True)
+    listener.turn()
+    assert (client.answered(), client.transport.closing) == ([0], True)
     assert [line["reason"] for line in log] == ["socket_request_max_bytes"]
 
 
 @pytest.mark.parametrize("size", [1_001, 2**31 - 1, -1, -(2**31)])
 def test_bad_size_closes_with_a_line(size: int, log: LogLines) -> None:
-    """A size beyond the limit, or below nothing, is refused before a byte of its frame comes."""
-    visit = Room(Parking(), Limits(socket_request_max_bytes=1_000)).visit()
-    visit.send(struct.pack(">i", size))
-    assert visit.transport.closing
+    client = FakeListener(ParkingHandler(), Limits(socket_request_max_bytes=1_000)).connect()
+    client.send(struct.pack(">i", size))
+    assert client.transport.closing
     assert [(line["reason"], line["peer"], line["error"]) for line in log] == [
         (
             "socket_request_max_bytes",
@@ -100,17 +98,17 @@ def test_bad_size_closes_with_a_line(size: int, log: LogLines) -> None:
 
 def test_bad_size_behind_a_good_request_closes_at_once(log: LogLines) -> None:
     """The client is not waited for: it may send nothing more."""
-    visit = Room(Answering()).visit()
-    visit.send(heartbeat(0) + b"\xff\xff\xff\xff")
-    assert (visit.answered(), visit.transport.closing) == ([0], True)
+    client = FakeListener(AnsweringHandler()).connect()
+    client.send(heartbeat(0) + b"\xff\xff\xff\xff")
+    assert (client.answered(), client.transport.closing) == ([0], True)
     assert [line["reason"] for line in log] == ["socket_request_max_bytes"]
 
 
 def test_http_request_is_refused(log: LogLines) -> None:
     """A browser's first bytes read as an enormous size."""
-    visit = Room(Parking()).visit()
-    visit.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    assert visit.transport.closing
+    client = FakeListener(ParkingHandler()).connect()
+    client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert client.transport.closing
     assert [line["reason"] for line in log] == ["socket_request_max_bytes"]
 
 
@@ -127,10 +125,10 @@ def test_unsupported_request_closes_naming_api_and_version(
     api_key: int, api_version: int, log: LogLines
 ) -> None:
     """What is not spoken here has no answer that the client could read."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(request_of(api_key, api_version) + heartbeat(1))
-    assert visit.transport.closing
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(request_of(api_key, api_version) + heartbeat(1))
+    assert client.transport.closing
     assert handler.exchanges == []
     assert log == [
         {
@@ -147,9 +145,9 @@ def test_unsupported_request_closes_naming_api_and_version(
 @pytest.mark.parametrize("api_version", [5, 99, -1])
 def test_api_versions_of_unknown_version_is_answered_in_version_0(api_version: int) -> None:
     """Error 35 with the versions of ApiVersions itself, in the shape that all can read."""
-    visit = Room(Parking()).visit()
-    visit.send(request_of(ApiKey.API_VERSIONS, api_version, correlation_id=41))
-    (payload,) = visit.payloads()
+    client = FakeListener(ParkingHandler()).connect()
+    client.send(request_of(ApiKey.API_VERSIONS, api_version, correlation_id=41))
+    (payload,) = client.payloads()
     correlation_id, answer = decode_response(ApiVersionsResponse, 0, payload)
     assert correlation_id == 41
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -160,60 +158,57 @@ def test_api_versions_of_unknown_version_is_answered_in_version_0(api_version: i
 
 def test_client_may_ask_again_after_unsupported_api_versions() -> None:
     """The connection stays open for the same question in a version that is spoken."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(request_of(ApiKey.API_VERSIONS, 9))
-    visit.send(encode_request(ApiVersionsRequest(), 0, 8))
-    assert not visit.transport.closing
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(request_of(ApiKey.API_VERSIONS, 9))
+    client.send(encode_request(ApiVersionsRequest(), 0, 8))
+    assert not client.transport.closing
     assert [exchange.request.correlation_id for exchange in handler.exchanges] == [8]
 
 
-def test_unsupported_api_versions_waits_its_turn() -> None:
-    """Its answer leaves behind that of a request parked before."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0) + request_of(ApiKey.API_VERSIONS, 9, correlation_id=1))
-    assert visit.payloads() == []
+def test_an_answer_to_unsupported_api_versions_leaves_behind_earlier_requests() -> None:
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0) + request_of(ApiKey.API_VERSIONS, 9, correlation_id=1))
+    assert client.payloads() == []
     handler.answer([0])
-    assert [payload[:4] for payload in visit.payloads()] == [b"\0\0\0\0", b"\0\0\0\1"]
+    assert [payload[:4] for payload in client.payloads()] == [b"\0\0\0\0", b"\0\0\0\1"]
 
 
 def test_reply_that_does_not_fit_is_logged_as_a_bug(log: LogLines) -> None:
-    """The line names request, version and field; the client is not left waiting."""
-    handler = Parking()
-    room = Room(handler)
-    visit = room.visit()
-    visit.send(heartbeat(0))
+    handler = ParkingHandler()
+    listener = FakeListener(handler)
+    client = listener.connect()
+    client.send(heartbeat(0))
     handler.exchanges[0].reply(HeartbeatResponse(throttle_time_ms=0, error_code=100_000))
-    visit.lose()
-    assert visit.transport.closing
-    assert room.registry.stats().closed[CloseReason.BUG] == 1
+    client.lose()
+    assert client.transport.closing
+    assert listener.registry.stats().closed[CloseReason.BUG] == 1
     line = log[0]
     assert (line["log_level"], line["api"], line["api_version"]) == ("error", "Heartbeat", 3)
     assert "error_code" in line["error"]
 
 
-def test_reply_of_another_api_that_does_not_fit_is_logged_as_a_bug(log: LogLines) -> None:
-    """A message with no version of that number is caught as well."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0))
+def test_a_reply_of_another_api_is_logged_as_a_bug(log: LogLines) -> None:
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0))
     handler.exchanges[0].reply(object())
-    assert visit.transport.closing
+    assert client.transport.closing
     assert [line["log_level"] for line in log] == ["error"]
 
 
 def test_handler_that_raises_closes_its_client_only(log: LogLines) -> None:
     """It never should; if it does, the bug is logged and others are served on."""
 
-    class Raising(Answering):
+    class RaisingHandler(AnsweringHandler):
         def handle(self, exchange: Exchange) -> None:
             if exchange.request.message.member_id == "bad":
                 raise ZeroDivisionError
             super().handle(exchange)
 
-    room = Room(Raising())
-    bad, good = room.visit(), room.visit()
+    listener = FakeListener(RaisingHandler())
+    bad, good = listener.connect(), listener.connect()
     bad.send(heartbeat(0) + heartbeat(1, member_id="bad") + heartbeat(2))
     good.send(heartbeat(3))
     assert (bad.answered(), bad.transport.closing) == ([0], True)
@@ -222,20 +217,18 @@ def test_handler_that_raises_closes_its_client_only(log: LogLines) -> None:
 
 
 def test_exchange_can_close_the_connection(log: LogLines) -> None:
-    """A handler that does not want to answer closes instead, and its reason is logged."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0), heartbeat(1))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0), heartbeat(1))
     handler.exchanges[1].close("not authenticated")
-    assert visit.transport.closing
+    assert client.transport.closing
     assert [(line["reason"], line["why"]) for line in log] == [("handler", "not authenticated")]
 
 
 def test_closing_twice_is_one_close(log: LogLines) -> None:
-    """Two exchanges of one connection may both give up on it."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0), heartbeat(1))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0), heartbeat(1))
     for exchange in handler.exchanges:
         exchange.close("stopping")
     assert len(log) == 1
@@ -245,63 +238,60 @@ def test_closing_twice_is_one_close(log: LogLines) -> None:
 def test_close_sends_what_was_answered_before(*, cut: bool, log: LogLines) -> None:
     """An earlier answer is sent whether its request came in the same piece or before."""
 
-    class Closing(Answering):
+    class ClosingHandler(AnsweringHandler):
         def handle(self, exchange: Exchange) -> None:
             if exchange.request.correlation_id == 1:
                 exchange.close("enough")
             else:
                 super().handle(exchange)
 
-    handler = Closing()
-    visit = Room(handler).visit()
+    handler = ClosingHandler()
+    client = FakeListener(handler).connect()
     pieces = [heartbeat(number) for number in range(3)]
-    visit.send(*(pieces if cut else [b"".join(pieces)]))
-    assert (visit.answered(), handler.seen) == ([0], [0])
+    client.send(*(pieces if cut else [b"".join(pieces)]))
+    assert (client.answered(), handler.seen) == ([0], [0])
     assert len(log) == 1
 
 
 def test_client_that_leaves_abandons_its_exchanges() -> None:
-    """After a lost connection a parked exchange says so and its reply goes nowhere."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0))
     assert not handler.exchanges[0].abandoned
-    visit.lose(ConnectionResetError())
+    client.lose(ConnectionResetError())
     assert handler.exchanges[0].abandoned
     handler.answer([0, 0])
     handler.exchanges[0].close("too late to matter")
-    assert visit.transport.writes == 0
+    assert client.transport.writes == 0
 
 
 def test_client_that_stops_sending_has_left() -> None:
     """Half a close is a whole one, as in Kafka."""
-    handler = Parking()
-    room = Room(handler)
-    visit = room.visit()
-    visit.send(heartbeat(0))
-    visit.connection.eof_received()
-    assert visit.transport.closing
+    handler = ParkingHandler()
+    listener = FakeListener(handler)
+    client = listener.connect()
+    client.send(heartbeat(0))
+    client.connection.eof_received()
+    assert client.transport.closing
     assert handler.exchanges[0].abandoned
-    assert room.registry.stats().in_flight == 0
+    assert listener.registry.stats().in_flight == 0
 
 
 def test_bytes_behind_the_end_are_ignored() -> None:
-    """What a transport still delivers after the connection closed reaches nobody."""
-    handler = Parking()
-    room = Room(handler)
-    visit = room.visit()
-    visit.connection.eof_received()
-    visit.send(heartbeat(0), heartbeat(1)[:5])
+    handler = ParkingHandler()
+    listener = FakeListener(handler)
+    client = listener.connect()
+    client.connection.eof_received()
+    client.send(heartbeat(0), heartbeat(1)[:5])
     assert handler.exchanges == []
-    assert room.registry.unfinished_bytes == 0
+    assert listener.registry.unfinished_bytes == 0
 
 
 def test_exchange_knows_its_request_and_its_client() -> None:
-    """The handler sees header, message, the client's address as Kafka prints it, and the time."""
-    handler = Parking()
-    room = Room(handler)
-    room.clock.now_ms = 12_500
-    room.visit(("192.0.2.7", 50_123)).send(heartbeat(5))
+    handler = ParkingHandler()
+    listener = FakeListener(handler)
+    listener.clock.now_ms = 12_500
+    listener.connect(("192.0.2.7", 50_123)).send(heartbeat(5))
     (exchange,) = handler.exchanges
     request: Any = exchange.request
     assert (request.api_key, request.api_version) == (ApiKey.HEARTBEAT, 3)
@@ -315,11 +305,11 @@ def test_reply_that_cannot_be_encoded_is_told_without_what_variables_hold(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also in an application that has not configured structlog: then it goes to its logging."""
-    handler = Parking()
-    visit = Room(handler).visit()
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
     structlog.reset_defaults()
-    visit.send(heartbeat(0))
+    client.send(heartbeat(0))
     handler.exchanges[0].reply("no reply at all")
-    assert visit.transport.closing
+    assert client.transport.closing
     assert capsys.readouterr() == ("", "")
     assert [record.name for record in caplog.records] == ["coterie_server.net.faults"]

@@ -22,7 +22,15 @@ from coterie_protocol.messages import (
 from coterie_server.net import CloseReason, Exchange, Handler, Limits, Listener, RefuseReason
 from coterie_server.net.connection import Connection
 from tests.server.net.conftest import LogLines
-from tests.server.net.doubles import PATIENCE_S, Answering, Clock, Parking, heartbeat, ok, until
+from tests.server.net.doubles import (
+    PATIENCE_S,
+    AnsweringHandler,
+    Clock,
+    ParkingHandler,
+    heartbeat,
+    ok,
+    until,
+)
 
 Listen = Callable[..., Awaitable[Listener]]
 
@@ -91,8 +99,7 @@ async def listen() -> AsyncIterator[Listen]:
 
 @pytest.mark.asyncio
 async def test_requests_are_answered(listen: Listen) -> None:
-    """A client that connects, pipelines and waits gets its answers in order."""
-    listener = await listen(Answering())
+    listener = await listen(AnsweringHandler())
     client = await connect(listener)
     client.send(heartbeat(0) + heartbeat(1))
     assert await client.answered(2) == [0, 1]
@@ -101,8 +108,7 @@ async def test_requests_are_answered(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_port_0_becomes_a_real_one(listen: Listen) -> None:
-    """The addresses name the port that the system chose."""
-    listener = await listen(Answering())
+    listener = await listen(AnsweringHandler())
     ((host, port),) = listener.addresses
     assert host == "127.0.0.1"
     assert port > 0
@@ -110,8 +116,7 @@ async def test_port_0_becomes_a_real_one(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_two_addresses_share_one_listener(listen: Listen) -> None:
-    """A further start adds an address under the same limits and counts."""
-    listener = await listen(Answering())
+    listener = await listen(AnsweringHandler())
     await listener.start("127.0.0.1", 0)
     for host, port in listener.addresses:
         client = Client(*await asyncio.open_connection(host, port))
@@ -124,22 +129,22 @@ async def test_two_addresses_share_one_listener(listen: Listen) -> None:
 @pytest.mark.asyncio
 async def test_address_in_use_is_an_error(listen: Listen) -> None:
     """Two listeners cannot share a port, although sockets that linger do not block it."""
-    listener = await listen(Answering())
+    listener = await listen(AnsweringHandler())
     with pytest.raises(OSError, match=r"(?i)address already in use"):
-        await listen(Answering(), port=listener.addresses[0][1])
+        await listen(AnsweringHandler(), port=listener.addresses[0][1])
 
 
 @pytest.mark.asyncio
 async def test_port_can_be_taken_again_at_once(listen: Listen) -> None:
     """A restarted server gets its port although connections of the old one linger."""
-    listener = await listen(Answering())
+    listener = await listen(AnsweringHandler())
     client = await connect(listener)
     client.send(heartbeat(0))
     await client.answered(1)
     await listener.close(0)  # the server closes first, so its end of the connection lingers
     assert await client.ended()
     client.writer.close()
-    again = await listen(Answering(), port=listener.addresses[0][1])
+    again = await listen(AnsweringHandler(), port=listener.addresses[0][1])
     assert again.addresses == listener.addresses
 
 
@@ -147,7 +152,7 @@ async def test_port_can_be_taken_again_at_once(listen: Listen) -> None:
 async def test_accepted_sockets_send_at_once_and_notice_dead_hosts(
     listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Accepted sockets have TCP_NODELAY and SO_KEEPALIVE, inherited from the listening one."""
+    """TCP_NODELAY and SO_KEEPALIVE are inherited from the listening socket."""
     sockets: list[Any] = []
     made = Connection.connection_made
 
@@ -156,7 +161,7 @@ async def test_accepted_sockets_send_at_once_and_notice_dead_hosts(
         made(connection, transport)
 
     monkeypatch.setattr(Connection, "connection_made", note_socket)
-    client = await connect(await listen(Answering()))
+    client = await connect(await listen(AnsweringHandler()))
     await until(lambda: bool(sockets))
     (accepted,) = sockets
     assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
@@ -169,8 +174,7 @@ async def test_accepted_sockets_send_at_once_and_notice_dead_hosts(
 
 @pytest.mark.asyncio
 async def test_half_open_client_is_closed(listen: Listen) -> None:
-    """A client that ends its sending while a request is parked has left."""
-    handler = Parking()
+    handler = ParkingHandler()
     client = await connect(await listen(handler))
     client.send(heartbeat(0))
     await until(lambda: bool(handler.exchanges))
@@ -182,8 +186,7 @@ async def test_half_open_client_is_closed(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_client_that_resets_is_forgotten(listen: Listen) -> None:
-    """A reset while a request is parked leaves nothing behind."""
-    handler = Parking()
+    handler = ParkingHandler()
     listener = await listen(handler)
     client = await connect(listener)
     client.send(heartbeat(0))
@@ -198,8 +201,7 @@ async def test_client_that_resets_is_forgotten(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_oversized_frame_is_closed(listen: Listen, log: LogLines) -> None:
-    """A size over the limit closes before its bytes are sent."""
-    client = await connect(await listen(Answering(), Limits(socket_request_max_bytes=1_000)))
+    client = await connect(await listen(AnsweringHandler(), Limits(socket_request_max_bytes=1_000)))
     client.send(struct.pack(">i", 1_001))
     assert await client.ended()
     assert "socket_request_max_bytes" in [line.get("reason") for line in log]
@@ -208,9 +210,8 @@ async def test_oversized_frame_is_closed(listen: Listen, log: LogLines) -> None:
 
 @pytest.mark.asyncio
 async def test_garbage_harms_nobody_else(listen: Listen, log: LogLines) -> None:
-    """While 60 clients send random bytes, another one is answered as ever."""
     random_bytes = random.Random(20_250_101)
-    listener = await listen(Answering())
+    listener = await listen(AnsweringHandler())
     good = await connect(listener)
     for number in range(60):
         bad = await connect(listener)
@@ -230,9 +231,8 @@ async def test_garbage_harms_nobody_else(listen: Listen, log: LogLines) -> None:
 
 @pytest.mark.asyncio
 async def test_silent_client_is_closed(listen: Listen, log: LogLines) -> None:
-    """The sweep closes whoever has not spoken by the clock that was handed in."""
     clock = Clock()
-    listener = await listen(Answering(), Limits(first_byte_timeout_ms=1_000), now=clock)
+    listener = await listen(AnsweringHandler(), Limits(first_byte_timeout_ms=1_000), now=clock)
     client = await connect(listener)
     await until(lambda: listener.stats().open == 1)
     clock.now_ms += 1_000
@@ -243,10 +243,10 @@ async def test_silent_client_is_closed(listen: Listen, log: LogLines) -> None:
 
 
 @pytest.mark.asyncio
-async def test_first_sweep_after_a_pause_closes_nobody(listen: Listen) -> None:
-    """A process that was suspended reads what has arrived first; the next sweep is as ever."""
+async def test_first_sweep_after_a_pause_closes_no_client(listen: Listen) -> None:
+    """A process that was suspended reads what has arrived first."""
     clock = Clock()
-    listener = await listen(Answering(), now=clock)
+    listener = await listen(AnsweringHandler(), now=clock)
     loop = asyncio.get_running_loop()
     swept = []
     for _ in range(4):
@@ -260,10 +260,9 @@ async def test_first_sweep_after_a_pause_closes_nobody(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_sweeps_come_by_themselves_until_the_end(log: LogLines) -> None:
-    """A listener looks after its limits of time at its interval, and no more when it is closed."""
     clock = Clock()
     listener = Listener(
-        Answering(), Limits(first_byte_timeout_ms=1_000), now=clock, sweep_interval_s=0.001
+        AnsweringHandler(), Limits(first_byte_timeout_ms=1_000), now=clock, sweep_interval_s=0.001
     )
     await listener.start("127.0.0.1", 0)
     client = await connect(listener)
@@ -280,8 +279,7 @@ async def test_sweeps_come_by_themselves_until_the_end(log: LogLines) -> None:
 
 @pytest.mark.asyncio
 async def test_connection_over_the_limit_is_refused(listen: Listen, log: LogLines) -> None:
-    """The client that is one too many sees its connection end; the others are served."""
-    listener = await listen(Answering(), Limits(max_connections=1))
+    listener = await listen(AnsweringHandler(), Limits(max_connections=1))
     first = await connect(listener)
     second = await connect(listener)
     assert await second.ended()
@@ -296,7 +294,7 @@ async def test_connection_over_the_limit_is_refused(listen: Listen, log: LogLine
 LARGE_BYTES = 256 * 1024
 
 
-class Describing(Parking):
+class DescribingHandler(ParkingHandler):
     """Answers DescribeGroups with a large reply, when told."""
 
     def describe_all(self) -> None:
@@ -325,8 +323,7 @@ async def stubborn_client(listener: Listener) -> socket.socket:
 
 @pytest.mark.asyncio
 async def test_slow_reader_is_cut_off(listen: Listen, log: LogLines) -> None:
-    """Of 25 MB of parked answers only a bounded part is ever held for a client that reads none."""
-    handler = Describing()
+    handler = DescribingHandler()
     limits = Limits(write_buffer_max_bytes=1_000_000)
     listener = await listen(handler, limits)
     client = await stubborn_client(listener)
@@ -358,14 +355,13 @@ async def handled_in_all(listener: Listener) -> int:
 
 @pytest.mark.asyncio
 async def test_slow_reader_is_not_read_from(listen: Listen) -> None:
-    """A client that sends and never reads is stopped: its requests pile up on its own side."""
 
-    class Echoing(Describing):
+    class EchoingHandler(DescribingHandler):
         def handle(self, exchange: Exchange) -> None:
             self.exchanges = [exchange]
             self.describe_all()
 
-    listener = await listen(Echoing(), Limits(max_requests_in_flight=1))
+    listener = await listen(EchoingHandler(), Limits(max_requests_in_flight=1))
     client = await stubborn_client(listener)
     describe = encode_request(DescribeGroupsRequest(groups=("g",)), 0, 1)
     count = 0
@@ -385,8 +381,7 @@ async def test_slow_reader_is_not_read_from(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_stop_accepting_keeps_who_is_in(listen: Listen) -> None:
-    """New clients are refused, connections at hand are served on."""
-    listener = await listen(Answering())
+    listener = await listen(AnsweringHandler())
     client = await connect(listener)
     client.send(heartbeat(0))
     assert await client.answered(1) == [0]
@@ -401,8 +396,7 @@ async def test_stop_accepting_keeps_who_is_in(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_close_lets_pending_replies_out(listen: Listen) -> None:
-    """Requests that are answered within the grace get their answers before the end."""
-    handler = Parking()
+    handler = ParkingHandler()
     listener = await listen(handler)
     client = await connect(listener)
     client.send(heartbeat(0) + heartbeat(1))
@@ -420,8 +414,7 @@ async def test_close_lets_pending_replies_out(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_close_drops_what_is_not_answered(listen: Listen, log: LogLines) -> None:
-    """After the grace a parked request's connection is dropped, with a line that counts them."""
-    handler = Parking()
+    handler = ParkingHandler()
     listener = await listen(handler)
     client = await connect(listener)
     client.send(heartbeat(0))
@@ -436,8 +429,7 @@ async def test_close_drops_what_is_not_answered(listen: Listen, log: LogLines) -
 
 @pytest.mark.asyncio
 async def test_close_sends_large_replies_whole(listen: Listen) -> None:
-    """What was answered and not yet sent leaves before the connection closes."""
-    handler = Describing()
+    handler = DescribingHandler()
     listener = await listen(handler)
     client = await connect(listener)
     request = encode_request(DescribeGroupsRequest(groups=("g",)), 0, 0)
@@ -454,8 +446,8 @@ async def test_close_sends_large_replies_whole(listen: Listen) -> None:
 
 @pytest.mark.asyncio
 async def test_api_versions_is_the_only_one_answered_when_unknown(listen: Listen) -> None:
-    """A client from the future is told what is spoken, and not cut off."""
-    client = await connect(await listen(Answering()))
+    """A client from the future learns which versions are supported, and is not cut off."""
+    client = await connect(await listen(AnsweringHandler()))
     client.send(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 77, 5, -1))
     assert await client.payload() == struct.pack(">ihihhh", 5, 35, 1, 18, 0, 4)
     client.leave()

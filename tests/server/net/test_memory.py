@@ -27,8 +27,8 @@ LEFT_MAX_MB = 30
 linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 
 
-class Nobody:
-    """Gets no request, since none is ever whole."""
+class UnreachableHandler:
+    """Never gets a request, since none is ever complete."""
 
     def handle(self, exchange: Exchange) -> None:
         """Fail."""
@@ -43,7 +43,7 @@ def memory_mb(name: str) -> int:
 
 async def main() -> None:
     """Send six requests of 100 MB but for their ends; print what they took, and what they left."""
-    listener = Listener(Nobody())
+    listener = Listener(UnreachableHandler())
     await listener.start("127.0.0.1", 0)
     before_mb = memory_mb("VmRSS")
     writers = []

@@ -9,58 +9,52 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_server.net import Limits
-from tests.server.net.doubles import Answering, Parking, Room, heartbeat, ok
+from tests.server.net.doubles import AnsweringHandler, FakeListener, ParkingHandler, heartbeat, ok
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_replies_leave_in_request_order(order: tuple[int, ...]) -> None:
-    """Whatever order four parked requests are answered in, the client reads 0, 1, 2, 3."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(b"".join(heartbeat(number) for number in range(4)))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(b"".join(heartbeat(number) for number in range(4)))
     handler.answer(order)
-    assert visit.answered() == [0, 1, 2, 3]
+    assert client.answered() == [0, 1, 2, 3]
 
 
 def test_reply_waits_for_an_earlier_one() -> None:
-    """A reply that is ready while an earlier request is parked is not sent yet."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0), heartbeat(1))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0), heartbeat(1))
     handler.answer([1])
-    assert visit.answered() == []
+    assert client.answered() == []
 
 
-def test_reply_goes_out_at_once_when_it_is_its_turn() -> None:
-    """The first request's answer does not wait for the second's."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0), heartbeat(1))
+def test_the_first_requests_reply_is_sent_at_once() -> None:
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0), heartbeat(1))
     handler.answer([0])
-    assert visit.answered() == [0]
+    assert client.answered() == [0]
 
 
 def test_waiting_replies_are_written_in_one_piece() -> None:
-    """The answer that was awaited takes all those behind it along in a single write."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(*(heartbeat(number) for number in range(5)))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(*(heartbeat(number) for number in range(5)))
     handler.answer([1, 2, 3, 0])
-    assert (visit.answered(), visit.transport.writes) == ([0, 1, 2, 3], 1)
+    assert (client.answered(), client.transport.writes) == ([0, 1, 2, 3], 1)
 
 
 def test_pipelined_requests_are_answered_in_one_write() -> None:
-    """Requests that come together and are answered at once cost one write."""
-    visit = Room(Answering()).visit()
-    visit.send(b"".join(heartbeat(number) for number in range(10)))
-    assert (visit.answered(), visit.transport.writes) == (list(range(10)), 1)
+    client = FakeListener(AnsweringHandler()).connect()
+    client.send(b"".join(heartbeat(number) for number in range(10)))
+    assert (client.answered(), client.transport.writes) == (list(range(10)), 1)
 
 
 def test_connections_do_not_wait_for_each_other() -> None:
-    """A request parked on one connection holds up no other connection."""
-    handler = Answering("slow")
-    room = Room(handler)
-    parked, other = room.visit(), room.visit()
+    handler = AnsweringHandler("slow")
+    listener = FakeListener(handler)
+    parked, other = listener.connect(), listener.connect()
     parked.send(heartbeat(0, member_id="slow"))
     other.send(heartbeat(1))
     assert (parked.answered(), other.answered()) == ([], [1])
@@ -68,38 +62,35 @@ def test_connections_do_not_wait_for_each_other() -> None:
 
 def test_each_reply_is_encoded_in_the_version_of_its_request() -> None:
     """Version 0 of Heartbeat has no throttle time: its reply is four bytes shorter."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0, version=0), heartbeat(1, version=1))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0, version=0), heartbeat(1, version=1))
     for exchange in handler.exchanges:
         exchange.reply(ok())
-    assert [len(payload) for payload in visit.payloads()] == [6, 10]
+    assert [len(payload) for payload in client.payloads()] == [6, 10]
 
 
 def test_second_reply_is_refused() -> None:
-    """Replying twice is a bug of the handler's and is named."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0), heartbeat(1))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0), heartbeat(1))
     handler.answer([1])
     with pytest.raises(AssertionError, match="a second reply to Heartbeat"):
         handler.answer([1])
 
 
 def test_second_reply_is_refused_after_the_first_was_sent() -> None:
-    """A reply that has left already cannot be made again either."""
-    handler = Parking()
-    visit = Room(handler).visit()
-    visit.send(heartbeat(0))
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(0))
     handler.answer([0])
     with pytest.raises(AssertionError, match="a second reply"):
         handler.answer([0])
-    assert visit.answered() == [0]
+    assert client.answered() == [0]
 
 
 @given(data=st.data())
 def test_any_split_of_any_pipeline_gives_the_same_replies(data: st.DataObject) -> None:
-    """However a pipeline is cut, limited and parked, every request is answered once, in order."""
     count = data.draw(st.integers(1, 12), label="requests")
     parked = data.draw(st.sets(st.integers(0, count - 1)), label="parked")
     limit = data.draw(st.integers(1, 14), label="limit in flight")
@@ -108,34 +99,33 @@ def test_any_split_of_any_pipeline_gives_the_same_replies(data: st.DataObject) -
         for number in range(count)
     )
     cuts = data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=20), label="cuts")
-    handler = Answering("slow")
-    room = Room(handler, Limits(max_requests_in_flight=limit))
-    visit = room.visit()
+    handler = AnsweringHandler("slow")
+    listener = FakeListener(handler, Limits(max_requests_in_flight=limit))
+    client = listener.connect()
     edges = [0, *sorted(cuts), len(stream)]
     pieces = [stream[start:stop] for start, stop in itertools.pairwise(edges)]
     # As a network would: nothing comes in while reading is paused, and parked requests are
     # answered in any order at any time.
     moved = True
     while moved:
-        moved = bool(room.turn())
-        may_send = bool(pieces) and visit.transport.reading
+        moved = bool(listener.turn())
+        may_send = bool(pieces) and client.transport.reading
         answer_first: bool = bool(handler.parked) and data.draw(st.booleans(), label="answer first")
         if may_send and not answer_first:
-            visit.send(pieces.pop(0))
+            client.send(pieces.pop(0))
             moved = True
         elif handler.parked:
             index = data.draw(st.integers(0, len(handler.parked) - 1), label="answered")
             exchange = handler.parked.pop(index)
             exchange.reply(ok(exchange.request.correlation_id))
             moved = True
-    assert visit.answered() == list(range(count))
+    assert client.answered() == list(range(count))
     assert handler.seen == list(range(count))
-    assert visit.transport.reading
+    assert client.transport.reading
 
 
 @given(data=st.data())
 def test_any_split_handles_what_comes_before_garbage(data: st.DataObject) -> None:
-    """Requests before a broken one are answered and none behind it, however the bytes are cut."""
     broken = data.draw(
         st.sampled_from(
             [
@@ -149,9 +139,9 @@ def test_any_split_handles_what_comes_before_garbage(data: st.DataObject) -> Non
     )
     stream = heartbeat(0) + heartbeat(1) + broken + heartbeat(2)
     cuts = data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=10), label="cuts")
-    room = Room(Answering())
-    visit = room.visit()
+    listener = FakeListener(AnsweringHandler())
+    client = listener.connect()
     for start, stop in itertools.pairwise([0, *sorted(cuts), len(stream)]):
-        visit.send(stream[start:stop])
-    assert visit.answered() == [0, 1]
-    assert visit.transport.closing
+        client.send(stream[start:stop])
+    assert client.answered() == [0, 1]
+    assert client.transport.closing

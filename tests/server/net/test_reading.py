@@ -1,4 +1,4 @@
-"""Reading if and only if there is room, whatever happens in whatever order."""
+"""A connection reads if and only if it may take more, in any order of events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coterie_server.net import CloseReason, Exchange, Limits, Listener
 from coterie_server.net.registry import has_hung_up
-from tests.server.net.doubles import Parking, Room, heartbeat, ok, until
+from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, ok, until
 from tests.support.profiles import examples
 
 SECOND_MS = 1_000
@@ -22,7 +22,7 @@ BAD_SIZE = b"\x7f\xff\xff\xff"
 RARELY = st.integers(0, 5).map(lambda number: (number + 3) % 6)
 
 
-class Slowly:
+class TimedHandler:
     """A handler that takes what time it likes; the test answers when it likes."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class AnyInterleaving(RuleBasedStateMachine):
     def begin(self, in_flight_max: int) -> None:
         """Let a client in."""
         self.limit = in_flight_max
-        self.handler = Slowly()
-        self.room = Room(
+        self.handler = TimedHandler()
+        self.listener = FakeListener(
             self.handler,
             Limits(
                 max_requests_in_flight=in_flight_max,
@@ -70,8 +70,8 @@ class AnyInterleaving(RuleBasedStateMachine):
                 frame_timeout_ms=20_000,
             ),
         )
-        self.room.registry.stopwatch = lambda: self.handler.passed_s
-        self.visit = self.room.visit()
+        self.listener.registry.stopwatch = lambda: self.handler.passed_s
+        self.client = self.listener.connect()
         self.wire = b""
         self.whole = 0
         self.rest = b""
@@ -99,7 +99,7 @@ class AnyInterleaving(RuleBasedStateMachine):
         if not luck:
             self.wire += BAD_SIZE
 
-    @precondition(lambda self: self.wire and not self.visit.transport.closing)
+    @precondition(lambda self: self.wire and not self.client.transport.closing)
     @rule(share=st.sampled_from([1.0, 1.0, 0.9, 0.5, 0.1]))
     def arrive(self, share: float) -> None:
         """Some of the wire arrives.
@@ -109,7 +109,7 @@ class AnyInterleaving(RuleBasedStateMachine):
         count = max(1, int(len(self.wire) * share))
         piece, self.wire = self.wire[:count], self.wire[count:]
         self._account(piece)
-        self.visit.send(piece)
+        self.client.send(piece)
 
     def _account(self, piece: bytes) -> None:
         if self.is_bad:
@@ -123,30 +123,30 @@ class AnyInterleaving(RuleBasedStateMachine):
     @rule()
     def stop_reading(self) -> None:
         """The client reads nothing any more."""
-        self.visit.transport.flowing = False
+        self.client.transport.flowing = False
 
     @rule()
     def read(self) -> None:
         """The client reads all that there is, from now on."""
-        self.visit.transport.drain()
-        self.visit.transport.flowing = True
+        self.client.transport.drain()
+        self.client.transport.flowing = True
 
     @rule(luck=RARELY)
     def hang_up(self, luck: int) -> None:
         """The client closes; if it is read from, that shows at once."""
         if luck:
             return
-        self.visit.transport.hung_up = True
-        if self.visit.transport.reading and not self.visit.transport.closing:
-            self.visit.connection.eof_received()
-            self.visit.transport.closing = True
+        self.client.transport.hung_up = True
+        if self.client.transport.reading and not self.client.transport.closing:
+            self.client.connection.eof_received()
+            self.client.transport.closing = True
 
     # -- what the server does
 
     @rule()
     def turn(self) -> None:
         """Let the loop turn."""
-        self.room.turn()
+        self.listener.turn()
 
     @precondition(lambda self: self.handler.open)
     @rule(data=st.data())
@@ -156,10 +156,10 @@ class AnyInterleaving(RuleBasedStateMachine):
 
     @rule(wait_ms=st.sampled_from([1, SECOND_MS, 5 * SECOND_MS]))
     def sweep(self, wait_ms: int) -> None:
-        """Let time pass; a close that nobody was told of shows after a second."""
-        transport = self.visit.transport
-        must_show = transport.hung_up and not (transport.reading or self.room.waiting)
-        self.room.pass_time(wait_ms)
+        """Let time pass; a close that was not reported shows after a second."""
+        transport = self.client.transport
+        must_show = transport.hung_up and not (transport.reading or self.listener.waiting)
+        self.listener.pass_time(wait_ms)
         if must_show and wait_ms >= SECOND_MS:
             assert transport.closing
 
@@ -167,69 +167,69 @@ class AnyInterleaving(RuleBasedStateMachine):
     def stop(self, luck: int) -> None:
         """Shut the server down."""
         if not luck:
-            self.room.registry.stop()
+            self.listener.registry.stop()
 
-    @precondition(lambda self: self.visit.transport.closing and not self.was_lost)
+    @precondition(lambda self: self.client.transport.closing and not self.was_lost)
     @rule()
     def lose(self) -> None:
         """The loop tells of the end."""
         self.was_lost = True
-        self.visit.lose()
+        self.client.lose()
 
     # -- what holds after each of these
 
     @property
     def is_open(self) -> bool:
         """Whether neither side has begun to close."""
-        return not self.visit.transport.closing
+        return not self.client.transport.closing
 
     @invariant()
     def reads_if_there_is_room(self) -> None:
         """Reading if and only if nothing is left over, room is left, and the client reads too."""
         if self.is_open:
-            transport, stopping = self.visit.transport, self.room.registry.stopping
+            transport, stopping = self.client.transport, self.listener.registry.stopping
             behind = len(transport.unsent) > 30
             left_over = self.whole - len(self.handler.exchanges) > 0 or self.is_bad
-            full = len(self.visit.connection.exchanges) >= self.limit
+            full = len(self.client.connection.exchanges) >= self.limit
             assert transport.reading == (not (left_over or full or behind or stopping))
 
     @invariant()
     def what_can_be_done_is_under_way(self) -> None:
         """What could be worked off waits for nothing but the loop's next turn."""
-        if self.is_open and not self.room.registry.stopping:
-            behind = len(self.visit.transport.unsent) > 30
+        if self.is_open and not self.listener.registry.stopping:
+            behind = len(self.client.transport.unsent) > 30
             left_over = self.whole - len(self.handler.exchanges) > 0 or self.is_bad
-            full = len(self.visit.connection.exchanges) >= self.limit
-            assert self.room.waiting <= 1
-            assert self.room.waiting or not left_over or full or behind
+            full = len(self.client.connection.exchanges) >= self.limit
+            assert self.listener.waiting <= 1
+            assert self.listener.waiting or not left_over or full or behind
 
     @invariant()
     def in_flight_is_what_it_says(self) -> None:
         """As many are in flight as were handled and not sent, and never too many."""
         if self.is_open:
-            unsent = len(self.handler.exchanges) - len(self.visit.answered_or_written())
-            assert len(self.visit.connection.exchanges) == unsent <= self.limit
+            unsent = len(self.handler.exchanges) - len(self.client.answered_or_written())
+            assert len(self.client.connection.exchanges) == unsent <= self.limit
 
     @invariant()
     def order_is_kept(self) -> None:
         """Requests are handled in the order in which they came, each once, and so answered."""
         numbers = [exchange.request.correlation_id for exchange in self.handler.exchanges]
         assert numbers == [*range(len(numbers))]
-        written = self.visit.answered_or_written()
+        written = self.client.answered_or_written()
         assert written == [*range(len(written))]
 
     @invariant()
     def closing_server_waits_for_answers_only(self) -> None:
         """A server that stops closes a connection as soon as nothing is in flight."""
-        if self.room.registry.stopping and self.is_open:
-            assert self.visit.connection.exchanges
+        if self.listener.registry.stopping and self.is_open:
+            assert self.client.connection.exchanges
 
     @invariant()
     def what_is_gone_is_forgotten(self) -> None:
-        """Each exchange that nobody answered is given back when its connection goes."""
+        """Each unanswered exchange is given back when its connection goes."""
         forgotten = {id(exchange) for exchange in self.handler.forgotten}
         assert len(forgotten) == len(self.handler.forgotten)
-        if self.visit.connection.gone:
+        if self.client.connection.gone:
             waiting = {id(exchange) for exchange in self.handler.open}
             assert waiting <= forgotten
         else:
@@ -240,7 +240,7 @@ AnyInterleaving.TestCase.settings = examples(100, stateful_step_count=40)
 TestAnyInterleaving = AnyInterleaving.TestCase
 
 
-class Dawdling(Parking):
+class SlowParkingHandler(ParkingHandler):
     """A handler that parks all requests, and takes four milliseconds for each."""
 
     passed_s = 0.0
@@ -251,72 +251,70 @@ class Dawdling(Parking):
         super().handle(exchange)
 
 
-def test_pipeline_longer_than_a_turn_with_its_first_request_parked() -> None:
-    """All requests are taken in, and reading goes on, though no answer has left yet."""
-    handler = Dawdling()
-    room = Room(handler)
-    room.registry.stopwatch = lambda: handler.passed_s
-    visit = room.visit()
-    visit.send(b"".join(heartbeat(number) for number in range(4)))
-    assert not visit.transport.reading
-    room.turn()
-    assert visit.transport.reading
-    visit.send(heartbeat(4))
+def test_reading_goes_on_behind_a_long_pipeline_whose_first_request_is_parked() -> None:
+    handler = SlowParkingHandler()
+    listener = FakeListener(handler)
+    listener.registry.stopwatch = lambda: handler.passed_s
+    client = listener.connect()
+    client.send(b"".join(heartbeat(number) for number in range(4)))
+    assert not client.transport.reading
+    listener.turn()
+    assert client.transport.reading
+    client.send(heartbeat(4))
     assert len(handler.exchanges) == 5
 
 
 def test_server_that_stops_takes_nothing_that_comes_late() -> None:
     """What the pipeline still had is dropped, so what comes behind it would leap over it."""
-    handler = Dawdling()
-    room = Room(handler)
-    room.registry.stopwatch = lambda: handler.passed_s
-    visit = room.visit()
-    visit.send(b"".join(heartbeat(number) for number in range(4)))
+    handler = SlowParkingHandler()
+    listener = FakeListener(handler)
+    listener.registry.stopwatch = lambda: handler.passed_s
+    client = listener.connect()
+    client.send(b"".join(heartbeat(number) for number in range(4)))
     taken = len(handler.exchanges)
     assert taken < 4
-    visit.connection.stop()
-    room.registry.stopping = True
-    visit.send(heartbeat(4))
-    room.turn()
+    client.connection.stop()
+    listener.registry.stopping = True
+    client.send(heartbeat(4))
+    listener.turn()
     assert len(handler.exchanges) == taken
 
 
 def test_close_is_seen_though_nothing_is_read() -> None:
     """With as many requests parked as may be, the client goes; so does all that it left."""
-    room = Room(handler := Parking(), Limits(max_requests_in_flight=2))
-    visit = room.visit()
-    visit.send(heartbeat(0) + heartbeat(1))
-    visit.transport.hung_up = True
-    room.pass_time(SECOND_MS)
-    assert visit.transport.closing
+    listener = FakeListener(handler := ParkingHandler(), Limits(max_requests_in_flight=2))
+    client = listener.connect()
+    client.send(heartbeat(0) + heartbeat(1))
+    client.transport.hung_up = True
+    listener.pass_time(SECOND_MS)
+    assert client.transport.closing
     assert all(exchange.abandoned for exchange in handler.exchanges)
-    visit.lose()
-    assert room.registry.stats().closed[CloseReason.PEER] == 1
+    client.lose()
+    assert listener.registry.stats().closed[CloseReason.PEER] == 1
 
 
 def test_client_that_stays_is_not_closed() -> None:
     """A long wait at the limit closes nothing; the client is looked for each second."""
-    room = Room(Parking(), Limits(max_requests_in_flight=1))
-    visit = room.visit()
-    visit.send(heartbeat(0))
+    listener = FakeListener(ParkingHandler(), Limits(max_requests_in_flight=1))
+    client = listener.connect()
+    client.send(heartbeat(0))
     for _ in range(1000):
-        room.pass_time(SECOND_MS)
-    assert not visit.transport.closing
-    visit.transport.hung_up = True
-    room.pass_time(SECOND_MS)
-    assert visit.transport.closing
+        listener.pass_time(SECOND_MS)
+    assert not client.transport.closing
+    client.transport.hung_up = True
+    listener.pass_time(SECOND_MS)
+    assert client.transport.closing
 
 
-def test_requests_before_a_close_are_worked_off() -> None:
-    """A pipeline that waits for its turn only is handled, though its client has closed since."""
-    handler = Dawdling()
-    room = Room(handler)
-    room.registry.stopwatch = lambda: handler.passed_s
-    visit = room.visit()
-    visit.send(b"".join(heartbeat(number) for number in range(4)))
-    visit.transport.hung_up = True
-    room.pass_time(SECOND_MS)
-    room.turn()
+def test_requests_that_wait_are_handled_though_their_client_has_closed() -> None:
+    handler = SlowParkingHandler()
+    listener = FakeListener(handler)
+    listener.registry.stopwatch = lambda: handler.passed_s
+    client = listener.connect()
+    client.send(b"".join(heartbeat(number) for number in range(4)))
+    client.transport.hung_up = True
+    listener.pass_time(SECOND_MS)
+    listener.turn()
     assert len(handler.exchanges) == 4
 
 
@@ -325,7 +323,7 @@ def test_requests_before_a_close_are_worked_off() -> None:
 async def test_close_of_a_real_client_is_seen(unread: bytes) -> None:
     """Over a real socket, also with bytes before the close that were not read."""
     listener = Listener(
-        handler := Parking(), Limits(max_requests_in_flight=1), sweep_interval_s=0.01
+        handler := ParkingHandler(), Limits(max_requests_in_flight=1), sweep_interval_s=0.01
     )
     await listener.start("127.0.0.1", 0)
     try:
@@ -340,7 +338,7 @@ async def test_close_of_a_real_client_is_seen(unread: bytes) -> None:
         await listener.close(0)
 
 
-class Bare(asyncio.Transport):
+class BareTransport(asyncio.Transport):
     """A transport of nothing but a socket."""
 
     def __init__(self, connected: Any) -> None:
@@ -354,11 +352,11 @@ def test_open_and_closed_sockets_are_told_apart(monkeypatch: pytest.MonkeyPatch)
     for tells in (True, False):
         if not tells:
             monkeypatch.setattr("coterie_server.net.registry._CLOSED", 0)
-        assert not has_hung_up(Bare(ours))
+        assert not has_hung_up(BareTransport(ours))
     theirs.close()
-    assert has_hung_up(Bare(ours))
+    assert has_hung_up(BareTransport(ours))
     monkeypatch.undo()
-    assert has_hung_up(Bare(ours))
+    assert has_hung_up(BareTransport(ours))
     ours.close()
-    assert not has_hung_up(Bare(ours))
-    assert not has_hung_up(Bare(None))
+    assert not has_hung_up(BareTransport(ours))
+    assert not has_hung_up(BareTransport(None))

@@ -13,7 +13,7 @@ import pytest
 
 from coterie_server.net import Limits, Listener
 from tests.server.net.conftest import LogLines
-from tests.server.net.doubles import Answering, Clock, heartbeat, until
+from tests.server.net.doubles import AnsweringHandler, Clock, heartbeat, until
 
 WANTED = 5_000
 #: Measured: 1.7 kB each with uvloop and 2.3 kB with asyncio, of which 0.4 and 1.7 kB are the
@@ -65,7 +65,7 @@ async def test_thousands_of_idle_connections(log: LogLines) -> None:
     if count < WANTED // 5:
         pytest.skip(f"the file limit allows only {count} connections")
     clock = Clock()
-    listener = Listener(Answering(), Limits(connections_max_idle_ms=1_000), now=clock)
+    listener = Listener(AnsweringHandler(), Limits(connections_max_idle_ms=1_000), now=clock)
     await listener.start("127.0.0.1", 0)
     clients = await arrive(listener, 200)  # what is allocated once, is allocated now
     before_bytes = resident_bytes()

@@ -13,6 +13,7 @@ import pytest_asyncio
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import TopicChanged
+from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds
 from coterie_server.net import Exchange
 from coterie_server.serving import CATALOGUE_SHARD, CatalogueShard, NodeContext, TopicCounts
@@ -33,6 +34,7 @@ class Request:
     """Stands in for an exchange: a request, and what came of it."""
 
     abandoned = False
+    advertised = Address("here", 9092)
 
     def __init__(self, message: Any, version: int) -> None:
         self.message, self.version = message, version
@@ -63,7 +65,7 @@ class Request:
         return {t.topic: ErrorCode(t.partitions[0].error_code) for t in reply.responses}
 
 
-class Bench:
+class Harness:
     """A shard with two topics."""
 
     def __init__(self, shard: CatalogueShard) -> None:
@@ -90,12 +92,12 @@ class Bench:
 
 def catalogue(ends: PartitionEnds) -> Catalogue:
     """The core that is run."""
-    config = TopicConfig(node_id=1, host="here", port=9092, cluster_id="coterie")
+    config = TopicConfig(node_id=1, cluster_id="coterie")
     return Catalogue(config, RandomIds(), ends)
 
 
 @pytest_asyncio.fixture
-async def bench() -> Bench:
+async def harness() -> Harness:
     """Give a shard with two topics."""
     store = MemoryStore()
     await store.open()
@@ -111,7 +113,7 @@ async def bench() -> Bench:
     await shard.load()
     for topic in ("orders", "payments"):
         await shard.ensure(topic, 1)
-    return Bench(shard)
+    return Harness(shard)
 
 
 async def test_a_topic_that_can_not_be_stored_is_no_topic() -> None:
@@ -195,11 +197,11 @@ async def deleting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Deleting]:
     async with BrittleStore() as store:
         lease = await store.claim(CATALOGUE_SHARD, "node-1", "here:9092", 0, 60_000)
         assert lease is not None
-        bench = Deleting(store, lease)
-        await bench.shard.load()
-        await bench.shard.ensure("orders", 1)
-        yield bench
-        await bench.shard.close()
+        harness = Deleting(store, lease)
+        await harness.shard.load()
+        await harness.shard.ensure("orders", 1)
+        yield harness
+        await harness.shard.close()
 
 
 async def turns() -> None:
@@ -215,8 +217,8 @@ def error_of(request: Request) -> ErrorCode:
     return ErrorCode(result.error_code)
 
 
-async def test_a_deletion_that_can_not_be_stored_is_known_to_nobody(deleting: Deleting) -> None:
-    """Groups would forget offsets of a topic that stays, and the journal tell of what never was."""
+async def test_a_deletion_that_can_not_be_stored_is_not_announced(deleting: Deleting) -> None:
+    """Groups would forget offsets of a topic that stays."""
     deleting.store.error = StoreError("disk full")
     request = deleting.delete()
     await turns()
@@ -252,10 +254,10 @@ async def test_a_deletion_is_answered_when_all_groups_have_forgotten(deleting: D
     assert error_of(request) == ErrorCode.NONE
 
 
-async def test_groups_that_do_not_forget_in_time_are_told_as_a_timeout(
+async def test_groups_that_do_not_forget_in_time_cause_a_timeout(
     deleting: Deleting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Kafka has it: the topic is gone, and the client asks again."""
+    """As in Kafka: the topic is gone, and the client asks again."""
     monkeypatch.setattr(topics_module, "_DELETION_MIN_S", 0.0)
     request = deleting.delete(timeout_ms=0)
     await turns()
@@ -263,7 +265,7 @@ async def test_groups_that_do_not_forget_in_time_are_told_as_a_timeout(
 
 
 @pytest.mark.parametrize("durable_first", [True, False])
-async def test_a_topic_is_made_anew_when_its_former_self_is_forgotten(
+async def test_a_topic_is_created_again_only_when_the_former_one_is_forgotten(
     deleting: Deleting, *, durable_first: bool
 ) -> None:
     """Or it would begin with offsets of the former one, after a crash in between."""
@@ -279,8 +281,7 @@ async def test_a_topic_is_made_anew_when_its_former_self_is_forgotten(
     assert deleting.changes == ["created", "deleted", "created"]
 
 
-async def test_who_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -> None:
-    """A deletion may take as long as the store does, and clients give up and ask again."""
+async def test_a_client_that_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -> None:
     deleting.delete()
     vanishing, patient = deleting.create(), deleting.create()
     vanished = weakref.ref(vanishing)
@@ -292,8 +293,7 @@ async def test_who_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -
     assert error_of(patient) == ErrorCode.NONE
 
 
-async def test_who_waits_behind_a_deletion_hears_of_its_failure(deleting: Deleting) -> None:
-    """And does not wait for ever."""
+async def test_requests_behind_a_deletion_are_refused_when_it_fails(deleting: Deleting) -> None:
     deleting.store.error = StoreError("disk full")
     deletion, creation = deleting.delete(), deleting.create()
     await turns()
@@ -315,58 +315,55 @@ async def test_a_catalogue_that_is_fenced_is_served_no_more(deleting: Deleting) 
     assert deleting.shard.core is None
 
 
-async def test_a_change_ends_the_wait_for_records(bench: Bench) -> None:
-    """Whoever waits for records of a topic that grows is told at once to look again."""
-    both, other = bench.fetch("orders", "payments"), bench.fetch("payments")
-    await bench.shard.ensure("orders", 3)
+async def test_a_change_ends_the_wait_for_records(harness: Harness) -> None:
+    """A consumer that waits for records of a topic that grows has to refresh its metadata."""
+    both, other = harness.fetch("orders", "payments"), harness.fetch("payments")
+    await harness.shard.ensure("orders", 3)
     assert both.errors() == {"orders": AGAIN, "payments": ErrorCode.NONE}
     assert other.replies == []
 
 
 @pytest.mark.parametrize("version", range(13, 19))
-async def test_a_change_ends_the_wait_of_who_asked_by_id(bench: Bench, version: int) -> None:
-    """The name is what changes are told by, though the request and its answer have none."""
-    catalogue = bench.shard.core
+async def test_a_change_ends_the_wait_of_a_fetch_by_id(harness: Harness, version: int) -> None:
+    catalogue = harness.shard.core
     assert catalogue is not None
     topic_id = catalogue.topics["orders"].topic_id
     partition = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     topics = (m.FetchTopic(topic_id=topic_id, partitions=(partition,)),)
     request = m.FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
-    fetch = bench.ask(request, version)
-    await bench.shard.ensure("payments", 2)
+    fetch = harness.ask(request, version)
+    await harness.shard.ensure("payments", 2)
     assert fetch.replies == []
-    await bench.shard.ensure("orders", 3)
+    await harness.shard.ensure("orders", 3)
     assert fetch.errors() == {"orders": AGAIN}
 
 
-async def test_the_wait_is_over_once(bench: Bench) -> None:
-    """A request is answered for the first change and has nothing to do with the second."""
-    request = bench.fetch("orders")
-    await bench.shard.ensure("orders", 3)
-    await bench.shard.ensure("orders", 5)
+async def test_a_fetch_is_answered_for_the_first_change_alone(harness: Harness) -> None:
+    request = harness.fetch("orders")
+    await harness.shard.ensure("orders", 3)
+    await harness.shard.ensure("orders", 5)
     assert len(request.replies) == 1
 
 
-async def test_the_end_ends_the_wait_for_records(bench: Bench) -> None:
+async def test_the_end_ends_the_wait_for_records(harness: Harness) -> None:
     """A node that stops does not let consumers wait until it gives up on them."""
-    request = bench.fetch("orders")
-    await bench.shard.close()
+    request = harness.fetch("orders")
+    await harness.shard.close()
     assert request.errors() == {"orders": ErrorCode.NONE}
 
 
-async def test_metadata_is_not_answered_with_nothing(bench: Bench) -> None:
+async def test_metadata_is_not_answered_with_nothing(harness: Harness) -> None:
     """A node that stops hangs up: an answer without topics would make members rejoin."""
-    await bench.shard.close()
-    request = bench.ask(m.MetadataRequest(topics=None), 9)
+    await harness.shard.close()
+    request = harness.ask(m.MetadataRequest(topics=None), 9)
     assert (request.replies, request.closed) == ([], ["the node is stopping"])
 
 
-async def test_changes_are_refused_at_the_end(bench: Bench) -> None:
-    """A node that stops creates no topics any more, and says so."""
-    await bench.shard.close()
+async def test_a_node_that_stops_refuses_to_create_topics(harness: Harness) -> None:
+    await harness.shard.close()
     topic = m.CreatableTopic(
         name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
-    request = bench.ask(m.CreateTopicsRequest(topics=(topic,), timeout_ms=1000), 7)
+    request = harness.ask(m.CreateTopicsRequest(topics=(topic,), timeout_ms=1000), 7)
     ((result,),) = (reply.topics for reply in request.replies)
     assert result.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

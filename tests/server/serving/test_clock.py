@@ -60,8 +60,7 @@ class Machine:
 # -- running time ------------------------------------------------------------------------------
 
 
-def test_time_passes_while_the_node_runs() -> None:
-    """Between ticks and over them, to the millisecond."""
+def test_running_time_passes_to_the_millisecond_while_the_node_runs() -> None:
     machine = Machine()
     machine.run(100_100)
     assert machine.ran_ms == 100_100
@@ -73,7 +72,7 @@ def test_time_passes_while_the_node_runs() -> None:
 
 
 def test_time_begins_when_the_node_serves() -> None:
-    """While the groups are read nobody can be heard, so no session passes; the date goes on."""
+    """No heartbeat is handled while the groups are read, so no session passes; the date goes on."""
     machine = Machine(started=False)
     machine.run(60_000)
     assert (machine.ran_ms, machine.clock.date_ms()) == (0, machine.wall_ms)
@@ -84,8 +83,7 @@ def test_time_begins_when_the_node_serves() -> None:
 
 
 @pytest.mark.parametrize("pause_ms", [501, 12_000, 24 * HOUR_MS])
-def test_pause_does_not_count(pause_ms: int) -> None:
-    """Nothing of it does, not even what comes before the tick that finds it out."""
+def test_nothing_of_a_pause_counts_not_even_before_the_tick_that_finds_it(pause_ms: int) -> None:
     machine = Machine()
     machine.run(10_100)
     assert machine.ran_ms == 10_100
@@ -111,8 +109,7 @@ def test_time_stands_still_until_what_arrived_is_read() -> None:
     assert machine.ran_ms == ran_ms + 1_000
 
 
-def test_pause_is_told_once() -> None:
-    """With the time that was lost; pauses too short to matter are not told."""
+def test_a_pause_that_matters_is_told_once_with_its_length() -> None:
     machine = Machine()
     machine.run(1_000)
     machine.pass_by(12_000)
@@ -143,7 +140,7 @@ def test_busy_node_does_not_outrun_its_sockets() -> None:
 
 @pytest.mark.parametrize("step_ms", [-HOUR_MS, -700, 700, HOUR_MS, 50 * 365 * 24 * HOUR_MS])
 def test_step_does_not_touch_running_time(step_ms: int) -> None:
-    """Nobody's session ends because the system's clock was set."""
+    """No session ends because the system's clock was set."""
     machine = Machine()
     machine.run(1_000)
     machine.step(step_ms)
@@ -154,8 +151,7 @@ def test_step_does_not_touch_running_time(step_ms: int) -> None:
 # -- the date ----------------------------------------------------------------------------------
 
 
-def test_date_is_the_systems() -> None:
-    """As long as nothing befalls it, and after a pause."""
+def test_the_date_is_the_systems_also_after_a_pause() -> None:
     machine = Machine()
     machine.run(1_000)
     assert machine.clock.date_ms() == machine.wall_ms
@@ -187,8 +183,7 @@ def test_date_waits_for_a_clock_that_was_set_back() -> None:
     assert machine.ticks == [Tick(stepped_ms=-10_000)]
 
 
-def test_small_drift_makes_no_noise() -> None:
-    """Milliseconds here and there are followed without a word."""
+def test_small_drift_is_followed_and_not_told() -> None:
     machine = Machine()
     for number in range(4_000):
         machine.step((3, -3, 0.5)[number % 3])
@@ -197,8 +192,7 @@ def test_small_drift_makes_no_noise() -> None:
     assert machine.ticks == []
 
 
-def test_pause_and_step_are_told_apart() -> None:
-    """A machine whose clock was set while it did not run: one line for each."""
+def test_a_clock_set_during_a_pause_makes_two_lines() -> None:
     machine = Machine()
     machine.run(1_000)
     machine.pass_by(12_000)

@@ -7,7 +7,10 @@ import pytest
 from coterie_protocol import API_VERSIONS
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.address import Address
 from coterie_server.serving.discovery import api_versions, authenticate, find_coordinator, handshake
+
+HERE = Address("host", 9092)
 
 
 def software(name: str, version: str = "1.0") -> m.ApiVersionsRequest:
@@ -15,8 +18,8 @@ def software(name: str, version: str = "1.0") -> m.ApiVersionsRequest:
     return m.ApiVersionsRequest(client_software_name=name, client_software_version=version)
 
 
-def test_all_that_is_spoken_is_told() -> None:
-    """Every API with its versions; Produce too, by which librdkafka judges what a broker can do."""
+def test_api_versions_lists_every_api_and_version() -> None:
+    """Produce too, by which librdkafka judges what a broker can do."""
     answer = api_versions(m.ApiVersionsRequest(), 0)
     told = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
     assert told == {api: (v.first, v.last) for api, v in API_VERSIONS.items()}
@@ -30,16 +33,15 @@ def test_a_client_must_have_a_proper_name(name: str) -> None:
     assert api_versions(software(name), 2).error_code == ErrorCode.NONE
 
 
-def test_the_coordinator_of_every_group_is_this_node() -> None:
-    """One key in old versions."""
-    answer = find_coordinator(m.FindCoordinatorRequest(key="g"), 3, 7, "host", 9092)
-    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 7, "host", 9092)
+def test_in_old_versions_one_group_is_asked_for_and_this_node_told() -> None:
+    answer = find_coordinator(m.FindCoordinatorRequest(key="g"), 3, 7, HERE)
+    found = Address(answer.host, answer.port)
+    assert (answer.error_code, answer.node_id, found) == (0, 7, HERE)
 
 
-def test_many_coordinators_are_found_at_once() -> None:
-    """Since version 4, in the order of the question."""
+def test_since_version_4_many_coordinators_are_found_in_order() -> None:
     request = m.FindCoordinatorRequest(coordinator_keys=("b", "a"))
-    answer = find_coordinator(request, 4, 7, "host", 9092)
+    answer = find_coordinator(request, 4, 7, HERE)
     assert [(c.key, c.node_id, c.error_code) for c in answer.coordinators] == [
         ("b", 7, 0),
         ("a", 7, 0),
@@ -48,16 +50,14 @@ def test_many_coordinators_are_found_at_once() -> None:
 
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
 def test_transactions_have_no_coordinator_here(version: int) -> None:
-    """The answer says what is coordinated, and names no node."""
     request = m.FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=("t",))
-    answer = find_coordinator(request, version, 7, "host", 9092)
+    answer = find_coordinator(request, version, 7, HERE)
     found = answer.coordinators[0] if version >= 4 else answer
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
     assert "consumer groups" in (found.error_message or "")
 
 
-def test_nobody_authenticates_here() -> None:
-    """As on a listener of Kafka's without SASL."""
+def test_no_client_authenticates_here() -> None:
     assert handshake(m.SaslHandshakeRequest(mechanism="PLAIN")).error_code == (
         ErrorCode.ILLEGAL_SASL_STATE
     )

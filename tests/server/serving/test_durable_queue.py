@@ -34,8 +34,8 @@ class SlowStore(MemoryStore):
             raise self.error
 
 
-class Meter:
-    """Counts as the metrics do."""
+class FakeMetrics:
+    """Counts like the metrics."""
 
     def __init__(self) -> None:
         self.appended: list[int] = []
@@ -51,14 +51,14 @@ class Meter:
         self.failures += 1
 
 
-class Told:
-    """What a queue did, in order."""
+class Harness:
+    """A queue with a slow store, and what it did, in order."""
 
     def __init__(self) -> None:
         self.store = SlowStore()
-        self.meter = Meter()
+        self.metrics = FakeMetrics()
         self.heard: list[object] = []
-        self.queue = DurableQueue(self.store, LEASE, self.heard.append, self.meter)
+        self.queue = DurableQueue(self.store, LEASE, self.heard.append, self.metrics)
 
     def put(self, *keys: str) -> None:
         """Hand in a record for each key."""
@@ -77,67 +77,63 @@ async def settle() -> None:
 
 async def test_with_nothing_to_wait_for_an_action_runs_at_once() -> None:
     """A heartbeat's answer is not even delayed to the loop's next turn."""
-    told = Told()
-    told.then("now")
-    assert told.heard == ["now"]
+    harness = Harness()
+    harness.then("now")
+    assert harness.heard == ["now"]
 
 
 async def test_an_action_waits_for_what_was_handed_in_before_it() -> None:
-    """The answer to a commit leaves when the commit is durable."""
-    told = Told()
-    told.put("a")
-    told.then("answer")
+    harness = Harness()
+    harness.put("a")
+    harness.then("answer")
     await settle()
-    assert told.heard == []
-    told.store.gate.set()
+    assert harness.heard == []
+    harness.store.gate.set()
     await settle()
-    assert told.heard == ["answer"]
-    assert told.queue.is_settled
+    assert harness.heard == ["answer"]
+    assert harness.queue.is_settled
 
 
 async def test_actions_keep_their_order() -> None:
-    """What happened first is told first."""
-    told = Told()
+    harness = Harness()
     for word in ("one", "two", "three"):
-        told.put(word)
-        told.then(word)
-    told.store.gate.set()
-    await told.queue.settle()
-    assert told.heard == ["one", "two", "three"]
+        harness.put(word)
+        harness.then(word)
+    harness.store.gate.set()
+    await harness.queue.settle()
+    assert harness.heard == ["one", "two", "three"]
 
 
 async def test_what_comes_while_the_disk_is_busy_shares_the_next_append() -> None:
-    """A slow disk makes appends larger and not more numerous."""
-    told = Told()
-    told.put("a")
+    harness = Harness()
+    harness.put("a")
     await settle()
-    told.put("b", "c")
-    told.put("d")
-    told.store.gate.set()
-    await told.queue.settle()
-    assert [[key for key, _ in batch] for batch in told.store.appends] == [
+    harness.put("b", "c")
+    harness.put("d")
+    harness.store.gate.set()
+    await harness.queue.settle()
+    assert [[key for key, _ in batch] for batch in harness.store.appends] == [
         [b"a"],
         [b"b", b"c", b"d"],
     ]
-    assert told.meter.appended == [1, 3]
+    assert harness.metrics.appended == [1, 3]
 
 
-async def test_after_a_failure_nobody_is_told_anything() -> None:
-    """A promise that could not be kept is never made, and the failure is reported once."""
-    told = Told()
-    told.put("a")
-    told.then("never")
-    told.store.error = StoreError("the disk is full")
-    told.store.gate.set()
-    await told.queue.settle()
-    told.put("b")
-    told.then("neither")
+async def test_after_a_failure_no_waiting_action_runs() -> None:
+    """The failure is reported once."""
+    harness = Harness()
+    harness.put("a")
+    harness.then("never")
+    harness.store.error = StoreError("the disk is full")
+    harness.store.gate.set()
+    await harness.queue.settle()
+    harness.put("b")
+    harness.then("neither")
     await settle()
-    assert told.heard == [told.store.error]
-    assert told.meter.failures == 1
-    assert len(told.store.appends) == 1
+    assert harness.heard == [harness.store.error]
+    assert harness.metrics.failures == 1
+    assert len(harness.store.appends) == 1
 
 
 async def test_settling_without_work_returns_at_once() -> None:
-    """A shard that had nothing to store can be closed."""
-    await Told().queue.settle()
+    await Harness().queue.settle()

@@ -36,7 +36,6 @@ CASES = [
 
 @pytest.mark.parametrize(("api", "version"), CASES)
 def test_the_error_is_where_the_version_has_room_for_it(api: ApiKey, version: int) -> None:
-    """The answer fits the version of the request, and a client finds the error in it."""
     message = filled(request_class(api), version)
     answer = failure(message, version, GONE)
     assert error_of(answer) == GONE

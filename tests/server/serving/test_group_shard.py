@@ -20,6 +20,7 @@ from coterie_protocol.consumer import (
 )
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, GroupRecovered, RebalanceStarted
+from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds
 from coterie_server.group import Config, GroupCoordinator, Refusal
 from coterie_server.log import configure
@@ -35,7 +36,7 @@ from tests.support.requests import Pending
 pytestmark = pytest.mark.asyncio
 
 
-class Bench:
+class Harness:
     """A shard with all that it needs."""
 
     def __init__(self, store: BrittleStore, lease: Lease) -> None:
@@ -67,7 +68,7 @@ class Bench:
         return await asyncio.wait_for(self.ask(message, version).answer, 5)
 
     def commit(self, offset: int) -> Pending:
-        """Commit an offset as somebody who is in no generation."""
+        """Commit an offset as a client that is in no generation."""
         partition = m.OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=None
         )
@@ -89,68 +90,66 @@ def commit_error(answer: m.OffsetCommitResponse) -> int:
 
 
 @pytest_asyncio.fixture
-async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
     """A shard that serves an empty shard."""
     monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.001)
     async with BrittleStore() as store:
         lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
         assert lease is not None
-        bench = Bench(store, lease)
-        await bench.shard.load()
-        yield bench
-        await bench.shard.close()
+        harness = Harness(store, lease)
+        await harness.shard.load()
+        yield harness
+        await harness.shard.close()
 
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until something holds."""
     async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110  # what is waited for tells nobody
+        while not condition():  # noqa: ASYNC110  # no event tells of it
             await asyncio.sleep(0.001)
 
 
-async def test_a_commit_is_answered_when_it_is_durable(bench: Bench) -> None:
-    """And not in the same breath in which it was made."""
-    request = bench.commit(5)
+async def test_a_commit_is_answered_when_it_is_durable(harness: Harness) -> None:
+    request = harness.commit(5)
     assert not request.answer.done()
     assert commit_error(await request.answer) == ErrorCode.NONE
-    assert await bench.committed() == 5
+    assert await harness.committed() == 5
 
 
-async def test_a_partition_ends_where_commits_are_durable(bench: Bench) -> None:
-    """Nobody is told of an end beyond what a crash leaves; whoever has an answer sees its own."""
-    request = bench.commit(5)
-    assert (request.answer.done(), bench.ends.end("t", 0)) == (False, 0)
+async def test_a_partition_ends_where_commits_are_durable(harness: Harness) -> None:
+    """A client must not learn of an end that a crash takes back."""
+    request = harness.commit(5)
+    assert (request.answer.done(), harness.ends.end("t", 0)) == (False, 0)
     seen = request.answer
     ends: list[int] = []
-    seen.add_done_callback(lambda _: ends.append(bench.ends.end("t", 0)))
+    seen.add_done_callback(lambda _: ends.append(harness.ends.end("t", 0)))
     await asyncio.wait_for(seen, 5)
     await asyncio.sleep(0)
     assert ends == [5]
 
 
-async def test_a_commit_that_is_not_stored_moves_no_end(bench: Bench) -> None:
-    """Neither when it fails nor when the shard is read again."""
-    await bench.commit(5).answer
-    bench.store.error = StoreError("disk full")
-    refused = await bench.commit(9).answer
+async def test_a_commit_that_is_not_stored_moves_no_end(harness: Harness) -> None:
+    await harness.commit(5).answer
+    harness.store.error = StoreError("disk full")
+    refused = await harness.commit(9).answer
     assert commit_error(refused) != 0
-    bench.store.error = None
-    await until(lambda: bench.shard.core is not None)
-    assert bench.ends.end("t", 0) == 5
+    harness.store.error = None
+    await until(lambda: harness.shard.core is not None)
+    assert harness.ends.end("t", 0) == 5
 
 
-async def test_reading_waits_for_what_was_written_before(bench: Bench) -> None:
-    """Nobody is told of an offset that a crash takes back."""
-    with bench.store.held():
-        bench.commit(5)
-        fetch = asyncio.ensure_future(bench.committed())
+async def test_reading_waits_for_what_was_written_before(harness: Harness) -> None:
+    """A client must not read an offset that a crash takes back."""
+    with harness.store.held():
+        harness.commit(5)
+        fetch = asyncio.ensure_future(harness.committed())
         for _ in range(5):
             await asyncio.sleep(0)
         assert not fetch.done()
     assert await fetch == 5
 
 
-async def joined(bench: Bench) -> None:
+async def joined(harness: Harness) -> None:
     """Have a group of one member that subscribes to the topic t, at work."""
     wanted = encode_subscription(Subscription(topics=("t",)))
     protocol = m.JoinGroupRequestProtocol(name="range", metadata=wanted)
@@ -162,10 +161,10 @@ async def joined(bench: Bench) -> None:
         protocol_type="consumer",
         protocols=(protocol,),
     )
-    request = bench.ask(join, 3)
+    request = harness.ask(join, 3)
 
     def is_answered() -> bool:
-        bench.shard.fire_due(bench.armed[-1])
+        harness.shard.fire_due(harness.armed[-1])
         return request.answer.done()
 
     await until(is_answered)
@@ -177,70 +176,70 @@ async def joined(bench: Bench) -> None:
     sync = m.SyncGroupRequest(
         group_id="g", generation_id=1, member_id=member.member_id, assignments=(given,)
     )
-    assert (await bench.answer(sync, 2)).error_code == ErrorCode.NONE
+    assert (await harness.answer(sync, 2)).error_code == ErrorCode.NONE
 
 
-def causes(bench: Bench) -> list[str]:
+def causes(harness: Harness) -> list[str]:
     """Why there were rebalances so far."""
-    return [event.cause for event in bench.events if isinstance(event, RebalanceStarted)]
+    return [event.cause for event in harness.events if isinstance(event, RebalanceStarted)]
 
 
 async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
-    bench: Bench,
+    harness: Harness,
 ) -> None:
     """Or the group would not know before its members look by themselves, minutes later.
 
     Seed 160 of hostile: a topic grew while the disk failed, and its new partition had no owner.
     """
-    await joined(bench)
-    bench.store.error = StoreError("disk full")
-    await bench.commit(5).answer
-    bench.shard.topic_changed("t", "grown")
-    bench.store.error = None
-    await until(lambda: causes(bench)[1:] == ["topic_changed"])
+    await joined(harness)
+    harness.store.error = StoreError("disk full")
+    await harness.commit(5).answer
+    harness.shard.topic_changed("t", "grown")
+    harness.store.error = None
+    await until(lambda: causes(harness)[1:] == ["topic_changed"])
 
 
-async def test_a_topic_change_outlives_a_store_that_fails_right_after(bench: Bench) -> None:
+async def test_a_topic_change_outlives_a_store_that_fails_right_after(harness: Harness) -> None:
     """The group was told, but that it was is forgotten with its memory."""
-    await joined(bench)
-    bench.shard.topic_changed("t", "grown")
-    bench.store.error = StoreError("disk full")
-    await bench.commit(5).answer
-    bench.store.error = None
+    await joined(harness)
+    harness.shard.topic_changed("t", "grown")
+    harness.store.error = StoreError("disk full")
+    await harness.commit(5).answer
+    harness.store.error = None
     await until(
-        lambda: [type(event) for event in bench.events[-2:]] == [GroupRecovered, RebalanceStarted]
+        lambda: [type(event) for event in harness.events[-2:]] == [GroupRecovered, RebalanceStarted]
     )
-    assert causes(bench)[-1] == "topic_changed"
+    assert causes(harness)[-1] == "topic_changed"
 
 
-async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(bench: Bench) -> None:
+async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(
+    harness: Harness,
+) -> None:
     """To tell again that the former one was deleted must not delete the new one's offsets."""
-    bench.shard.topic_changed("t", "deleted")
-    bench.shard.topic_changed("t", "created")
-    assert commit_error(await bench.commit(7).answer) == ErrorCode.NONE
-    bench.store.error = StoreError("disk full")
-    await bench.commit(8).answer
-    bench.store.error = None
-    await until(lambda: bench.shard.core is not None)
-    assert await bench.committed() == 7
+    harness.shard.topic_changed("t", "deleted")
+    harness.shard.topic_changed("t", "created")
+    assert commit_error(await harness.commit(7).answer) == ErrorCode.NONE
+    harness.store.error = StoreError("disk full")
+    await harness.commit(8).answer
+    harness.store.error = None
+    await until(lambda: harness.shard.core is not None)
+    assert await harness.committed() == 7
 
 
-async def test_a_failing_store_makes_no_promise(bench: Bench) -> None:
-    """The commit fails with an error that clients retry, and what was stored before holds."""
-    await bench.commit(5).answer
-    bench.store.error = StoreError("the disk is full")
-    answer = await bench.commit(6).answer
+async def test_a_commit_to_a_failing_store_fails_retriably(harness: Harness) -> None:
+    await harness.commit(5).answer
+    harness.store.error = StoreError("the disk is full")
+    answer = await harness.commit(6).answer
     assert commit_error(answer) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert bench.shard.core is None
-    bench.store.error = None
-    await until(lambda: bench.shard.core is not None)
-    assert await bench.committed() == 5
+    assert harness.shard.core is None
+    harness.store.error = None
+    await until(lambda: harness.shard.core is not None)
+    assert await harness.committed() == 5
 
 
-async def test_everybody_who_waits_is_told(bench: Bench) -> None:
-    """A parked join does not hang until its client gives up."""
+async def test_a_parked_join_is_refused_when_the_store_fails(harness: Harness) -> None:
     protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
-    join = bench.ask(
+    join = harness.ask(
         m.JoinGroupRequest(
             group_id="g",
             session_timeout_ms=10_000,
@@ -251,66 +250,66 @@ async def test_everybody_who_waits_is_told(bench: Bench) -> None:
         ),
         3,
     )
-    bench.store.error = StoreError("the disk is full")
+    harness.store.error = StoreError("the disk is full")
     answer = await asyncio.wait_for(join.answer, 5)
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_a_fenced_shard_is_given_up(bench: Bench) -> None:
+async def test_a_fenced_shard_is_given_up(harness: Harness) -> None:
     """Another node has it: clients are to look for that one, and nothing is read again."""
-    bench.store.error = FencedError(0, 1, None)
-    answer = await bench.commit(6).answer
+    harness.store.error = FencedError(0, 1, None)
+    answer = await harness.commit(6).answer
     assert commit_error(answer) == ErrorCode.NOT_COORDINATOR
-    bench.store.error = None
+    harness.store.error = None
     await asyncio.sleep(0.01)
-    assert bench.shard.core is None
-    assert commit_error(await bench.commit(7).answer) == ErrorCode.NOT_COORDINATOR
+    assert harness.shard.core is None
+    assert commit_error(await harness.commit(7).answer) == ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_bug_costs_the_memory_but_nothing_stored(bench: Bench) -> None:
+async def test_a_bug_costs_the_memory_but_nothing_stored(harness: Harness) -> None:
     """An exception of the core may have left a group half changed, so the shard is read again."""
-    await bench.commit(5).answer
+    await harness.commit(5).answer
 
     def stumble(_now_ms: int) -> Any:
         raise AssertionError("a bug")
 
-    bench.shard.run(stumble)
-    assert bench.shard.core is None
-    await until(lambda: bench.shard.core is not None)
-    assert await bench.committed() == 5
+    harness.shard.run(stumble)
+    assert harness.shard.core is None
+    await until(lambda: harness.shard.core is not None)
+    assert await harness.committed() == 5
 
 
-async def test_closing_answers_who_is_parked(bench: Bench) -> None:
-    """And those that come later are sent to look elsewhere."""
-    await bench.shard.close()
-    answer = await bench.answer(m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+async def test_after_closing_clients_are_sent_to_look_elsewhere(harness: Harness) -> None:
+    await harness.shard.close()
+    answer = await harness.answer(
+        m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4
+    )
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_refused_rebalance_changes_nothing(bench: Bench) -> None:
-    """The operator is told why, and the shard goes on."""
+async def test_a_refused_rebalance_changes_nothing(harness: Harness) -> None:
     with pytest.raises(Refusal) as caught:
-        await bench.shard.force_rebalance("nobody")
+        await harness.shard.force_rebalance("nobody")
     assert caught.value.name == "group_not_found"
-    assert bench.shard.core is not None
+    assert harness.shard.core is not None
 
 
-async def test_deadlines_are_handed_on(bench: Bench) -> None:
+async def test_deadlines_are_handed_on(harness: Harness) -> None:
     """The node has one timer for all shards; at least the sweep for old offsets is due some day."""
-    await bench.commit(5).answer
-    assert bench.shard.next_deadline() in bench.armed
+    await harness.commit(5).answer
+    assert harness.shard.next_deadline() in harness.armed
 
 
-async def test_deadlines_of_what_was_read_back_are_handed_on(bench: Bench) -> None:
+async def test_deadlines_of_what_was_read_back_are_handed_on(harness: Harness) -> None:
     """Sessions run out after a restart even if nothing comes in but other members' heartbeats.
 
     The simulator found it: a worker and then the coordinator were killed, the coordinator came
     back, and the worker's place in the group was kept for ever.
     """
-    await joined(bench)
-    lease = await bench.store.claim(0, "node-1", "h:1", 0, 10_000)
+    await joined(harness)
+    lease = await harness.store.claim(0, "node-1", "h:1", 0, 10_000)
     assert lease is not None
-    successor = Bench(bench.store, lease)
+    successor = Harness(harness.store, lease)
     await successor.shard.load()
     assert successor.shard.next_deadline() in successor.armed
     await successor.shard.close()
@@ -318,7 +317,7 @@ async def test_deadlines_of_what_was_read_back_are_handed_on(bench: Bench) -> No
 
 @pytest.mark.parametrize("style", ["json", "console"])
 async def test_step_that_fails_is_logged_without_what_variables_hold(
-    bench: Bench, style: str
+    harness: Harness, style: str
 ) -> None:
     """Once, with its traceback; a password in a frame of it stays there."""
 
@@ -329,8 +328,8 @@ async def test_step_that_fails_is_logged_without_what_variables_hold(
     stream = io.StringIO()
     undo = configure("debug", style, stream)
     try:
-        bench.shard.run(fails)
-        await until(lambda: bench.shard.core is not None)
+        harness.shard.run(fails)
+        await until(lambda: harness.shard.core is not None)
     finally:
         undo()
     text = stream.getvalue()
@@ -339,17 +338,16 @@ async def test_step_that_fails_is_logged_without_what_variables_hold(
     assert "hunter2" not in text
 
 
-async def test_an_empty_shard_recovers_nothing(bench: Bench) -> None:
-    """No group, no event."""
-    assert not [event for event in bench.events if isinstance(event, GroupRecovered)]
+async def test_an_empty_shard_recovers_nothing(harness: Harness) -> None:
+    assert not [event for event in harness.events if isinstance(event, GroupRecovered)]
 
 
 async def test_what_a_node_knows_of_the_order_of_commits_outlives_the_shards_memory() -> None:
     """The connections on which a commit may be held up outlive it as well."""
-    topics = TopicConfig(node_id=1, host="h", port=1, cluster_id="c")
+    topics = TopicConfig(node_id=1, cluster_id="c")
     async with BrittleStore() as store:
         node = Node(
-            NodeOptions(1, "h", 1, shards=1, lease_ms=10_000),
+            NodeOptions(1, Address("h", 1), shards=1, lease_ms=10_000),
             Config(),
             store,
             Clock(),

@@ -1,4 +1,4 @@
-"""Heartbeats of which nothing comes are spared the way of the others, and nobody can tell."""
+"""Heartbeats that only prolong a session take a short way, and no client can tell."""
 
 from __future__ import annotations
 
@@ -132,16 +132,16 @@ async def shard(events: list[Event]) -> AsyncIterator[Shard]:
         await served.close()
 
 
-async def test_answered_at_once(shard: Shard) -> None:
-    """A member of the present generation is told that all is well."""
+async def test_a_member_of_the_present_generation_is_answered_at_once(shard: Shard) -> None:
     assert shard.shard.try_heartbeat(shard.heartbeat()) == m.HeartbeatResponse()
     assert (
         shard.shard.try_heartbeat(shard.heartbeat(group_instance_id="i1")) == m.HeartbeatResponse()
     )
 
 
-async def test_keeps_the_member_alive(shard: Shard, events: list[Event]) -> None:
-    """Its session counts from the last heartbeat."""
+async def test_a_heartbeat_answered_at_once_begins_the_session_anew(
+    shard: Shard, events: list[Event]
+) -> None:
     shard.clock.ms += SESSION_MS - 1
     assert shard.shard.try_heartbeat(shard.heartbeat()) is not None
     shard.clock.ms += SESSION_MS - 1
@@ -164,17 +164,15 @@ async def test_keeps_the_member_alive(shard: Shard, events: list[Event]) -> None
         ({"group_instance_id": "i2"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-async def test_others_go_the_long_way(
+async def test_refused_heartbeats_take_a_step(
     shard: Shard, changes: dict[str, Any], error: ErrorCode
 ) -> None:
-    """Whoever is not welcome is told why by a turn."""
     heartbeat = shard.heartbeat(**changes)
     assert shard.shard.try_heartbeat(heartbeat) is None
     assert (await shard.ask(heartbeat, 4)).error_code == error
 
 
-async def test_session_that_would_get_shorter(shard: Shard) -> None:
-    """Its deadline may have to be moved, which takes a turn."""
+async def test_a_session_that_would_get_shorter_takes_a_step(shard: Shard) -> None:
     assert shard.shard.try_heartbeat(shard.heartbeat()) is not None
     shard.clock.ms -= 1
     assert shard.shard.try_heartbeat(shard.heartbeat()) is None
@@ -182,16 +180,14 @@ async def test_session_that_would_get_shorter(shard: Shard) -> None:
     assert shard.shard.try_heartbeat(shard.heartbeat()) is not None
 
 
-async def test_fencing_is_told(shard: Shard, events: list[Event]) -> None:
-    """A process whose name somebody else has by now is fenced, and the journal has it."""
+async def test_a_fenced_heartbeat_is_in_the_journal(shard: Shard, events: list[Event]) -> None:
     heartbeat = shard.heartbeat(member_id="the former one", group_instance_id="i1")
     assert shard.shard.try_heartbeat(heartbeat) is None
     assert (await shard.ask(heartbeat, 4)).error_code == ErrorCode.FENCED_INSTANCE_ID
     assert any(isinstance(event, MemberFenced) for event in events)
 
 
-async def test_waits_for_what_is_to_be_durable_first(shard: Shard) -> None:
-    """While the shard is being written, a heartbeat is answered behind what is written."""
+async def test_a_heartbeat_waits_for_what_is_being_written(shard: Shard) -> None:
     shard.store.gate.clear()
     commit = shard.commit()
     assert shard.shard.try_heartbeat(shard.heartbeat()) is None
@@ -204,7 +200,6 @@ async def test_waits_for_what_is_to_be_durable_first(shard: Shard) -> None:
     assert shard.shard.try_heartbeat(shard.heartbeat()) is not None
 
 
-async def test_not_without_a_coordinator(shard: Shard) -> None:
-    """A shard that is not served answers as it answers everything."""
+async def test_a_shard_that_is_not_served_answers_no_heartbeat_at_once(shard: Shard) -> None:
     await shard.shard.close()
     assert shard.shard.try_heartbeat(shard.heartbeat()) is None

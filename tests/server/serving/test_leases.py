@@ -1,4 +1,4 @@
-"""A node acts as the owner of its shards only while nobody else can be."""
+"""A node acts as the owner of its shards only while no other node can be."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Time:
         return int(self.s * 1000)
 
 
-class MoodyStore(MemoryStore):
+class UnreliableStore(MemoryStore):
     """A store that renews no leases when it is told not to, or takes its time."""
 
     error: Exception | None = None
@@ -43,8 +43,8 @@ class MoodyStore(MemoryStore):
         return await super().renew(leases, now_ms, ttl_ms)
 
 
-class Holder:
-    """Notes what it is told."""
+class RecordingHolder:
+    """Records the calls of a lease keeper."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -66,11 +66,11 @@ class Holder:
         self.told.append("doubted")
 
 
-class Bench:
+class Harness:
     """A keeper of three shards."""
 
-    def __init__(self, store: MoodyStore) -> None:
-        self.time, self.store, self.holder = Time(), store, Holder()
+    def __init__(self, store: UnreliableStore) -> None:
+        self.time, self.store, self.holder = Time(), store, RecordingHolder()
         self.trust = LeaseTrust(lambda: self.time.s)
         terms = LeaseTerms("node-1", "one:9092", TTL_MS)
         self.keeper = LeaseKeeper(store, terms, self.trust, self.time.ms, self.holder)
@@ -90,85 +90,82 @@ class Bench:
 
 
 @pytest_asyncio.fixture
-async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
     """A keeper at work."""
     monkeypatch.setattr(leases_module, "_RETRY_S", 3_600.0)
-    async with MoodyStore() as store:
-        bench = Bench(store)
-        await bench.keeper.claim_all(range(3))
-        bench.keeper.start()
-        yield bench
-        await bench.keeper.stop()
+    async with UnreliableStore() as store:
+        harness = Harness(store)
+        await harness.keeper.claim_all(range(3))
+        harness.keeper.start()
+        yield harness
+        await harness.keeper.stop()
 
 
-async def test_trust_ends_before_the_lease_does(bench: Bench) -> None:
-    """A tenth before: by then nobody else can have the shards, whatever clocks do."""
-    bench.time.s += TTL_MS * 0.9 / 1000 - 0.001
-    assert bench.trust.holds
-    bench.time.s += 0.002
-    assert not bench.trust.holds
+async def test_trust_ends_before_the_lease_does(harness: Harness) -> None:
+    """A tenth before: until then no other node can have the shards, whatever clocks do."""
+    harness.time.s += TTL_MS * 0.9 / 1000 - 0.001
+    assert harness.trust.holds
+    harness.time.s += 0.002
+    assert not harness.trust.holds
 
 
-async def test_trust_counts_from_before_the_store_was_asked(bench: Bench) -> None:
+async def test_trust_counts_from_before_the_store_was_asked(harness: Harness) -> None:
     """An answer that took long is worth less."""
-    bench.store.gate = asyncio.Event()
-    asking = asyncio.ensure_future(bench.renewed())
+    harness.store.gate = asyncio.Event()
+    asking = asyncio.ensure_future(harness.renewed())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    bench.time.s += 5.0
-    bench.store.gate.set()
+    harness.time.s += 5.0
+    harness.store.gate.set()
     assert await asking == ["confirmed"]
-    bench.time.s += TTL_MS * 0.9 / 1000 - 5.0 + 0.001
-    assert not bench.trust.holds
+    harness.time.s += TTL_MS * 0.9 / 1000 - 5.0 + 0.001
+    assert not harness.trust.holds
 
 
-async def test_a_renewal_restores_trust(bench: Bench) -> None:
-    """After a pause in which nobody else claimed the shards, the node goes on."""
-    bench.time.s += 60.0
-    assert not bench.trust.holds
-    assert await bench.renewed() == ["confirmed"]
-    assert bench.trust.holds
+async def test_a_renewal_restores_trust(harness: Harness) -> None:
+    """After a pause in which no other node claimed the shards, the node goes on."""
+    harness.time.s += 60.0
+    assert not harness.trust.holds
+    assert await harness.renewed() == ["confirmed"]
+    assert harness.trust.holds
 
 
-async def test_a_shard_that_somebody_took_is_lost_at_once(bench: Bench) -> None:
-    """And the others stay."""
-    bench.time.s += 60.0
-    await bench.steal(1)
-    assert await bench.renewed() == ["lost 1", "confirmed"]
+async def test_a_shard_that_another_node_took_is_lost_and_the_others_stay(harness: Harness) -> None:
+    harness.time.s += 60.0
+    await harness.steal(1)
+    assert await harness.renewed() == ["lost 1", "confirmed"]
 
 
-async def test_a_shard_that_nobody_holds_any_more_is_taken_back(bench: Bench) -> None:
-    """But not before its new owner's lease has ended."""
-    bench.time.s += 60.0
-    await bench.steal(1)
-    await bench.renewed()
-    bench.time.s += 5.0
-    assert await bench.renewed() == ["confirmed"]
-    bench.time.s += 5.0
-    assert await bench.renewed() == ["confirmed", "gained 1"]
+async def test_a_lost_shard_is_taken_back_when_its_new_lease_has_ended(harness: Harness) -> None:
+    harness.time.s += 60.0
+    await harness.steal(1)
+    await harness.renewed()
+    harness.time.s += 5.0
+    assert await harness.renewed() == ["confirmed"]
+    harness.time.s += 5.0
+    assert await harness.renewed() == ["confirmed", "gained 1"]
 
 
-async def test_a_process_of_the_same_name_is_another_one_all_the_same(bench: Bench) -> None:
+async def test_a_process_of_the_same_name_is_another_one_all_the_same(harness: Harness) -> None:
     """Two processes that take their shards from each other would never end."""
-    usurper = await bench.store.claim(1, "node-1", "one:9092", bench.time.ms(), TTL_MS)
+    usurper = await harness.store.claim(1, "node-1", "one:9092", harness.time.ms(), TTL_MS)
     assert usurper is not None
-    assert await bench.renewed() == ["lost 1", "confirmed"]
+    assert await harness.renewed() == ["lost 1", "confirmed"]
 
 
-async def test_a_store_that_fails_leaves_doubt(bench: Bench) -> None:
-    """It is said, and it is over when the store works again."""
-    bench.store.error = StoreError("the disk is full")
-    assert await bench.renewed() == ["doubted"]
-    assert bench.keeper.trouble == "the disk is full"
-    bench.store.error = None
-    assert await bench.renewed() == ["confirmed"]
-    assert bench.keeper.trouble == ""
+async def test_a_store_that_fails_leaves_doubt_until_it_works_again(harness: Harness) -> None:
+    harness.store.error = StoreError("the disk is full")
+    assert await harness.renewed() == ["doubted"]
+    assert harness.keeper.trouble == "the disk is full"
+    harness.store.error = None
+    assert await harness.renewed() == ["confirmed"]
+    assert harness.keeper.trouble == ""
 
 
 async def test_a_store_that_does_not_answer_leaves_doubt(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to wait for as long as the store does."""
+    """A request does not have to wait for as long as the store does."""
     real = asyncio.wait
 
     async def impatient(tasks: Iterable[asyncio.Future[object]], timeout: float) -> object:  # noqa: ASYNC109  # asyncio's own
@@ -176,19 +173,18 @@ async def test_a_store_that_does_not_answer_leaves_doubt(
         return await real(set(tasks), timeout=0)
 
     monkeypatch.setattr(asyncio, "wait", impatient)
-    bench.store.gate = asyncio.Event()
-    assert "doubted" in await bench.renewed()
-    assert "does not answer" in bench.keeper.trouble
-    bench.store.gate.set()
-    assert "confirmed" in await bench.renewed()
+    harness.store.gate = asyncio.Event()
+    assert "doubted" in await harness.renewed()
+    assert "does not answer" in harness.keeper.trouble
+    harness.store.gate.set()
+    assert "confirmed" in await harness.renewed()
     monkeypatch.undo()
 
 
-async def test_shards_of_another_node_are_left_to_it() -> None:
-    """All of them, and what could be had is given up."""
-    async with MoodyStore() as store:
-        bench = Bench(store)
-        await bench.steal(2)
+async def test_if_another_node_has_a_shard_none_is_kept() -> None:
+    async with UnreliableStore() as store:
+        harness = Harness(store)
+        await harness.steal(2)
         with pytest.raises(ShardsTakenError, match="in use by node-2 at two:9092"):
-            await bench.keeper.claim_all(range(3))
+            await harness.keeper.claim_all(range(3))
         assert [lease.shard for lease in await store.leases()] == [2]

@@ -51,7 +51,7 @@ class SlowStore(MemoryStore):
         self.waiting.pop(0).set()
 
 
-class Bench:
+class Harness:
     """A shard with a slow store."""
 
     def __init__(self, store: SlowStore, lease: Lease) -> None:
@@ -75,7 +75,7 @@ class Bench:
         )
 
     def commit(self, offset: int, partition: int = 0) -> asyncio.Future[Any]:
-        """Commit an offset as somebody who is in no generation."""
+        """Commit an offset as a client that is in no generation."""
         entry = m.OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata=None
         )
@@ -98,17 +98,17 @@ def stored(shard: GroupShard) -> dict[int, int]:
 
 
 @pytest_asyncio.fixture
-async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
     """A shard that is served."""
     monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.0)
     async with SlowStore() as store:
         lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
         assert lease is not None
-        bench = Bench(store, lease)
-        await bench.shard.load()
-        yield bench
+        harness = Harness(store, lease)
+        await harness.shard.load()
+        yield harness
         store.is_slow = False
-        await bench.shard.close()
+        await harness.shard.close()
 
 
 async def turns(number: int = 20) -> None:
@@ -122,106 +122,104 @@ def stumble(_now_ms: int) -> Any:
     raise AssertionError("a bug")
 
 
-async def test_a_shard_is_read_behind_the_last_append_of_its_former_life(bench: Bench) -> None:
+async def test_a_shard_is_read_behind_the_last_append_of_its_former_life(harness: Harness) -> None:
     """Or a commit would be stored that memory does not know, and take a later one with it.
 
     One commit is in flight in a slow store, two are gathered behind it, a step raises, a commit
     comes after the shard was read again, and the process is started anew.
     """
-    bench.store.is_slow = True
-    first = bench.commit(1)
+    harness.store.is_slow = True
+    first = harness.commit(1)
     await turns()
-    gathered = [bench.commit(2), bench.commit(5, partition=1)]
-    bench.shard.run(stumble)
+    gathered = [harness.commit(2), harness.commit(5, partition=1)]
+    harness.shard.run(stumble)
     await turns()
-    assert bench.store.loads == 1  # that of the start
-    bench.store.let_go()
+    assert harness.store.loads == 1  # that of the start
+    harness.store.let_go()
     await turns()
-    assert bench.store.loads == 1
-    bench.store.let_go()
+    assert harness.store.loads == 1
+    harness.store.let_go()
     await turns()
     assert [error_of(await each) for each in (first, *gathered)] == [ErrorCode.NONE] * 3
-    assert bench.store.loads == 2
-    assert stored(bench.shard) == {0: 2, 1: 5}
+    assert harness.store.loads == 2
+    assert stored(harness.shard) == {0: 2, 1: 5}
 
-    bench.store.is_slow = False
-    assert error_of(await bench.commit(3)) == ErrorCode.NONE
-    assert error_of(await bench.commit(7, partition=1)) == ErrorCode.NONE
-    again = bench.another()
+    harness.store.is_slow = False
+    assert error_of(await harness.commit(3)) == ErrorCode.NONE
+    assert error_of(await harness.commit(7, partition=1)) == ErrorCode.NONE
+    again = harness.another()
     await again.load()
     assert stored(again) == {0: 3, 1: 7}
     await again.close()
 
 
-async def test_nothing_is_taken_between_two_lives(bench: Bench) -> None:
-    """What comes while the former life ends is refused, and never stored."""
-    bench.store.is_slow = True
-    first = bench.commit(1)
+async def test_what_comes_between_two_lives_is_refused_and_never_stored(harness: Harness) -> None:
+    harness.store.is_slow = True
+    first = harness.commit(1)
     await turns()
-    bench.shard.run(stumble)
-    late = bench.commit(2)
+    harness.shard.run(stumble)
+    late = harness.commit(2)
     assert error_of(await late) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    bench.store.let_go()
+    harness.store.let_go()
     assert error_of(await first) == ErrorCode.NONE
     await turns()
-    assert stored(bench.shard) == {0: 1}
+    assert stored(harness.shard) == {0: 1}
 
 
-async def test_who_observes_and_raises_costs_no_commit(bench: Bench) -> None:
-    """What is durable stays, and what comes next is stored behind it."""
+async def test_an_observer_that_raises_costs_no_commit(harness: Harness) -> None:
 
     def fail(_ts_ms: int, _event: Event) -> None:
-        bench.observer = lambda _ts, _event: None
+        harness.observer = lambda _ts, _event: None
         raise ValueError("no room")
 
-    bench.observer = fail
-    assert error_of(await bench.commit(1)) == ErrorCode.NONE
+    harness.observer = fail
+    assert error_of(await harness.commit(1)) == ErrorCode.NONE
     await turns()
-    assert error_of(await bench.commit(2)) == ErrorCode.NONE
-    assert stored(bench.shard) == {0: 2}
+    assert error_of(await harness.commit(2)) == ErrorCode.NONE
+    assert stored(harness.shard) == {0: 2}
 
 
 async def test_records_that_can_not_be_written_down_are_a_bug_as_well(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory is ahead of the store then, so the shard is read again."""
-    assert error_of(await bench.commit(1)) == ErrorCode.NONE
+    assert error_of(await harness.commit(1)) == ErrorCode.NONE
     with monkeypatch.context() as patch:
         patch.setattr("coterie_server.storage.offset_bundles.OffsetBundles.pack", stumble)
-        assert error_of(await bench.commit(2)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert error_of(await harness.commit(2)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     await turns()
-    assert stored(bench.shard) == {0: 1}
+    assert stored(harness.shard) == {0: 1}
 
 
-async def test_a_shard_that_is_lost_while_it_is_read_is_not_served(bench: Bench) -> None:
-    """The lease that it was read under is gone."""
-    reading = asyncio.ensure_future(bench.shard.load())
-    bench.shard.fence()
+async def test_a_shard_that_is_lost_while_it_is_read_is_not_served(harness: Harness) -> None:
+    reading = asyncio.ensure_future(harness.shard.load())
+    harness.shard.fence()
     await reading
-    assert bench.shard.core is None
-    assert error_of(await bench.commit(1)) == ErrorCode.NOT_COORDINATOR
+    assert harness.shard.core is None
+    assert error_of(await harness.commit(1)) == ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_shard_that_comes_back_is_read_anew(bench: Bench) -> None:
+async def test_a_shard_that_comes_back_is_read_anew(harness: Harness) -> None:
     """Another node may have written to it meanwhile."""
-    bench.shard.fence()
-    lease = await bench.store.claim(0, "node-1", "h:1", 0, 10_000)
+    harness.shard.fence()
+    lease = await harness.store.claim(0, "node-1", "h:1", 0, 10_000)
     assert lease is not None
-    bench.shard.take_over(lease)
+    harness.shard.take_over(lease)
     await turns()
-    assert error_of(await bench.commit(1)) == ErrorCode.NONE
+    assert error_of(await harness.commit(1)) == ErrorCode.NONE
 
 
-async def test_nothing_is_done_for_who_left_while_the_leases_were_in_doubt(bench: Bench) -> None:
-    """What is worked out for nobody keeps others waiting."""
-    bench.shard = bench.another(trust := LeaseTrust(lambda: 1.0))
-    await bench.shard.load()
+async def test_nothing_is_done_for_clients_that_left_while_the_leases_were_in_doubt(
+    harness: Harness,
+) -> None:
+    harness.shard = harness.another(trust := LeaseTrust(lambda: 1.0))
+    await harness.shard.load()
     trust.until_s = 0.0
-    staying, leaving = bench.commit(1), bench.commit(2, partition=1)
-    bench.requests[-1].abandoned = True
+    staying, leaving = harness.commit(1), harness.commit(2, partition=1)
+    harness.requests[-1].abandoned = True
     trust.until_s = 2.0
-    bench.shard.trusted()
+    harness.shard.trusted()
     assert error_of(await staying) == ErrorCode.NONE
     await turns()
     assert not leaving.done()
-    assert stored(bench.shard) == {0: 1}
+    assert stored(harness.shard) == {0: 1}

@@ -21,11 +21,11 @@ from coterie_protocol.messages import (
 from coterie_server.net import Exchange
 from coterie_server.net.addresses import Peer
 from coterie_server.net.exchange import OnReply
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from coterie_server.server import _NodeHandler as NodeHandler
 from coterie_server.serving.node import Node
 from coterie_server.serving.parked_fetches import ParkedFetches
-from tests.server.net.doubles import Parking, Room, heartbeat, until
+from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, until
 
 
 class Timer:
@@ -63,6 +63,7 @@ class Client:
     """A connection that keeps what it is to send."""
 
     peer = Peer("127.0.0.1")
+    advertised = Address("127.0.0.1", 9092)
     on_reply: OnReply | None = None
 
     def __init__(self) -> None:
@@ -78,11 +79,11 @@ class Client:
             self.go()
 
     def close_for_handler(self, why: str) -> None:
-        """Nobody does that here."""
+        """These tests do not do that."""
         raise AssertionError(why)
 
     def close_for_unencodable(self, request: Request, error: Exception) -> None:
-        """Nobody does that here."""
+        """These tests do not do that."""
         raise AssertionError(request) from error
 
     def fetch(self) -> Exchange:
@@ -109,8 +110,7 @@ def nothing(*topics: str) -> FetchResponse:
     )
 
 
-def test_answer_comes_when_its_time_is_up() -> None:
-    """Once, and nothing is kept then."""
+def test_a_parked_fetch_is_answered_once_when_its_time_is_up() -> None:
     parked, client = ParkedFetches((timers := Timers()).call_later), Client()
     parked.park(client.fetch(), nothing("t"), 500)
     assert (len(parked), client.flushed, timers.timers[0][0]) == (1, 0, 0.5)
@@ -122,8 +122,7 @@ def test_answer_comes_when_its_time_is_up() -> None:
     assert client.flushed == 1
 
 
-def test_nothing_outlives_the_connection() -> None:
-    """Neither the request nor the answer nor the timer, however long the client would wait."""
+def test_no_request_answer_or_timer_outlives_the_connection() -> None:
     parked, client = ParkedFetches((timers := Timers()).call_later), Client()
     for _ in range(3):
         parked.park(client.fetch(), nothing("t"), 2**31 - 1)
@@ -152,7 +151,7 @@ def test_change_of_a_topic_ends_the_wait_for_it() -> None:
 
 
 def test_answer_that_ends_its_connection() -> None:
-    """Whom an answer costs the connection is not answered again, though all were to be."""
+    """A request whose connection ended is not answered again, though all were to be."""
     parked, client = ParkedFetches(Timers().call_later), Client()
     client.goes_when_answered = True
     for _ in range(3):
@@ -177,25 +176,24 @@ def test_exchanges_are_handed_over() -> None:
 
 
 def test_exchange_that_is_answered_is_not_given_back() -> None:
-    """Only what still waits for an answer is; and nothing twice, or after it was taken back."""
-    room, given_back = Room(handler := Parking()), list[Exchange]()
-    visit = room.visit()
-    visit.send(*map(heartbeat, range(4)))
+    """Only exchanges that still wait are given back, and each only once."""
+    listener, given_back = FakeListener(handler := ParkingHandler()), list[Exchange]()
+    client = listener.connect()
+    client.send(*map(heartbeat, range(4)))
     for exchange in handler.exchanges:
         exchange.when_gone(given_back.append)
     handler.answer([0, 2])
     handler.exchanges[3].when_gone(None)
-    visit.connection.eof_received()
-    visit.lose()
+    client.connection.eof_received()
+    client.lose()
     assert given_back == [handler.exchanges[1]]
 
 
 def test_exchange_of_a_lost_connection_is_given_back_at_once() -> None:
-    """Whoever comes too late to ask is told all the same."""
-    room, given_back = Room(handler := Parking()), list[Exchange]()
-    visit = room.visit()
-    visit.send(heartbeat(0))
-    visit.lose()
+    listener, given_back = FakeListener(handler := ParkingHandler()), list[Exchange]()
+    client = listener.connect()
+    client.send(heartbeat(0))
+    client.lose()
     handler.exchanges[0].when_gone(given_back.append)
     assert given_back == handler.exchanges
 
@@ -203,7 +201,9 @@ def test_exchange_of_a_lost_connection_is_given_back_at_once() -> None:
 @pytest.mark.asyncio
 async def test_vanished_clients_leave_no_fetch_behind() -> None:
     """A server over a real socket: the client goes, and so does all that it asked for."""
-    async with Server(ServerOptions(listen=Address("127.0.0.1", 0), topics={"t": 1})) as server:
+    async with Server(
+        ServerOptions(listeners=(ListenerOptions(Address("127.0.0.1", 0)),), topics={"t": 1})
+    ) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
         writer.write(_long_fetch())
         await until(lambda: server.node.parked_fetches == 1)
@@ -213,13 +213,13 @@ async def test_vanished_clients_leave_no_fetch_behind() -> None:
 
 def test_vanished_clients_leave_no_early_requests() -> None:
     """While the groups are read, requests wait for as long as their clients do, in order."""
-    room = Room(handler := NodeHandler(None))
-    gone, stays = room.visit(), room.visit()
+    listener = FakeListener(handler := NodeHandler(None))
+    gone, stays = listener.connect(), listener.connect()
     for number in range(2):
         gone.send(heartbeat(number))
         stays.send(heartbeat(10 + number))
     gone.lose()
-    handler.open(cast(Node, node := Parking()))
+    handler.open(cast(Node, node := ParkingHandler()))
     numbers = [exchange.request.correlation_id for exchange in node.exchanges]
     assert numbers == [10, 11]
     stays.lose()
@@ -236,8 +236,7 @@ def _long_fetch() -> bytes:
     return encode_request(message, 11, 7, "me")
 
 
-def test_errors_are_told_of_changed_topics() -> None:
-    """A Fetch that a change has ended says so."""
+def test_a_fetch_that_a_change_has_ended_says_so() -> None:
     sent: list[FetchResponse] = []
     client = Client()
     client.on_reply = cast(OnReply, lambda _api, message, _ms: sent.append(message))

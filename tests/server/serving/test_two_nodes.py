@@ -19,6 +19,7 @@ import structlog.testing
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
 from coterie_server.config.settings import Settings
 from coterie_server.net import Exchange
@@ -95,7 +96,7 @@ class Machine:
 
     def _make(self, store: DiskStore) -> Node:
         settings = Settings()
-        options = NodeOptions(self.node_id, f"h{self.node_id}", 9092, 3, LEASE_MS)
+        options = NodeOptions(self.node_id, Address(f"h{self.node_id}", 9092), 3, LEASE_MS)
         catalogue = catalogue_config(settings, options)
         return Node(
             options,
@@ -239,7 +240,7 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", range(RUNS))
-def test_nobody_is_told_less_than_was_acknowledged(number: int) -> None:
+def test_no_client_reads_less_than_was_acknowledged(number: int) -> None:
     """Run again with TWO_NODES_SEED and TWO_NODES_RUNS=1, as printed."""
     print(f"TWO_NODES_SEED={SEED + number} TWO_NODES_RUNS=1")  # noqa: T201  # shown if it fails
     story = Story(SEED + number)

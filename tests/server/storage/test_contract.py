@@ -174,7 +174,6 @@ async def test_load_sees_appends_called_before_it(store: Store) -> None:
 
 
 async def test_cancelled_append_disturbs_no_other(store: Store) -> None:
-    """Giving up on one of several appends leaves the others as they were."""
     lease = await claimed(store)
     appends = [
         asyncio.create_task(store.append(0, lease.epoch, [(b"%d" % number, b"1")]))
@@ -219,7 +218,7 @@ async def test_passed_epoch_is_refused(store: Store) -> None:
 
 
 async def test_own_earlier_epoch_is_refused(store: Store) -> None:
-    """What an owner's former process began to write is refused once it claimed again."""
+    """The owner's former process may still be writing."""
     earlier = await claimed(store)
     await claimed(store)
     with pytest.raises(FencedError):
@@ -277,7 +276,7 @@ async def test_claim_of_another_process_fences(store: Store, other: Store) -> No
 
 
 async def test_expired_lease_still_writes(store: Store) -> None:
-    """A lease that ran out fences no writer by itself: only another claim does."""
+    """Only another claim fences a writer."""
     lease = await claimed(store, now_ms=0)
     await store.append(0, lease.epoch, [(b"a", b"1")])
     assert await store.load(0) == [(b"a", b"1")]
@@ -379,7 +378,7 @@ async def test_released_lease_stays_released(store: Store) -> None:
     assert await store.leases() == []
 
 
-async def test_release_of_a_lost_lease_harms_nobody(store: Store) -> None:
+async def test_release_of_a_lost_lease_changes_nothing(store: Store) -> None:
     lost = await claimed(store)
     held = await claimed(store, owner="bob", now_ms=lost.expires_ms)
     await store.release(lost)

@@ -60,7 +60,6 @@ def parts_by_batch(records: list[KeptRecord]) -> dict[int, list[int]]:
 
 @pytest.mark.parametrize("lines", [1, 30, 150, 600])
 def test_kill_loses_nothing_acknowledged(tmp_path: Path, lines: int) -> None:
-    """All acknowledged batches are there, complete, and none has a gap before it."""
     path = tmp_path / "coterie.db"
     acknowledged = run_until_killed(path, lines)
     kept = parts_by_batch(asyncio.run(loaded(path)))
@@ -100,7 +99,6 @@ async def write_and_copy(path: Path, copy: Path, batches: int) -> None:
 
 @pytest.mark.parametrize("damage", ["cut off", "flipped"])
 def test_torn_log_leaves_whole_batches(tmp_path: Path, damage: str) -> None:
-    """Batches before the tear are there, complete, and later ones not at all."""
     whole, torn = tmp_path / "whole.db", tmp_path / "torn.db"
     asyncio.run(write_and_copy(tmp_path / "coterie.db", whole, batches=25))
     log = Path(f"{whole}-wal").read_bytes()

@@ -152,7 +152,7 @@ async def test_a_loss_can_be_accepted(tmp_path: Path) -> None:
         left = len(await store.load(0))
         await store.claim(0, "node-1", "h:1", 0, 10_000)
     assert 0 < left < RECORDS
-    # Nobody has said so to the store.
+    # The store was not told so.
     assert "accepting its loss was interrupted" in await refusal(path)
     async with SqliteStore(path, accept_loss=True) as store:
         await store.accept_loss()
@@ -171,8 +171,8 @@ async def test_a_loss_is_not_accepted_by_counting_past_the_mark(tmp_path: Path) 
     assert "accepting its loss was interrupted" in await refusal(path)
 
 
-async def test_what_was_before_an_accepted_loss_is_another_store(tmp_path: Path) -> None:
-    """It has more transactions, but not those that were acknowledged since."""
+async def test_files_from_before_an_accepted_loss_are_refused(tmp_path: Path) -> None:
+    """They have more transactions, but not those that were acknowledged since."""
     older = await killed(tmp_path, "older")
     path = tmp_path / "living" / "coterie.db"
     async with SqliteStore(path) as store:
@@ -285,7 +285,7 @@ async def test_a_file_that_was_only_touched_is_no_harm(tmp_path: Path) -> None:
         assert len(await store.load(0)) == RECORDS + 1
 
 
-async def test_another_program_may_come_and_go_behind_a_look(tmp_path: Path) -> None:
+async def test_another_program_may_come_and_go_between_two_checks(tmp_path: Path) -> None:
     """The last one to close a database deletes its log; only locks say which one is the last."""
     path = tmp_path / "coterie.db"
     async with SqliteStore(path) as store:
@@ -299,7 +299,7 @@ async def test_another_program_may_come_and_go_behind_a_look(tmp_path: Path) -> 
         assert len(await store.load(0)) == RECORDS + 2
 
 
-async def test_what_was_not_acknowledged_is_not_missed(
+async def test_unacknowledged_write_is_not_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A write that went to a deleted log was refused, so the next start does not miss it."""

@@ -223,7 +223,7 @@ async def test_failed_lease_breaks_no_shard(store: SqliteStore, disk: Disk) -> N
     await store.append(0, lease.epoch, [(b"a", b"1")])
 
 
-async def test_claim_that_was_rolled_back_fences_nobody(store: SqliteStore, disk: Disk) -> None:
+async def test_claim_that_was_rolled_back_does_not_fence(store: SqliteStore, disk: Disk) -> None:
     lease = await claimed(store)
     disk.fail("COMMIT", disk_error())
     with pytest.raises(StoreError):

@@ -1,4 +1,4 @@
-"""`max.topics` and `max.partitions`: how much the catalogue holds, whoever asks for more."""
+"""`max.topics` and `max.partitions`: how much the catalogue holds at most."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coterie_protocol.messages import (
 )
 from coterie_server.step import LimitHit
 from coterie_server.topics import TopicRefusal
-from tests.server.topics.room import Room, new_topic
+from tests.server.topics.harness import CatalogueHarness, new_topic
 
 POLICY = ErrorCode.POLICY_VIOLATION
 TOPICS_TEXT = "max.topics is 2, and there are 2 already."
@@ -27,22 +27,24 @@ def told(results: list[Any]) -> list[tuple[str, int, str | None]]:
     return [(r.name, r.error_code, r.error_message) for r in results]
 
 
-def hits(room: Room) -> list[LimitHit]:
+def hits(harness: CatalogueHarness) -> list[LimitHit]:
     """The limits that were hit by the last request."""
-    return list(room.answer.limit_hits)
+    return list(harness.answer.limit_hits)
 
 
-def grow(room: Room, *wishes: tuple[str, int], validate_only: bool = False) -> list[Any]:
+def grow(
+    harness: CatalogueHarness, *wishes: tuple[str, int], validate_only: bool = False
+) -> list[Any]:
     """Ask for more partitions; name, error and text of each result."""
     topics = tuple(CreatePartitionsTopic(name=n, count=c, assignments=None) for n, c in wishes)
     request = CreatePartitionsRequest(topics=topics, timeout_ms=0, validate_only=validate_only)
-    return told(room.ask(request).results)
+    return told(harness.ask(request).results)
 
 
-def look(room: Room, *names: str) -> list[tuple[str, int, int]]:
+def look(harness: CatalogueHarness, *names: str) -> list[tuple[str, int, int]]:
     """Ask for topics and allow that they are created; name, error and number of partitions."""
     topics = tuple(MetadataRequestTopic(name=name) for name in names)
-    found = room.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9).topics
+    found = harness.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9).topics
     return [(t.name, t.error_code, len(t.partitions)) for t in found]
 
 
@@ -50,52 +52,46 @@ def look(room: Room, *names: str) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_one_topic_too_many(*, validate_only: bool) -> None:
-    """Of one request, the first topics get the places that are left; the last is told why not."""
-    room = Room(max_topics=2).with_topics(a=1)
-    results = room.create(new_topic("b", 1), new_topic("c", 1), validate_only=validate_only)
+def test_the_first_topics_of_a_request_get_the_places_that_are_left(*, validate_only: bool) -> None:
+    harness = CatalogueHarness(max_topics=2).with_topics(a=1)
+    results = harness.create(new_topic("b", 1), new_topic("c", 1), validate_only=validate_only)
     assert told(results) == [("b", 0, None), ("c", POLICY, TOPICS_TEXT)]
-    assert room.counts == ({"a": 1} if validate_only else {"a": 1, "b": 1})
+    assert harness.counts == ({"a": 1} if validate_only else {"a": 1, "b": 1})
 
 
 def test_deleted_topics_make_room() -> None:
-    """What counts is what there is."""
-    room = Room(max_topics=1).with_topics(a=1)
-    room.ask(DeleteTopicsRequest(topic_names=("a",), timeout_ms=0), 5)
-    assert told(room.create(new_topic("b", 1))) == [("b", 0, None)]
+    harness = CatalogueHarness(max_topics=1).with_topics(a=1)
+    harness.ask(DeleteTopicsRequest(topic_names=("a",), timeout_ms=0), 5)
+    assert told(harness.create(new_topic("b", 1))) == [("b", 0, None)]
 
 
-def test_refused_topics_take_no_place() -> None:
-    """A topic that can't be made for another reason leaves its place to the next."""
-    room = Room(max_topics=1)
-    (bad, good) = told(room.create(new_topic("no/name", 1), new_topic("b", 1)))
+def test_a_topic_refused_for_another_reason_takes_no_place() -> None:
+    harness = CatalogueHarness(max_topics=1)
+    (bad, good) = told(harness.create(new_topic("no/name", 1), new_topic("b", 1)))
     assert bad[1] == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert good == ("b", 0, None)
 
 
-def test_topics_that_are_looked_for() -> None:
-    """Automatic creation stops there as well; topics that exist are told as ever."""
-    room = Room(max_topics=2).with_topics(a=3)
-    assert look(room, "b", "c", "a") == [("b", 0, 1), ("c", POLICY, 0), ("a", 0, 3)]
-    assert room.counts == {"a": 3, "b": 1}
+def test_automatic_creation_stops_at_the_limit_of_topics() -> None:
+    harness = CatalogueHarness(max_topics=2).with_topics(a=3)
+    assert look(harness, "b", "c", "a") == [("b", 0, 1), ("c", POLICY, 0), ("a", 0, 3)]
+    assert harness.counts == {"a": 3, "b": 1}
 
 
-def test_growth_needs_no_place() -> None:
-    """A topic that grows is still one topic."""
-    room = Room(max_topics=1).with_topics(a=1)
-    assert grow(room, ("a", 9)) == [("a", 0, None)]
+def test_a_topic_that_grows_takes_no_place() -> None:
+    harness = CatalogueHarness(max_topics=1).with_topics(a=1)
+    assert grow(harness, ("a", 9)) == [("a", 0, None)]
 
 
 # -- max.partitions ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_new_topics_have_too_many_partitions(*, validate_only: bool) -> None:
-    """A topic that does not fit is refused, a smaller one of the same request still fits."""
-    room = Room(max_partitions_in_all=10).with_topics(a=4)
+def test_a_topic_that_does_not_fit_leaves_room_for_a_smaller_one(*, validate_only: bool) -> None:
+    harness = CatalogueHarness(max_partitions_in_all=10).with_topics(a=4)
     wishes = (new_topic("b", 5), new_topic("c", 2), new_topic("d", 1))
     text = "max.partitions is 10, and there would be 11."
-    assert told(room.create(*wishes, validate_only=validate_only)) == [
+    assert told(harness.create(*wishes, validate_only=validate_only)) == [
         ("b", 0, None),
         ("c", POLICY, text),
         ("d", 0, None),
@@ -103,46 +99,42 @@ def test_new_topics_have_too_many_partitions(*, validate_only: bool) -> None:
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_growth_has_its_limit(*, validate_only: bool) -> None:
-    """Only what is added counts, and what others of the same request were given."""
-    room = Room(max_partitions_in_all=10).with_topics(a=4, b=4)
+def test_growth_counts_by_what_is_added(*, validate_only: bool) -> None:
+    harness = CatalogueHarness(max_partitions_in_all=10).with_topics(a=4, b=4)
     text = "max.partitions is 10, and there would be 11."
-    assert grow(room, ("a", 5), ("b", 6), validate_only=validate_only) == [
+    assert grow(harness, ("a", 5), ("b", 6), validate_only=validate_only) == [
         ("a", 0, None),
         ("b", POLICY, text),
     ]
-    assert room.counts == {"a": 4 if validate_only else 5, "b": 4}
+    assert harness.counts == {"a": 4 if validate_only else 5, "b": 4}
 
 
-def test_topics_that_are_looked_for_have_too_many_partitions() -> None:
-    """Automatic creation stops there as well."""
-    room = Room(max_partitions_in_all=5, default_partitions=2)
-    assert look(room, "a", "b", "c") == [("a", 0, 2), ("b", 0, 2), ("c", POLICY, 0)]
+def test_automatic_creation_stops_at_the_limit_of_partitions() -> None:
+    harness = CatalogueHarness(max_partitions_in_all=5, default_partitions=2)
+    assert look(harness, "a", "b", "c") == [("a", 0, 2), ("b", 0, 2), ("c", POLICY, 0)]
 
 
-def test_limits_hold_after_a_restart() -> None:
-    """What is read back counts."""
-    room = Room(max_topics=2, max_partitions_in_all=10).with_topics(a=4)
-    assert grow(room, ("a", 9)) == [("a", 0, None)]
-    room.restart()
-    assert [code for _, code, _ in told(room.create(new_topic("b", 2)))] == [POLICY]
-    assert [code for _, code, _ in told(room.create(new_topic("b", 1), new_topic("c", 1)))] == [
+def test_limits_count_what_was_read_back() -> None:
+    harness = CatalogueHarness(max_topics=2, max_partitions_in_all=10).with_topics(a=4)
+    assert grow(harness, ("a", 9)) == [("a", 0, None)]
+    harness.restart()
+    assert [code for _, code, _ in told(harness.create(new_topic("b", 2)))] == [POLICY]
+    assert [code for _, code, _ in told(harness.create(new_topic("b", 1), new_topic("c", 1)))] == [
         0,
         POLICY,
     ]
 
 
 def test_lowered_limits_take_nothing_away() -> None:
-    """What there is stays; only more is refused."""
-    room = Room(max_topics=0, max_partitions_in_all=0)
-    room.config = Room(max_topics=3, max_partitions_in_all=9).config
-    room.restart()
-    room.with_topics(a=4, b=5)
-    room.config = Room(max_topics=1, max_partitions_in_all=2).config
-    room.restart()
-    assert room.counts == {"a": 4, "b": 5}
-    room.ensure("a", 4)
-    assert grow(room, ("a", 5))[0][1] == POLICY
+    harness = CatalogueHarness(max_topics=0, max_partitions_in_all=0)
+    harness.config = CatalogueHarness(max_topics=3, max_partitions_in_all=9).config
+    harness.restart()
+    harness.with_topics(a=4, b=5)
+    harness.config = CatalogueHarness(max_topics=1, max_partitions_in_all=2).config
+    harness.restart()
+    assert harness.counts == {"a": 4, "b": 5}
+    harness.ensure("a", 4)
+    assert grow(harness, ("a", 5))[0][1] == POLICY
 
 
 # -- who is told -------------------------------------------------------------------------------
@@ -155,34 +147,33 @@ def test_lowered_limits_take_nothing_away() -> None:
         ({"max_partitions_in_all": 3}, "max.partitions is 3, and there would be 6."),
     ],
 )
-def test_operator_wants_too_much(settings: dict[str, int], sentence: str) -> None:
-    """A topic that is asked for at the start is refused in a sentence."""
-    room = Room(**settings).with_topics(a=1)
+def test_a_topic_that_the_operator_asks_for_is_refused_in_a_sentence(
+    settings: dict[str, int], sentence: str
+) -> None:
+    harness = CatalogueHarness(**settings).with_topics(a=1)
     with pytest.raises(TopicRefusal) as caught:
-        room.ensure("b", 5)
+        harness.ensure("b", 5)
     assert caught.value.name == "too_many"
     assert str(caught.value) == f"Topic 'b' can't have 5 partitions: {sentence}"
-    assert room.counts == {"a": 1}
+    assert harness.counts == {"a": 1}
 
 
-def test_limits_that_were_hit_are_noted() -> None:
-    """Whoever runs the catalogue can tell its operator which setting kept what from being."""
-    room = Room(max_topics=2, max_partitions_in_all=5).with_topics(a=1)
-    room.create(new_topic("b", 5), new_topic("c", 1), new_topic("d", 1))
-    assert hits(room) == [
+def test_the_limits_that_were_hit_are_noted() -> None:
+    harness = CatalogueHarness(max_topics=2, max_partitions_in_all=5).with_topics(a=1)
+    harness.create(new_topic("b", 5), new_topic("c", 1), new_topic("d", 1))
+    assert hits(harness) == [
         LimitHit("max.partitions", 5, "topic b"),
         LimitHit("max.topics", 2, "topic d"),
     ]
-    look(room, "a")
-    assert hits(room) == []
-    look(room, "e")
-    assert hits(room) == [LimitHit("max.topics", 2, "topic e")]
+    look(harness, "a")
+    assert hits(harness) == []
+    look(harness, "e")
+    assert hits(harness) == [LimitHit("max.topics", 2, "topic e")]
 
 
-def test_size_of_one_topic_is_noted_as_well() -> None:
-    """The limit of a single topic is a limit like the others."""
-    room = Room(max_partitions=3).with_topics(a=1)
-    room.create(new_topic("b", 4))
-    assert hits(room) == [LimitHit("topic.max.partitions", 3, "topic b")]
-    grow(room, ("a", 4))
-    assert hits(room) == [LimitHit("topic.max.partitions", 3, "topic a")]
+def test_the_limit_of_a_single_topic_is_noted() -> None:
+    harness = CatalogueHarness(max_partitions=3).with_topics(a=1)
+    harness.create(new_topic("b", 4))
+    assert hits(harness) == [LimitHit("topic.max.partitions", 3, "topic b")]
+    grow(harness, ("a", 4))
+    assert hits(harness) == [LimitHit("topic.max.partitions", 3, "topic a")]

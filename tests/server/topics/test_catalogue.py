@@ -11,7 +11,7 @@ from coterie_protocol.messages import (
     HeartbeatRequest,
 )
 from coterie_server.topics import Gone, TopicRefusal, TopicRow
-from tests.server.topics.room import Room, changed, new_topic, topic_id
+from tests.server.topics.harness import CatalogueHarness, changed, new_topic, topic_id
 from tests.support.requests import Asked
 
 
@@ -29,10 +29,9 @@ def delete(*names: str) -> DeleteTopicsRequest:
 # -- ensure ------------------------------------------------------------------------------------
 
 
-def test_ensure_creates() -> None:
-    """A topic that is not there is made, stored and told."""
-    room = Room()
-    room.ensure("orders", 4)
+def test_ensure_makes_stores_and_tells_a_missing_topic() -> None:
+    harness = CatalogueHarness()
+    harness.ensure("orders", 4)
     row = TopicRow(
         name="orders",
         topic_id=topic_id(1),
@@ -40,15 +39,14 @@ def test_ensure_creates() -> None:
         created_at_ms=1_000,
         changed_at_ms=1_000,
     )
-    assert room.answer.records == [row]
-    assert room.changes == [changed("orders", "created", 0, 4)]
+    assert harness.answer.records == [row]
+    assert harness.changes == [changed("orders", "created", 0, 4)]
 
 
-def test_ensure_grows() -> None:
-    """A topic with fewer partitions gets more, and keeps its id and its birthday."""
-    room = Room().with_topics(orders=4)
-    room.now_ms += 500
-    room.ensure("orders", 6)
+def test_ensure_grows_a_topic_that_keeps_its_id_and_its_birthday() -> None:
+    harness = CatalogueHarness().with_topics(orders=4)
+    harness.now_ms += 500
+    harness.ensure("orders", 6)
     row = TopicRow(
         name="orders",
         topic_id=topic_id(1),
@@ -56,15 +54,14 @@ def test_ensure_grows() -> None:
         created_at_ms=1_000,
         changed_at_ms=1_500,
     )
-    assert room.answer.records == [row]
-    assert room.changes == [changed("orders", "grown", 4, 6)]
+    assert harness.answer.records == [row]
+    assert harness.changes == [changed("orders", "grown", 4, 6)]
 
 
-def test_ensure_leaves_what_is_right() -> None:
-    """A topic that has the partitions already causes nothing."""
-    room = Room().with_topics(orders=4)
-    room.ensure("orders", 4)
-    assert (room.answer.records, room.changes) == ([], [])
+def test_ensure_leaves_a_topic_that_is_right() -> None:
+    harness = CatalogueHarness().with_topics(orders=4)
+    harness.ensure("orders", 4)
+    assert (harness.answer.records, harness.changes) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -80,51 +77,50 @@ def test_ensure_leaves_what_is_right() -> None:
         ("__cluster_metadata", 1, "invalid_name", "can't be called __cluster_metadata"),
     ],
 )
-def test_ensure_refuses(name: str, partitions: int, why: str, sentence: str) -> None:
-    """What can't be is refused by name and with a sentence, and changes nothing."""
-    room = Room(max_partitions=100).with_topics(orders=4, or_ders=1)
+def test_ensure_refuses_by_name_and_changes_nothing(
+    name: str, partitions: int, why: str, sentence: str
+) -> None:
+    harness = CatalogueHarness(max_partitions=100).with_topics(orders=4, or_ders=1)
     with pytest.raises(TopicRefusal) as refusal:
-        room.ensure(name, partitions)
+        harness.ensure(name, partitions)
     assert refusal.value.name == why
     assert sentence in str(refusal.value)
-    assert room.counts == {"orders": 4, "or_ders": 1}
+    assert harness.counts == {"orders": 4, "or_ders": 1}
 
 
 def test_ensure_may_exceed_what_one_request_may() -> None:
     """The operator's own topics are bounded by the setting, not by Kafka's limit for requests."""
-    room = Room(max_partitions=20_000)
-    room.ensure("orders", 20_000)
-    assert room.counts == {"orders": 20_000}
+    harness = CatalogueHarness(max_partitions=20_000)
+    harness.ensure("orders", 20_000)
+    assert harness.counts == {"orders": 20_000}
 
 
 # -- what others see ---------------------------------------------------------------------------
 
 
-def test_counts_are_live() -> None:
-    """Whoever holds the mapping sees every change in it, and a recovery too."""
-    room = Room()
-    counts = room.catalogue.counts
+def test_the_mapping_of_counts_shows_every_change_and_recovery() -> None:
+    harness = CatalogueHarness()
+    counts = harness.catalogue.counts
     seen = []
-    room.create(new_topic("orders", 2))
+    harness.create(new_topic("orders", 2))
     seen.append(dict(counts))
-    room.ask(grow("orders", 5))
+    harness.ask(grow("orders", 5))
     seen.append(dict(counts))
-    room.ask(delete("orders"), 5)
+    harness.ask(delete("orders"), 5)
     seen.append(dict(counts))
     row = TopicRow(name="back", topic_id=topic_id(9), partitions=1, created_at_ms=0)
-    room.catalogue.recover([row])
+    harness.catalogue.recover([row])
     seen.append(dict(counts))
     assert seen == [{"orders": 2}, {"orders": 5}, {}, {"back": 1}]
-    assert room.catalogue.counts is counts
+    assert harness.catalogue.counts is counts
 
 
-def test_changes_tell_each_topic() -> None:
-    """One request may change many topics; each is told with its counts before and after."""
-    room = Room(default_partitions=3).with_topics(a=1, b=2)
-    room.create(new_topic("c", 1), new_topic("d"))
-    room.ask(grow("a", 5))
-    room.ask(delete("b", "c"), 5)
-    assert room.changes == [
+def test_each_changed_topic_is_told_with_its_counts_before_and_after() -> None:
+    harness = CatalogueHarness(default_partitions=3).with_topics(a=1, b=2)
+    harness.create(new_topic("c", 1), new_topic("d"))
+    harness.ask(grow("a", 5))
+    harness.ask(delete("b", "c"), 5)
+    assert harness.changes == [
         changed("c", "created", 0, 1),
         changed("d", "created", 0, 3),
         changed("a", "grown", 1, 5),
@@ -133,55 +129,49 @@ def test_changes_tell_each_topic() -> None:
     ]
 
 
-def test_deletion_is_stored() -> None:
-    """A topic that goes leaves a record that says so."""
-    room = Room().with_topics(a=1)
-    room.ask(delete("a"), 5)
-    assert (room.answer.records, room.stored) == ([Gone("a")], {})
+def test_a_deletion_leaves_a_record() -> None:
+    harness = CatalogueHarness().with_topics(a=1)
+    harness.ask(delete("a"), 5)
+    assert (harness.answer.records, harness.stored) == ([Gone("a")], {})
 
 
-def test_topics_show_their_rows() -> None:
-    """Whoever shows the topics finds them by name."""
-    room = Room().with_topics(orders=4)
-    assert room.catalogue.topics["orders"].topic_id == topic_id(1)
+def test_topics_are_shown_by_name() -> None:
+    harness = CatalogueHarness().with_topics(orders=4)
+    assert harness.catalogue.topics["orders"].topic_id == topic_id(1)
 
 
 # -- recovery ----------------------------------------------------------------------------------
 
 
-def test_recovery_restores_all() -> None:
-    """After a restart the topics, their ids, counts and birthdays are what they were."""
-    room = Room().with_topics(a=1, b=2, gone=3)
-    room.now_ms += 10
-    room.ask(grow("a", 7))
-    room.ask(delete("gone"), 5)
-    before = dict(room.catalogue.topics)
-    room.restart()
-    assert dict(room.catalogue.topics) == before
-    assert room.counts == {"a": 7, "b": 2}
+def test_recovery_restores_topics_ids_counts_and_birthdays() -> None:
+    harness = CatalogueHarness().with_topics(a=1, b=2, gone=3)
+    harness.now_ms += 10
+    harness.ask(grow("a", 7))
+    harness.ask(delete("gone"), 5)
+    before = dict(harness.catalogue.topics)
+    harness.restart()
+    assert dict(harness.catalogue.topics) == before
+    assert harness.counts == {"a": 7, "b": 2}
 
 
 def test_recovery_forgets_what_was_not_stored() -> None:
-    """What was made in memory alone is gone, its id and its claim on lookalike names as well."""
-    room = Room().with_topics(kept=1)
-    stored = list(room.catalogue.topics.values())
-    room.create(new_topic("lo.st", 1))
-    room.catalogue.recover(stored)
-    assert room.counts == {"kept": 1}
-    (result,) = room.create(new_topic("lo_st", 1))
+    harness = CatalogueHarness().with_topics(kept=1)
+    stored = list(harness.catalogue.topics.values())
+    harness.create(new_topic("lo.st", 1))
+    harness.catalogue.recover(stored)
+    assert harness.counts == {"kept": 1}
+    (result,) = harness.create(new_topic("lo_st", 1))
     assert result.error_code == 0
 
 
-def test_topic_made_anew_has_another_id() -> None:
-    """A name that comes back is another topic."""
-    room = Room().with_topics(a=1)
-    room.ask(delete("a"), 5)
-    (result,) = room.create(new_topic("a", 1))
+def test_a_topic_made_anew_has_another_id() -> None:
+    harness = CatalogueHarness().with_topics(a=1)
+    harness.ask(delete("a"), 5)
+    (result,) = harness.create(new_topic("a", 1))
     assert result.topic_id == topic_id(2)
 
 
-def test_foreign_request_is_a_bug() -> None:
-    """A request that is none of the catalogue's is not answered by guessing."""
+def test_a_request_that_is_not_about_topics_is_a_bug() -> None:
     request = HeartbeatRequest(group_id="g", generation_id=0, member_id="m")
     with pytest.raises(KeyError):
-        Room().catalogue.handle(Asked(request, 0), 0)
+        CatalogueHarness().catalogue.handle(Asked(request, 0), 0)

@@ -12,7 +12,7 @@ from coterie_protocol.messages import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from tests.server.topics.room import NODE, Room, changed
+from tests.server.topics.harness import NODE, CatalogueHarness, changed
 
 INVALID = ErrorCode.INVALID_PARTITIONS
 ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -28,55 +28,53 @@ def growth(name: str, count: int, assignments: list[list[int]] | None = None) ->
 
 
 def ask(
-    room: Room, *topics: CreatePartitionsTopic, version: int = 3, validate_only: bool = False
+    harness: CatalogueHarness,
+    *topics: CreatePartitionsTopic,
+    version: int = 3,
+    validate_only: bool = False,
 ) -> list[tuple[str, int, str | None]]:
     """Ask; answer name, error and text of each result."""
     request = CreatePartitionsRequest(topics=topics, timeout_ms=0, validate_only=validate_only)
-    results = room.ask(request, version).results
+    results = harness.ask(request, version).results
     return [(r.name, r.error_code, r.error_message) for r in results]
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_topic_grows(version: int) -> None:
-    """Every version makes a topic grow; it is stored and told."""
-    room = Room().with_topics(t=2)
-    assert ask(room, growth("t", 5), version=version) == [("t", 0, None)]
-    assert room.changes == [changed("t", "grown", 2, 5)]
-    assert [row.partitions for row in room.catalogue.topics.values()] == [5]
-    room.restart()
-    assert room.counts == {"t": 5}
+def test_a_topic_grows_in_every_version(version: int) -> None:
+    harness = CatalogueHarness().with_topics(t=2)
+    assert ask(harness, growth("t", 5), version=version) == [("t", 0, None)]
+    assert harness.changes == [changed("t", "grown", 2, 5)]
+    assert [row.partitions for row in harness.catalogue.topics.values()] == [5]
+    harness.restart()
+    assert harness.counts == {"t": 5}
 
 
-def test_new_partitions_may_be_assigned() -> None:
-    """Who is to hold the new partitions may be said, as long as it is this node."""
-    room = Room().with_topics(t=2)
-    assert ask(room, growth("t", 4, [[NODE], [NODE]])) == [("t", 0, None)]
-    assert room.counts == {"t": 4}
+def test_new_partitions_may_be_assigned_to_this_node() -> None:
+    harness = CatalogueHarness().with_topics(t=2)
+    assert ask(harness, growth("t", 4, [[NODE], [NODE]])) == [("t", 0, None)]
+    assert harness.counts == {"t": 4}
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_validation_changes_nothing(version: int) -> None:
-    """A dry run is answered like growth, and nothing grows."""
-    room = Room().with_topics(t=2)
-    found = ask(room, growth("t", 5), growth("no", 1), version=version, validate_only=True)
+def test_a_dry_run_is_answered_like_growth_and_changes_nothing(version: int) -> None:
+    harness = CatalogueHarness().with_topics(t=2)
+    found = ask(harness, growth("t", 5), growth("no", 1), version=version, validate_only=True)
     assert [code for _, code, _ in found] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert (room.counts, room.changes, room.answer.records) == ({"t": 2}, [], [])
+    assert (harness.counts, harness.changes, harness.answer.records) == ({"t": 2}, [], [])
 
 
-def test_topics_of_a_request_are_independent() -> None:
-    """One refused topic does not keep the others from growing."""
-    room = Room().with_topics(a=1, b=1)
-    found = ask(room, growth("a", 2), growth("no", 2), growth("b", 3))
+def test_one_refused_topic_does_not_keep_the_others_from_growing() -> None:
+    harness = CatalogueHarness().with_topics(a=1, b=1)
+    found = ask(harness, growth("a", 2), growth("no", 2), growth("b", 3))
     assert [code for _, code, _ in found] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
-    assert room.counts == {"a": 2, "b": 3}
+    assert harness.counts == {"a": 2, "b": 3}
 
 
-def test_names_that_come_twice() -> None:
-    """A name that comes twice does not grow, and is told once, before the others."""
-    room = Room().with_topics(a=1, b=1)
-    found = ask(room, growth("b", 2), growth("a", 2), growth("a", 3))
+def test_a_name_that_comes_twice_does_not_grow_and_is_told_once_first() -> None:
+    harness = CatalogueHarness().with_topics(a=1, b=1)
+    found = ask(harness, growth("b", 2), growth("a", 2), growth("a", 3))
     assert found == [("a", ErrorCode.INVALID_REQUEST, "Duplicate topic name."), ("b", 0, None)]
-    assert room.counts == {"a": 1, "b": 2}
+    assert harness.counts == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize(
@@ -126,30 +124,30 @@ def test_names_that_come_twice() -> None:
         ),
     ],
 )
-def test_refusals_in_their_order(topic: CreatePartitionsTopic, code: int, text: str | None) -> None:
-    """The first thing that is wrong is told, and the topic stays as it is."""
-    room = Room(max_partitions=100).with_topics(t=3)
-    assert ask(room, topic) == [(topic.name, code, text)]
-    assert room.counts == {"t": 3}
+def test_the_first_thing_that_is_wrong_is_told(
+    topic: CreatePartitionsTopic, code: int, text: str | None
+) -> None:
+    harness = CatalogueHarness(max_partitions=100).with_topics(t=3)
+    assert ask(harness, topic) == [(topic.name, code, text)]
+    assert harness.counts == {"t": 3}
 
 
-def test_request_for_too_many_partitions_fails_whole() -> None:
-    """Over 10,000 new partitions in one request: every topic is refused, none grows."""
-    room = Room().with_topics(a=1, b=1)
-    found = ask(room, growth("a", 5_001), growth("b", 5_002), growth("no", 1))
+def test_a_request_for_more_than_10_000_new_partitions_fails_whole() -> None:
+    harness = CatalogueHarness().with_topics(a=1, b=1)
+    found = ask(harness, growth("a", 5_001), growth("b", 5_002), growth("no", 1))
     assert found == [(name, ErrorCode.POLICY_VIOLATION, TOO_MANY) for name in ("a", "b", "no")]
-    assert room.counts == {"a": 1, "b": 1}
+    assert harness.counts == {"a": 1, "b": 1}
 
 
-def test_request_for_just_enough_partitions() -> None:
-    """10,000 new ones are fine; only what is new counts, of topics that are there."""
-    room = Room().with_topics(a=1, b=4_000, c=3)
-    found = ask(room, growth("a", 5_001), growth("b", 9_000), growth("no", 9_000), growth("c", 1))
+def test_a_request_for_10_000_new_partitions_passes() -> None:
+    harness = CatalogueHarness().with_topics(a=1, b=4_000, c=3)
+    found = ask(
+        harness, growth("a", 5_001), growth("b", 9_000), growth("no", 9_000), growth("c", 1)
+    )
     assert [code for _, code, _ in found] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, INVALID]
 
 
-def test_tighter_setting_is_what_is_told() -> None:
-    """Where both limits are passed, the text names the one that the operator can change."""
-    room = Room(max_partitions=100).with_topics(a=1)
+def test_where_both_limits_are_passed_the_operators_setting_is_told() -> None:
+    harness = CatalogueHarness(max_partitions=100).with_topics(a=1)
     text = "topic.max.partitions is 100, and it would have 20000."
-    assert ask(room, growth("a", 20_000)) == [("a", ErrorCode.POLICY_VIOLATION, text)]
+    assert ask(harness, growth("a", 20_000)) == [("a", ErrorCode.POLICY_VIOLATION, text)]

@@ -13,7 +13,14 @@ from coterie_protocol.messages import (
     CreateTopicsRequest,
 )
 from coterie_protocol.schema import NIL_UUID
-from tests.server.topics.room import NODE, Room, changed, new_topic, replicas, topic_id
+from tests.server.topics.harness import (
+    NODE,
+    CatalogueHarness,
+    changed,
+    new_topic,
+    replicas,
+    topic_id,
+)
 
 INVALID_TOPIC = ErrorCode.INVALID_TOPIC_EXCEPTION
 ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -26,12 +33,12 @@ def codes(results: list[Any]) -> list[tuple[str, int]]:
     return [(result.name, result.error_code) for result in results]
 
 
-def refusal(room: Room, topic: CreatableTopic) -> tuple[int, str | None]:
+def refusal(harness: CatalogueHarness, topic: CreatableTopic) -> tuple[int, str | None]:
     """Ask for one topic that is to be refused; answer error and text."""
-    before = room.counts
-    (result,) = room.create(topic)
+    before = harness.counts
+    (result,) = harness.create(topic)
     assert (result.topic_id, result.num_partitions, result.replication_factor) == (NIL_UUID, -1, -1)
-    assert (room.counts, result.configs) == (before, ())
+    assert (harness.counts, result.configs) == (before, ())
     return result.error_code, result.error_message
 
 
@@ -39,110 +46,98 @@ def refusal(room: Room, topic: CreatableTopic) -> tuple[int, str | None]:
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_topic_is_made(version: int) -> None:
-    """Every version makes a topic; later ones tell more about it."""
-    room = Room()
+def test_a_topic_is_made_in_every_version(version: int) -> None:
+    harness = CatalogueHarness()
     request = CreateTopicsRequest(topics=(new_topic("orders", 3, 1),))
-    (result,) = room.ask(request, version).topics
+    (result,) = harness.ask(request, version).topics
     assert (result.name, result.error_code) == ("orders", 0)
     shape = (3, 1) if version >= 5 else (-1, -1)
     assert (result.num_partitions, result.replication_factor) == shape
     assert result.topic_id == (topic_id(1) if version >= 7 else NIL_UUID)
     assert result.error_message == (None if version >= 1 else "")
-    assert room.changes == [changed("orders", "created", 0, 3)]
+    assert harness.changes == [changed("orders", "created", 0, 3)]
 
 
-def test_defaults() -> None:
-    """-1 takes the default number of partitions and one replica."""
-    room = Room(default_partitions=6)
-    (result,) = room.create(new_topic("orders"))
+def test_minus_one_takes_the_defaults() -> None:
+    harness = CatalogueHarness(default_partitions=6)
+    (result,) = harness.create(new_topic("orders"))
     assert (result.num_partitions, result.replication_factor) == (6, 1)
-    assert room.counts == {"orders": 6}
+    assert harness.counts == {"orders": 6}
 
 
-def test_assignments_give_the_number_of_partitions() -> None:
-    """A topic may be described by who holds its partitions, in any order."""
-    room = Room()
+def test_assignments_give_the_number_of_partitions_in_any_order() -> None:
+    harness = CatalogueHarness()
     parts = (replicas(1, NODE), replicas(0, NODE), replicas(2, NODE))
-    (result,) = room.create(new_topic("orders", assignments=parts))
-    assert (result.num_partitions, room.counts) == (3, {"orders": 3})
+    (result,) = harness.create(new_topic("orders", assignments=parts))
+    assert (result.num_partitions, harness.counts) == (3, {"orders": 3})
 
 
-def test_known_settings_are_accepted() -> None:
-    """Settings of Kafka's topics are taken without effect, so that scripts run."""
-    room = Room()
+def test_settings_of_kafkas_topics_are_accepted() -> None:
+    harness = CatalogueHarness()
     settings: dict[str, str | None] = {"retention.ms": "1000", "cleanup.policy": "compact"}
-    (result,) = room.create(new_topic("orders", 1, 1, configs=settings))
+    (result,) = harness.create(new_topic("orders", 1, 1, configs=settings))
     assert (result.error_code, result.configs) == (0, ())
 
 
-def test_topics_of_a_request_are_independent() -> None:
-    """One refused topic does not keep the others from being made."""
-    room = Room()
-    results = room.create(new_topic("a", 1), new_topic("bad!", 1), new_topic("c", 2))
+def test_one_refused_topic_does_not_keep_the_others_from_being_made() -> None:
+    harness = CatalogueHarness()
+    results = harness.create(new_topic("a", 1), new_topic("bad!", 1), new_topic("c", 2))
     assert codes(results) == [("a", 0), ("bad!", INVALID_TOPIC), ("c", 0)]
-    assert room.counts == {"a": 1, "c": 2}
+    assert harness.counts == {"a": 1, "c": 2}
 
 
-def test_empty_request() -> None:
-    """No topics, no results."""
-    assert Room().create() == []
+def test_a_request_for_no_topics_has_no_results() -> None:
+    assert CatalogueHarness().create() == []
 
 
 # -- validate only -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_validation_changes_nothing(version: int) -> None:
-    """A dry run is answered like a creation, and nothing is made, stored or told."""
-    room = Room()
+def test_a_dry_run_is_answered_like_a_creation_and_changes_nothing(version: int) -> None:
+    harness = CatalogueHarness()
     request = CreateTopicsRequest(topics=(new_topic("a", 2),), validate_only=True)
-    (result,) = room.ask(request, version).topics
+    (result,) = harness.ask(request, version).topics
     assert result.error_code == 0
     assert result.num_partitions == (2 if version >= 5 else -1)
-    assert (room.counts, room.stored, room.changes) == ({}, {}, [])
+    assert (harness.counts, harness.stored, harness.changes) == ({}, {}, [])
 
 
-def test_validation_shows_an_id_that_is_thrown_away() -> None:
-    """The id of a dry run is never a topic's."""
-    room = Room()
-    (dry,) = room.create(new_topic("a", 1), validate_only=True)
-    (wet,) = room.create(new_topic("a", 1))
+def test_the_id_of_a_dry_run_is_never_a_topics() -> None:
+    harness = CatalogueHarness()
+    (dry,) = harness.create(new_topic("a", 1), validate_only=True)
+    (wet,) = harness.create(new_topic("a", 1))
     assert (dry.topic_id, wet.topic_id) == (topic_id(1), topic_id(2))
 
 
-def test_validation_finds_the_same_errors() -> None:
-    """A dry run refuses what a creation would."""
-    room = Room().with_topics(old=1)
+def test_a_dry_run_refuses_what_a_creation_would() -> None:
+    harness = CatalogueHarness().with_topics(old=1)
     topics = (new_topic("old"), new_topic("bad!"), new_topic("c", 0), new_topic("d", 1, 2))
-    dry, wet = room.create(*topics, validate_only=True), room.create(*topics)
+    dry, wet = harness.create(*topics, validate_only=True), harness.create(*topics)
     assert dry == wet
 
 
 # -- duplicates --------------------------------------------------------------------------------
 
 
-def test_names_that_come_twice_are_refused_once() -> None:
-    """A name that comes twice is made by neither, and told once, behind the others."""
-    room = Room()
-    results = room.create(new_topic("twice", 1), new_topic("a", 1), new_topic("twice", 2))
+def test_a_name_that_comes_twice_is_refused_once_behind_the_others() -> None:
+    harness = CatalogueHarness()
+    results = harness.create(new_topic("twice", 1), new_topic("a", 1), new_topic("twice", 2))
     assert codes(results) == [("a", 0), ("twice", ErrorCode.INVALID_REQUEST)]
     assert results[1].error_message == "Duplicate topic name."
-    assert room.counts == {"a": 1}
+    assert harness.counts == {"a": 1}
 
 
 def test_the_controllers_log_is_refused() -> None:
-    """Nobody makes the log of a cluster's controllers."""
-    results = Room().create(new_topic("__cluster_metadata", 1), new_topic("a", 1))
+    results = CatalogueHarness().create(new_topic("__cluster_metadata", 1), new_topic("a", 1))
     assert codes(results) == [("a", 0), ("__cluster_metadata", ErrorCode.INVALID_REQUEST)]
     text = "Creation of internal topic __cluster_metadata is prohibited."
     assert results[1].error_message == text
 
 
-def test_the_controllers_log_twice_is_a_duplicate() -> None:
-    """A name that comes twice is a duplicate first."""
+def test_the_controllers_log_named_twice_is_a_duplicate() -> None:
     name = "__cluster_metadata"
-    (result,) = Room().create(new_topic(name), new_topic(name))
+    (result,) = CatalogueHarness().create(new_topic(name), new_topic(name))
     assert result.error_message == "Duplicate topic name."
 
 
@@ -150,44 +145,39 @@ def test_the_controllers_log_twice_is_a_duplicate() -> None:
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_request_for_too_many_partitions_fails_whole(validate_only: bool) -> None:  # noqa: FBT001  # a parameter of the test
-    """Over 10,000 partitions in one request: every topic is refused, good or bad."""
-    room = Room()
+def test_a_request_for_more_than_10_000_partitions_fails_whole(validate_only: bool) -> None:  # noqa: FBT001  # a parameter of the test
+    harness = CatalogueHarness()
     names = ["a", "b", "bad!", "twice", "twice"]
     topics = (new_topic(n, 5_000 if n in {"a", "b"} else 1) for n in names)
-    results = room.create(*topics, validate_only=validate_only)
+    results = harness.create(*topics, validate_only=validate_only)
     assert codes(results) == [(name, ErrorCode.POLICY_VIOLATION) for name in names]
     assert {result.error_message for result in results} == {TOO_MANY}
-    assert room.counts == {}
+    assert harness.counts == {}
 
 
-def test_request_for_just_enough_partitions() -> None:
-    """10,000 are fine; numbers that are no numbers of partitions don't count, nor do duplicates."""
-    room = Room()
+def test_a_request_for_10_000_partitions_passes() -> None:
+    harness = CatalogueHarness()
     topics = [new_topic("a", 5_000), new_topic("b", 4_999), new_topic("c"), new_topic("d", -500)]
-    results = room.create(*topics, new_topic("twice", 9_000), new_topic("twice", 9_000))
+    results = harness.create(*topics, new_topic("twice", 9_000), new_topic("twice", 9_000))
     assert codes(results)[:4] == [("a", 0), ("b", 0), ("c", 0), ("d", ErrorCode.INVALID_PARTITIONS)]
 
 
-def test_assigned_partitions_count() -> None:
-    """Partitions described by who holds them count as well."""
+def test_assigned_partitions_count_towards_a_requests_limit() -> None:
     parts = tuple(replicas(index, NODE) for index in range(10_001))
-    code, text = refusal(Room(), new_topic("a", assignments=parts))
+    code, text = refusal(CatalogueHarness(), new_topic("a", assignments=parts))
     assert (code, text) == (ErrorCode.POLICY_VIOLATION, TOO_MANY)
 
 
-def test_topic_beyond_the_setting() -> None:
-    """A topic may have as many partitions as the setting says, each on its own."""
-    room = Room(max_partitions=100)
-    results = room.create(new_topic("a", 100), new_topic("b", 101), new_topic("c", 100))
+def test_a_topic_with_more_partitions_than_the_setting_allows_is_refused() -> None:
+    harness = CatalogueHarness(max_partitions=100)
+    results = harness.create(new_topic("a", 100), new_topic("b", 101), new_topic("c", 100))
     assert codes(results) == [("a", 0), ("b", ErrorCode.POLICY_VIOLATION), ("c", 0)]
     assert results[1].error_message == "topic.max.partitions is 100, and it would have 101."
 
 
-def test_tighter_setting_is_what_is_told() -> None:
-    """Where both limits are passed, the text names the one that the operator can change."""
-    room = Room(max_partitions=100)
-    results = room.create(new_topic("a", 20_000), new_topic("b", 1))
+def test_where_both_limits_are_passed_the_operators_setting_is_told() -> None:
+    harness = CatalogueHarness(max_partitions=100)
+    results = harness.create(new_topic("a", 20_000), new_topic("b", 1))
     assert [result.error_message for result in results] == [
         "topic.max.partitions is 100, and it would have 20000.",
         TOO_MANY,
@@ -208,10 +198,9 @@ def test_tighter_setting_is_what_is_told() -> None:
         *((name, f"'{name}' {ILLEGAL}") for name in ("a b", "ä", "a\n", "a/b", "٣", "a\0")),
     ],
 )
-def test_impossible_names(name: str, reason: str) -> None:
-    """Names that can't be are refused with the reason."""
+def test_impossible_names_are_refused_with_the_reason(name: str, reason: str) -> None:
     expected = (INVALID_TOPIC, f"Topic name is invalid: {reason}")
-    assert refusal(Room(), new_topic(name, 1)) == expected
+    assert refusal(CatalogueHarness(), new_topic(name, 1)) == expected
 
 
 @pytest.mark.parametrize("version", range(8))
@@ -220,85 +209,81 @@ def test_refusals_that_quote_the_longest_texts_fit_their_answers(letter: str, ve
     """Whatever a client calls its topic and settings, the refusal can be sent."""
     longest = letter * (32_767 // len(letter.encode()))
     topics = (new_topic(longest, 1, 1), new_topic("a", 1, 1, configs={longest: None}))
-    reply = Room().ask(CreateTopicsRequest(topics=topics), version)
+    reply = CatalogueHarness().ask(CreateTopicsRequest(topics=topics), version)
     assert codes(reply.topics) == [(longest, INVALID_TOPIC), ("a", ErrorCode.INVALID_CONFIG)]
 
 
 @pytest.mark.parametrize("name", ["a", "...", "A-Z_0.9", "x" * 249, "-", "__consumer_offsets"])
-def test_possible_names(name: str) -> None:
-    """Odd names that Kafka takes are taken."""
-    (result,) = Room().create(new_topic(name, 1))
+def test_odd_names_that_kafka_takes_are_taken(name: str) -> None:
+    (result,) = CatalogueHarness().create(new_topic(name, 1))
     assert result.error_code == 0
 
 
-def test_topic_that_exists() -> None:
-    """A name is given once."""
+def test_a_name_is_given_once() -> None:
     expected = (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'old' already exists.")
-    assert refusal(Room().with_topics(old=1), new_topic("old", 1)) == expected
+    assert refusal(CatalogueHarness().with_topics(old=1), new_topic("old", 1)) == expected
 
 
 @pytest.mark.parametrize(("old", "new"), [("a_b", "a.b"), ("a.b_c", "a_b.c")])
-def test_lookalike_names(old: str, new: str) -> None:
-    """A name that differs from an existing one in '.' and '_' alone is refused."""
+def test_a_name_that_differs_in_dots_and_underscores_alone_is_refused(old: str, new: str) -> None:
     expected = (INVALID_TOPIC, f"Topic '{new}' collides with existing topic: {old}")
-    assert refusal(Room().with_topics(**{old: 1}), new_topic(new, 1)) == expected
+    assert refusal(CatalogueHarness().with_topics(**{old: 1}), new_topic(new, 1)) == expected
 
 
 def test_lookalikes_in_one_request() -> None:
     """As in Kafka, names are compared with those that exist, so two new ones pass together."""
-    room = Room()
-    assert codes(room.create(new_topic("a.b", 1), new_topic("a_b", 1))) == [("a.b", 0), ("a_b", 0)]
+    harness = CatalogueHarness()
+    assert codes(harness.create(new_topic("a.b", 1), new_topic("a_b", 1))) == [
+        ("a.b", 0),
+        ("a_b", 0),
+    ]
     # And either of them is found to exist, not to collide with the other.
-    code, _ = refusal(room, new_topic("a.b", 1))
+    code, _ = refusal(harness, new_topic("a.b", 1))
     assert code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 # -- settings ----------------------------------------------------------------------------------
 
 
-def test_settings_without_a_value() -> None:
-    """All settings without a value are named, before unknown ones."""
+def test_settings_without_a_value_are_named_before_unknown_ones() -> None:
     settings = {"what": "1", "k": None, "retention.ms": None}
     expected = (
         ErrorCode.INVALID_CONFIG,
         "Null value not supported for topic configs: k,retention.ms",
     )
-    assert refusal(Room(), new_topic("a", 1, configs=settings)) == expected
+    assert refusal(CatalogueHarness(), new_topic("a", 1, configs=settings)) == expected
 
 
-def test_unknown_setting() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     """A setting that Kafka's topics don't have is a mistake, most likely a typing error."""
     settings: dict[str, str | None] = {"retention.ms": "1", "retention.mss": "1"}
     expected = (ErrorCode.INVALID_CONFIG, "Unknown topic config name: retention.mss")
-    assert refusal(Room(), new_topic("a", 1, configs=settings)) == expected
+    assert refusal(CatalogueHarness(), new_topic("a", 1, configs=settings)) == expected
 
 
 # -- numbers -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("factor", [0, -2])
-def test_no_replicas(factor: int) -> None:
-    """A partition is held by somebody."""
+def test_a_topic_needs_a_replica(factor: int) -> None:
     expected = (
         ErrorCode.INVALID_REPLICATION_FACTOR,
         "Replication factor must be larger than 0, or -1 to use the default value.",
     )
-    assert refusal(Room(), new_topic("a", 1, factor)) == expected
+    assert refusal(CatalogueHarness(), new_topic("a", 1, factor)) == expected
 
 
 @pytest.mark.parametrize("partitions", [0, -2])
-def test_no_partitions(partitions: int) -> None:
-    """A topic has a partition at least."""
+def test_a_topic_needs_a_partition(partitions: int) -> None:
     expected = (
         ErrorCode.INVALID_PARTITIONS,
         "Number of partitions was set to an invalid non-positive value.",
     )
-    assert refusal(Room(), new_topic("a", partitions)) == expected
+    assert refusal(CatalogueHarness(), new_topic("a", partitions)) == expected
 
 
-def test_more_replicas_than_nodes() -> None:
-    """There is one node, and it can't hold two replicas."""
-    code, text = refusal(Room(), new_topic("a", 1, 2))
+def test_one_node_can_not_hold_two_replicas() -> None:
+    code, text = refusal(CatalogueHarness(), new_topic("a", 1, 2))
     assert code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert text is not None
     assert text.endswith("factor of 2 cannot be reached because only 1 broker(s) are registered.")
@@ -340,28 +325,32 @@ def test_more_replicas_than_nodes() -> None:
         ),
     ],
 )
-def test_bad_assignments(assignments: tuple[CreatableReplicaAssignment, ...], text: str) -> None:
-    """Partitions are held by this node, each once, and are numbered from 0."""
-    assert refusal(Room(), new_topic("a", assignments=assignments)) == (ASSIGNMENT, text)
+def test_bad_assignments_are_refused(
+    assignments: tuple[CreatableReplicaAssignment, ...], text: str
+) -> None:
+    assert refusal(CatalogueHarness(), new_topic("a", assignments=assignments)) == (
+        ASSIGNMENT,
+        text,
+    )
 
 
 @pytest.mark.parametrize(
     ("partitions", "factor", "what"),
     [(-1, 1, "replication factor"), (1, -1, "numPartitions"), (1, 1, "replication factor")],
 )
-def test_assignments_leave_no_room_for_numbers(partitions: int, factor: int, what: str) -> None:
-    """Who says where partitions are does not say how many there are."""
+def test_assignments_exclude_numbers_of_partitions_and_replicas(
+    partitions: int, factor: int, what: str
+) -> None:
     topic = new_topic("a", partitions, factor, (replicas(0, 99),))
     text = f"A manual partition assignment was specified, but {what} was not set to -1."
-    assert refusal(Room(), topic) == (ErrorCode.INVALID_REQUEST, text)
+    assert refusal(CatalogueHarness(), topic) == (ErrorCode.INVALID_REQUEST, text)
 
 
 # -- order -------------------------------------------------------------------------------------
 
 
-def test_order_of_the_checks() -> None:
-    """Each topic has all that is wrong with the ones below it, and one thing more."""
-    room = Room(max_partitions=1).with_topics(exists=1, loo_kalike=1)
+def test_the_checks_have_kafkas_order() -> None:
+    harness = CatalogueHarness(max_partitions=1).with_topics(exists=1, loo_kalike=1)
     nulls: dict[str, str | None] = {"what": None}
     unknown: dict[str, str | None] = {"what": "1"}
     topics = [
@@ -375,7 +364,7 @@ def test_order_of_the_checks() -> None:
         new_topic("nodes", 2, 2),
         new_topic("size", 2, 1),
     ]
-    assert [code for _, code in codes(room.create(*topics))] == [
+    assert [code for _, code in codes(harness.create(*topics))] == [
         ErrorCode.TOPIC_ALREADY_EXISTS,
         INVALID_TOPIC,
         INVALID_TOPIC,

@@ -9,7 +9,7 @@ import pytest
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import DeleteTopicsRequest, DeleteTopicState
 from coterie_protocol.schema import NIL_UUID
-from tests.server.topics.room import Room, changed, new_topic, topic_id
+from tests.server.topics.harness import CatalogueHarness, changed, new_topic, topic_id
 
 INVALID = ErrorCode.INVALID_REQUEST
 UNKNOWN, UNKNOWN_ID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
@@ -31,140 +31,125 @@ def texts(reply: Any) -> list[str | None]:
     return [r.error_message for r in reply.responses]
 
 
-def by_name(room: Room, version: int, *names: str) -> Any:
+def by_name(harness: CatalogueHarness, version: int, *names: str) -> Any:
     """Delete by name, in a version that has only names."""
-    return room.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=0), version)
+    return harness.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=0), version)
 
 
-def delete(room: Room, *states: DeleteTopicState) -> Any:
+def delete(harness: CatalogueHarness, *states: DeleteTopicState) -> Any:
     """Delete in version 6."""
-    return room.ask(DeleteTopicsRequest(topics=states, timeout_ms=0), 6)
+    return harness.ask(DeleteTopicsRequest(topics=states, timeout_ms=0), 6)
 
 
 @pytest.mark.parametrize("version", BY_NAME)
-def test_topics_go_by_name(version: int) -> None:
-    """The topics named go, are taken from the store and told; others stay."""
-    room = Room().with_topics(a=1, b=2, c=3)
-    reply = by_name(room, version, "c", "a")
+def test_topics_are_deleted_by_name(version: int) -> None:
+    harness = CatalogueHarness().with_topics(a=1, b=2, c=3)
+    reply = by_name(harness, version, "c", "a")
     assert results(reply) == [("c", 0, 0), ("a", 0, 0)]
-    assert room.changes == [changed("c", "deleted", 3, 0), changed("a", "deleted", 1, 0)]
-    room.restart()
-    assert room.counts == {"b": 2}
+    assert harness.changes == [changed("c", "deleted", 3, 0), changed("a", "deleted", 1, 0)]
+    harness.restart()
+    assert harness.counts == {"b": 2}
 
 
-def test_topics_go_by_name_and_by_id() -> None:
-    """Version 6 takes either, and its answer has both."""
-    room = Room().with_topics(a=1, b=2, c=3)
-    reply = delete(room, state(number=2), state("a"))
+def test_version_6_deletes_by_name_and_by_id() -> None:
+    harness = CatalogueHarness().with_topics(a=1, b=2, c=3)
+    reply = delete(harness, state(number=2), state("a"))
     assert sorted(results(reply)) == [("a", 1, 0), ("b", 2, 0)]
     assert texts(reply) == [None, None]
-    assert room.counts == {"c": 3}
+    assert harness.counts == {"c": 3}
 
 
 @pytest.mark.parametrize("version", BY_NAME)
-def test_unknown_names(version: int) -> None:
-    """A name that nobody has, possible or not, is unknown; the others go."""
-    room = Room().with_topics(a=1)
-    reply = by_name(room, version, "nope", "a", "..")
+def test_unknown_names_are_told_and_the_others_go(version: int) -> None:
+    harness = CatalogueHarness().with_topics(a=1)
+    reply = by_name(harness, version, "nope", "a", "..")
     assert sorted(results(reply)) == [("..", 0, UNKNOWN), ("a", 0, 0), ("nope", 0, UNKNOWN)]
-    assert room.counts == {}
+    assert harness.counts == {}
 
 
 @pytest.mark.parametrize("version", BY_NAME)
-def test_texts_from_version_5(version: int) -> None:
-    """Errors have words from version 5 on."""
+def test_errors_have_words_from_version_5_on(version: int) -> None:
     text = "This server does not host this topic-partition." if version >= 5 else None
-    assert texts(by_name(Room(), version, "nope")) == [text]
+    assert texts(by_name(CatalogueHarness(), version, "nope")) == [text]
 
 
-def test_unknown_id() -> None:
-    """An id that no topic has is unknown, and stays without a name."""
-    reply = delete(Room().with_topics(a=1), state(number=99))
+def test_an_unknown_id_is_told_without_a_name() -> None:
+    reply = delete(CatalogueHarness().with_topics(a=1), state(number=99))
     assert results(reply) == [(None, 99, UNKNOWN_ID)]
     assert texts(reply) == ["This server does not host this topic ID."]
 
 
 @pytest.mark.parametrize("version", BY_NAME)
-def test_name_twice(version: int) -> None:
-    """A name that comes twice is told once and its topic stays."""
-    room = Room().with_topics(a=1, b=1)
-    reply = by_name(room, version, "a", "b", "a")
+def test_a_name_that_comes_twice_is_told_once_and_its_topic_stays(version: int) -> None:
+    harness = CatalogueHarness().with_topics(a=1, b=1)
+    reply = by_name(harness, version, "a", "b", "a")
     assert sorted(results(reply)) == [("a", 0, INVALID), ("b", 0, 0)]
-    assert room.counts == {"a": 1}
+    assert harness.counts == {"a": 1}
 
 
-def test_id_twice() -> None:
-    """An id that comes twice is told once and its topic stays, even if there is none."""
-    room = Room().with_topics(a=1)
-    reply = delete(room, state(number=1), state(number=9), state(number=1), state(number=9))
+def test_an_id_that_comes_twice_is_told_once_and_its_topic_stays() -> None:
+    harness = CatalogueHarness().with_topics(a=1)
+    reply = delete(harness, state(number=1), state(number=9), state(number=1), state(number=9))
     assert results(reply) == [(None, 1, INVALID), (None, 9, INVALID)]
     assert set(texts(reply)) == {"Duplicate topic id."}
-    assert room.counts == {"a": 1}
+    assert harness.counts == {"a": 1}
 
 
-def test_name_and_id_of_one_topic() -> None:
-    """A topic that is meant twice, by name and by id, is told once and stays."""
-    room = Room().with_topics(a=1, b=1)
-    reply = delete(room, state("a"), state("b"), state(number=1))
+def test_a_topic_meant_by_name_and_id_is_told_once_and_stays() -> None:
+    harness = CatalogueHarness().with_topics(a=1, b=1)
+    reply = delete(harness, state("a"), state("b"), state(number=1))
     assert sorted(results(reply)) == [("a", 1, INVALID), ("b", 2, 0)]
     text = "The provided topic name maps to an ID that was already supplied."
     assert text in texts(reply)
-    assert room.counts == {"a": 1}
+    assert harness.counts == {"a": 1}
 
 
-def test_duplicate_name_leaves_the_id_alone() -> None:
-    """Names that are out of play because they come twice don't hold up an id."""
-    room = Room().with_topics(a=1)
-    reply = delete(room, state("a"), state("a"), state(number=1))
+def test_a_name_that_comes_twice_does_not_hold_up_an_id() -> None:
+    harness = CatalogueHarness().with_topics(a=1)
+    reply = delete(harness, state("a"), state("a"), state(number=1))
     assert results(reply) == [("a", 0, INVALID), ("a", 1, 0)]
-    assert room.counts == {}
+    assert harness.counts == {}
 
 
-def test_name_together_with_id() -> None:
-    """One entry has a name or an id, not both, right or wrong; each such entry is told."""
-    room = Room().with_topics(a=1)
-    reply = delete(room, state("a", 1), state("a", 1), state("x", 9))
+def test_an_entry_with_both_name_and_id_is_refused() -> None:
+    harness = CatalogueHarness().with_topics(a=1)
+    reply = delete(harness, state("a", 1), state("a", 1), state("x", 9))
     assert results(reply) == [("a", 1, INVALID), ("a", 1, INVALID), ("x", 9, INVALID)]
     assert set(texts(reply)) == {"You may not specify both topic name and topic id."}
-    assert room.counts == {"a": 1}
+    assert harness.counts == {"a": 1}
 
 
-def test_neither_name_nor_id() -> None:
-    """Each entry that names nothing is told."""
-    reply = delete(Room(), state(), state())
+def test_an_entry_with_neither_name_nor_id_is_refused() -> None:
+    reply = delete(CatalogueHarness(), state(), state())
     assert results(reply) == [(None, 0, INVALID)] * 2
     assert set(texts(reply)) == {"Neither topic name nor id were specified."}
 
 
-def test_lookalike_stays_a_lookalike() -> None:
-    """Of two names that look alike, the one that stays still keeps the other from coming back."""
-    room = Room()
-    room.create(new_topic("a.b", 1), new_topic("a_b", 1))
-    by_name(room, 5, "a.b")
-    (refused,) = room.create(new_topic("a.b", 1))
-    by_name(room, 5, "a_b")
-    (made,) = room.create(new_topic("a.b", 1))
+def test_a_deleted_lookalike_can_not_be_made_again_beside_the_other() -> None:
+    harness = CatalogueHarness()
+    harness.create(new_topic("a.b", 1), new_topic("a_b", 1))
+    by_name(harness, 5, "a.b")
+    (refused,) = harness.create(new_topic("a.b", 1))
+    by_name(harness, 5, "a_b")
+    (made,) = harness.create(new_topic("a.b", 1))
     assert (refused.error_code, made.error_code) == (ErrorCode.INVALID_TOPIC_EXCEPTION, 0)
 
 
-def test_empty_request() -> None:
-    """No topics, no results."""
-    assert results(delete(Room())) == []
+def test_a_request_to_delete_no_topics_has_no_results() -> None:
+    assert results(delete(CatalogueHarness())) == []
 
 
 @pytest.mark.parametrize("version", BY_NAME)
-def test_deletion_can_be_switched_off(version: int) -> None:
-    """With the setting off nothing goes; versions before 3 have no error of their own for that."""
-    room = Room(delete_enabled=False).with_topics(a=1)
-    reply = by_name(room, version, "a", "nope", "a")
+def test_deletion_can_be_switched_off_in_every_version(version: int) -> None:
+    harness = CatalogueHarness(delete_enabled=False).with_topics(a=1)
+    reply = by_name(harness, version, "a", "nope", "a")
     code = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else INVALID
     assert results(reply) == [("a", 0, code), ("nope", 0, code), ("a", 0, code)]
-    assert (room.counts, room.changes) == ({"a": 1}, [])
+    assert (harness.counts, harness.changes) == ({"a": 1}, [])
 
 
-def test_deletion_by_id_can_be_switched_off() -> None:
-    """The answer repeats what was asked and looks nothing up."""
-    room = Room(delete_enabled=False).with_topics(a=1)
-    reply = delete(room, state(number=1), state("a"))
+def test_with_deletion_switched_off_ids_are_not_looked_up() -> None:
+    harness = CatalogueHarness(delete_enabled=False).with_topics(a=1)
+    reply = delete(harness, state(number=1), state("a"))
     code = ErrorCode.TOPIC_DELETION_DISABLED
     assert results(reply) == [(None, 1, code), ("a", NIL_UUID.int, code)]

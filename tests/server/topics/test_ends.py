@@ -19,23 +19,20 @@ def noted(*records: Record) -> PartitionEnds:
     return ends
 
 
-def test_nothing_committed_is_0() -> None:
-    """Whatever is asked for; a topic of which only other partitions are known included."""
+def test_a_partition_without_commits_ends_at_0() -> None:
     ends = noted(committed(5, partition=2))
     assert [ends.end("t", at) for at in (0, 1, 2, 3, -1, 10**9)] == [0, 0, 5, 0, 0, 0]
     assert ends.end("other", 0) == 0
 
 
-def test_the_highest_of_all_groups_counts() -> None:
-    """Also when a group goes back, and in whatever order they come."""
+def test_the_highest_offset_of_all_groups_counts() -> None:
     ends = noted(committed(7, group="a"), committed(19, group="b"), committed(3, group="b"))
     assert ends.end("t", 0) == 19
     ends.note([committed(20, group="a")], ends.deletions)
     assert ends.end("t", 0) == 20
 
 
-def test_topics_and_partitions_are_told_apart() -> None:
-    """One commit may be of many topics, in any order."""
+def test_ends_of_topics_and_partitions_are_kept_apart() -> None:
     rows = [committed(at, partition=at % 3, topic=f"t{at % 2}") for at in range(12)]
     ends = noted(*rows)
     assert {(t, p): ends.end(t, p) for t in ("t0", "t1") for p in range(3)} == {
@@ -48,14 +45,12 @@ def test_topics_and_partitions_are_told_apart() -> None:
     }
 
 
-def test_extreme_offsets() -> None:
-    """Offsets are not judged: a negative one is below the beginning, any other can be the end."""
+def test_any_offset_can_be_the_end_but_a_negative_one() -> None:
     ends = noted(committed(-7), committed(2**63 - 1, partition=1), committed(-(2**63), 2))
     assert [ends.end("t", at) for at in range(3)] == [0, 2**63 - 1, 0]
 
 
-def test_other_records_say_nothing() -> None:
-    """Nor does it matter that an offset is gone: the end does not go back."""
+def test_rows_other_than_offsets_move_no_end() -> None:
     ends = noted(
         GroupRow(group_id="g", state="Empty", generation=1),
         committed(19),
@@ -66,7 +61,6 @@ def test_other_records_say_nothing() -> None:
 
 
 def test_a_topic_made_anew_begins_at_0() -> None:
-    """And goes on from there."""
     ends = noted(committed(19), committed(8, topic="u"))
     ends.forget("t")
     assert (ends.end("t", 0), ends.end("u", 0)) == (0, 8)
@@ -75,7 +69,7 @@ def test_a_topic_made_anew_begins_at_0() -> None:
 
 
 def test_a_commit_for_a_topic_that_was_deleted_meanwhile() -> None:
-    """What was accepted before the deletion and is durable after it is not the new topic's."""
+    """A commit that was accepted before the deletion does not move the end of the new topic."""
     ends = PartitionEnds()
     accepted_at = ends.deletions
     ends.forget("t")
@@ -84,10 +78,9 @@ def test_a_commit_for_a_topic_that_was_deleted_meanwhile() -> None:
 
 
 def test_deletions_are_not_remembered_for_ever() -> None:
-    """However many topics come and go; the last ones count."""
     ends = PartitionEnds()
     accepted_at = ends.deletions
-    limit = ends_module._DELETIONS_MAX  # noqa: SLF001  # nobody else needs it
+    limit = ends_module._DELETIONS_MAX  # noqa: SLF001  # no other code needs it
     for at in range(3 * limit):
         ends.forget(f"t{at}")
     assert len(ends._deleted_at) == limit  # noqa: SLF001  # it shows nowhere else
@@ -95,8 +88,7 @@ def test_deletions_are_not_remembered_for_ever() -> None:
     assert ends.end(f"t{3 * limit - 1}", 0) == 0
 
 
-def test_what_is_read_back_counts() -> None:
-    """But not the offsets of partitions that are no more."""
+def test_offsets_read_back_count_for_partitions_that_exist() -> None:
     ends = PartitionEnds()
     ends.recover([committed(19), committed(4, partition=7), committed(5, topic="gone")], {"t": 2})
     assert (ends.end("t", 0), ends.end("t", 7), ends.end("gone", 0)) == (19, 0, 0)

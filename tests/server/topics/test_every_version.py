@@ -16,7 +16,7 @@ from coterie_protocol.messages import (
     MetadataRequest,
     MetadataRequestTopic,
 )
-from tests.server.topics.room import Answer, Room, new_topic
+from tests.server.topics.harness import Answer, CatalogueHarness, new_topic
 from tests.support.every_message import by_class_and_version, versioned
 from tests.support.profiles import examples
 
@@ -35,13 +35,12 @@ REQUESTS = {request_class(api) for api in APIS}
 @by_class_and_version(lambda cls, _: cls in REQUESTS)
 @given(data=st.data())
 @examples(40)
-def test_any_request_has_an_answer_that_fits(
+def test_any_request_has_an_answer_that_fits_its_version(
     cls: type[Any], versions: list[int], data: st.DataObject
 ) -> None:
-    """Whatever a client sends is answered, in its version, without loss."""
-    room = Room(max_partitions=20_000).with_topics(a=2, b=1)
+    harness = CatalogueHarness(max_partitions=20_000).with_topics(a=2, b=1)
     version, message = data.draw(versioned(cls, versions))
-    answer = room.send(message, version)
+    answer = harness.send(message, version)
     assert answer.wait_ms >= 0
     if answer.message is None:
         assert answer.close
@@ -101,18 +100,17 @@ def follow(counts: dict[str, int], answer: Answer) -> None:
 
 @given(st.lists(CHANGES, max_size=30))
 def test_store_and_listeners_keep_up(requests: list[Any]) -> None:
-    """After any requests, what is stored and what was told both make up what is remembered."""
-    room = Room()
+    harness = CatalogueHarness()
     heard: dict[str, int] = {}
     for request in requests:
-        room.now_ms += 1
+        harness.now_ms += 1
         version = 5 if isinstance(request, DeleteTopicsRequest) else 3
-        room.send(request, version)
-        follow(heard, room.answer)
-        assert len(room.answer.records) == len(room.answer.changes)
-    assert heard == room.counts
-    remembered = dict(room.catalogue.topics)
-    room.restart()
-    assert dict(room.catalogue.topics) == remembered
+        harness.send(request, version)
+        follow(heard, harness.answer)
+        assert len(harness.answer.records) == len(harness.answer.changes)
+    assert heard == harness.counts
+    remembered = dict(harness.catalogue.topics)
+    harness.restart()
+    assert dict(harness.catalogue.topics) == remembered
     ids = {row.topic_id for row in remembered.values()}
     assert len(ids) == len(remembered)

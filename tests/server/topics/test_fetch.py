@@ -20,7 +20,7 @@ from coterie_protocol.messages import (
 from coterie_server.group.records import OffsetRow
 from coterie_server.topics import outdated
 from coterie_server.topics.fetch import WAIT_MAX_MS
-from tests.server.topics.room import Room
+from tests.server.topics.harness import CatalogueHarness
 
 ALL = range(19)
 LAST = ALL[-1]
@@ -50,9 +50,9 @@ def wanted(
     )
 
 
-def with_ids(room: Room, request: FetchRequest) -> FetchRequest:
+def with_ids(harness: CatalogueHarness, request: FetchRequest) -> FetchRequest:
     """The same request, with the ids of its topics as well."""
-    ids = {name: row.topic_id for name, row in room.catalogue.topics.items()}
+    ids = {name: row.topic_id for name, row in harness.catalogue.topics.items()}
     topics = (
         dataclasses.replace(topic, topic_id=ids.get(topic.topic, STRANGER))
         for topic in request.topics
@@ -60,10 +60,10 @@ def with_ids(room: Room, request: FetchRequest) -> FetchRequest:
     return dataclasses.replace(request, topics=tuple(topics))
 
 
-def ask(room: Room, request: FetchRequest, version: int = LAST) -> Any:
+def ask(harness: CatalogueHarness, request: FetchRequest, version: int = LAST) -> Any:
     """Send a request, by id where the version wants that; the answer has names in any case."""
-    ids = {name: row.topic_id for name, row in room.catalogue.topics.items()}
-    reply = room.ask(with_ids(room, request), version)
+    ids = {name: row.topic_id for name, row in harness.catalogue.topics.items()}
+    reply = harness.ask(with_ids(harness, request), version)
     if version < BY_ID_FROM:
         return reply
     names = {topic_id: name for name, topic_id in ids.items()} | {STRANGER: "nope"}
@@ -81,32 +81,31 @@ def partitions(reply: Any) -> list[tuple[str, int, int]]:
 @pytest.mark.parametrize("version", ALL)
 @pytest.mark.parametrize("offset", [0, 1, 7_000_000_000, 2**63 - 1])
 def test_the_end_is_where_the_client_is(version: int, offset: int) -> None:
-    """Whatever offset a client asks from, it has read everything; it never is out of range."""
-    reply = ask(Room().with_topics(t=1), wanted(t=[at(0, offset)]), version)
+    """A client has read everything at whatever offset it asks from, and is never out of range."""
+    reply = ask(CatalogueHarness().with_topics(t=1), wanted(t=[at(0, offset)]), version)
     ((found,),) = (topic.partitions for topic in reply.responses)
     assert (found.error_code, found.high_watermark) == (0, offset)
     assert found.last_stable_offset == (offset if version >= 4 else -1)
     assert found.log_start_offset == (0 if version >= 5 else -1)
 
 
-def test_offset_before_the_beginning() -> None:
-    """Not even a negative offset is out of range."""
-    reply = ask(Room().with_topics(t=1), wanted(t=[at(0, -5)]))
+def test_a_negative_offset_is_not_out_of_range() -> None:
+    reply = ask(CatalogueHarness().with_topics(t=1), wanted(t=[at(0, -5)]))
     ((found,),) = (topic.partitions for topic in reply.responses)
     assert (found.error_code, found.high_watermark) == (0, 0)
 
 
 @pytest.mark.parametrize("version", ALL)
 def test_records_are_empty_and_never_null(version: int) -> None:
-    """Clients fail on records of length -1, so there are some, of length 0; for errors as well."""
-    reply = ask(Room().with_topics(t=1), wanted(t=[at(0, 3), at(9, 3)]), version)
+    """Clients fail on records of length -1, so even errors have records, of length 0."""
+    reply = ask(CatalogueHarness().with_topics(t=1), wanted(t=[at(0, 3), at(9, 3)]), version)
     assert [p.records for t in reply.responses for p in t.partitions] == [b"", b""]
 
 
 def test_empty_records_on_the_wire() -> None:
     """Version 12 writes the empty records as length 0 in its compact form, which is 1."""
-    room = Room().with_topics(t=1)
-    answer = room.send(wanted(t=[at(0, 0)]), 12)
+    harness = CatalogueHarness().with_topics(t=1)
+    answer = harness.send(wanted(t=[at(0, 0)]), 12)
     # Behind the preferred replica (-1) come the records, and three times no tagged fields.
     assert encode(answer.message, 12).endswith(b"\xff\xff\xff\xff" + b"\x01" + b"\0\0\0")
 
@@ -114,9 +113,9 @@ def test_empty_records_on_the_wire() -> None:
 @pytest.mark.parametrize("version", ALL)
 def test_every_partition_is_answered(version: int) -> None:
     """Clients drop a reply that lacks a partition: all are there, in order, known or not."""
-    room = Room().with_topics(a=2, b=1)
+    harness = CatalogueHarness().with_topics(a=2, b=1)
     request = wanted(a=[at(1, 5), at(0, 6), at(2, 7), at(-1, 0)], nope=[at(0, 0)], b=[at(0, 1)])
-    assert partitions(ask(room, request, version)) == [
+    assert partitions(ask(harness, request, version)) == [
         ("a", 1, 0),
         ("a", 0, 0),
         ("a", 2, UNKNOWN),
@@ -127,55 +126,54 @@ def test_every_partition_is_answered(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", ALL[BY_ID_FROM:])
-def test_a_topic_made_anew_has_another_id(version: int) -> None:
-    """Who knows the deleted topic's id is told to look again; the name is not asked for."""
-    room = Room().with_topics(t=1)
-    former = room.catalogue.topics["t"].topic_id
-    room.ask(DeleteTopicsRequest(topic_names=("t",), timeout_ms=0), 5)
-    room.with_topics(t=1)
+def test_a_recreated_topic_has_another_id(version: int) -> None:
+    """A client that knows the deleted topic's id has to refresh its metadata."""
+    harness = CatalogueHarness().with_topics(t=1)
+    former = harness.catalogue.topics["t"].topic_id
+    harness.ask(DeleteTopicsRequest(topic_names=("t",), timeout_ms=0), 5)
+    harness.with_topics(t=1)
     asked = FetchTopic(topic="t", topic_id=former, partitions=(at(0, 4),))
-    (told,) = room.ask(dataclasses.replace(wanted(), topics=(asked,)), version).responses
+    (told,) = harness.ask(dataclasses.replace(wanted(), topics=(asked,)), version).responses
     assert (told.topic_id, [p.error_code for p in told.partitions]) == (former, [UNKNOWN_ID])
 
 
 @pytest.mark.parametrize("version", ALL)
-def test_the_end_is_where_the_client_is_also_before_a_groups(version: int) -> None:
-    """An end that is higher would say that records are missing from the answer."""
-    room = Room().with_topics(t=1)
-    room.ends.note([OffsetRow("g", "t", 0, 19)], room.ends.deletions)
-    ((found,),) = (t.partitions for t in ask(room, wanted(t=[at(0, 5)]), version).responses)
+def test_the_end_is_where_the_client_is_even_below_a_commit(version: int) -> None:
+    """A higher end would say that records are missing from the answer."""
+    harness = CatalogueHarness().with_topics(t=1)
+    harness.ends.note([OffsetRow("g", "t", 0, 19)], harness.ends.deletions)
+    ((found,),) = (t.partitions for t in ask(harness, wanted(t=[at(0, 5)]), version).responses)
     assert (found.error_code, found.high_watermark) == (0, 5)
 
 
-def test_error_says_nothing_else() -> None:
-    """A partition that is not there has no offsets."""
-    reply = ask(Room(), wanted(nope=[at(0, 5)]))
+def test_a_partition_that_is_not_there_has_no_offsets() -> None:
+    reply = ask(CatalogueHarness(), wanted(nope=[at(0, 5)]))
     ((found,),) = (topic.partitions for topic in reply.responses)
     offsets = (found.high_watermark, found.last_stable_offset, found.log_start_offset)
     assert offsets == (-1, -1, -1)
 
 
-def test_fetching_does_not_create() -> None:
-    """Only Metadata makes topics by itself."""
-    room = Room()
-    ask(room, wanted(nope=[at(0, 0)]))
-    assert room.counts == {}
+def test_fetching_creates_no_topics() -> None:
+    harness = CatalogueHarness()
+    ask(harness, wanted(nope=[at(0, 0)]))
+    assert harness.counts == {}
 
 
 @pytest.mark.parametrize("version", ALL)
-def test_no_other_replica(version: int) -> None:
-    """There is nobody else to read from."""
-    reply = ask(Room().with_topics(t=1), wanted(t=[at(0, 0)]), version)
+def test_no_other_replica_is_preferred(version: int) -> None:
+    reply = ask(CatalogueHarness().with_topics(t=1), wanted(t=[at(0, 0)]), version)
     ((found,),) = (topic.partitions for topic in reply.responses)
     assert found.preferred_read_replica == -1
 
 
 @pytest.mark.parametrize("version", ALL[4:])
 @pytest.mark.parametrize(("isolation_level", "aborted"), [(0, None), (1, ())])
-def test_no_transactions(version: int, isolation_level: int, aborted: tuple[()] | None) -> None:
-    """No transaction was aborted; as in Kafka, that is only said to those whom it concerns."""
+def test_no_aborted_transactions(
+    version: int, isolation_level: int, aborted: tuple[()] | None
+) -> None:
+    """As in Kafka, only clients that read committed records are told so."""
     request = dataclasses.replace(wanted(t=[at(0, 0)]), isolation_level=isolation_level)
-    reply = ask(Room().with_topics(t=1), request, version)
+    reply = ask(CatalogueHarness().with_topics(t=1), request, version)
     ((found,),) = (topic.partitions for topic in reply.responses)
     assert found.aborted_transactions == aborted
 
@@ -187,21 +185,19 @@ def test_no_transactions(version: int, isolation_level: int, aborted: tuple[()] 
 @pytest.mark.parametrize("max_wait_ms", [0, 1, 500, WAIT_MAX_MS])
 def test_reply_waits_as_long_as_the_client_lets_it(version: int, max_wait_ms: int) -> None:
     """A reply that comes at once makes clients ask at once."""
-    room = Room().with_topics(t=1)
-    answer = room.send(with_ids(room, wanted(max_wait_ms, t=[at(0, 0)])), version)
+    harness = CatalogueHarness().with_topics(t=1)
+    answer = harness.send(with_ids(harness, wanted(max_wait_ms, t=[at(0, 0)])), version)
     assert answer.wait_ms == max_wait_ms
 
 
 @pytest.mark.parametrize("max_wait_ms", [WAIT_MAX_MS + 1, 2**31 - 1])
-def test_reply_waits_no_longer_than_five_minutes(max_wait_ms: int) -> None:
-    """Whoever would wait for weeks is told to ask again."""
-    answer = Room().with_topics(t=1).send(wanted(max_wait_ms, t=[at(0, 0)]), 12)
+def test_a_fetch_waits_no_longer_than_five_minutes(max_wait_ms: int) -> None:
+    answer = CatalogueHarness().with_topics(t=1).send(wanted(max_wait_ms, t=[at(0, 0)]), 12)
     assert answer.wait_ms == WAIT_MAX_MS == 300_000
 
 
-def test_negative_wait_is_none() -> None:
-    """A time that can't be waited is not."""
-    assert Room().with_topics(t=1).send(wanted(-1, t=[at(0, 0)]), 12).wait_ms == 0
+def test_a_negative_wait_is_none() -> None:
+    assert CatalogueHarness().with_topics(t=1).send(wanted(-1, t=[at(0, 0)]), 12).wait_ms == 0
 
 
 @pytest.mark.parametrize("version", ALL)
@@ -210,36 +206,34 @@ def test_negative_wait_is_none() -> None:
     [{}, {"nope": [at(0, 0)]}, {"t": [at(1, 0), at(-1, 0)]}, {"t": []}],
     ids=["nothing", "unknown topic", "unknown partitions", "no partition"],
 )
-def test_nothing_is_not_waited_for(version: int, topics: dict[str, Any]) -> None:
-    """No record can come for what is not there; clients look again before they ask again."""
-    room = Room().with_topics(t=1)
-    assert room.send(with_ids(room, wanted(500, **topics)), version).wait_ms == 0
+def test_unknown_partitions_are_not_waited_for(version: int, topics: dict[str, Any]) -> None:
+    """They can't get records; clients refresh their metadata before they ask again."""
+    harness = CatalogueHarness().with_topics(t=1)
+    assert harness.send(with_ids(harness, wanted(500, **topics)), version).wait_ms == 0
 
 
-def test_what_is_there_is_waited_for() -> None:
-    """Also beside what is not: clients would spin until somebody made the topic."""
+def test_known_partitions_are_waited_for() -> None:
+    """Also beside one that does not exist: clients would spin until it was created."""
     request = wanted(500, nope=[at(0, 0)], t=[at(0, 0), at(5, 0)])
-    assert Room().with_topics(t=1).send(request, 12).wait_ms == 500
+    assert CatalogueHarness().with_topics(t=1).send(request, 12).wait_ms == 500
 
 
-def test_wrong_epoch_is_told_at_once() -> None:
-    """The client is to look again, and not after its wait; the others need not wait either."""
+def test_wrong_epoch_is_answered_at_once() -> None:
+    """The client has to refresh its metadata now, and not after its wait."""
     request = wanted(500, t=[at(0, 0, current_leader_epoch=9), at(1, 0)])
-    assert Room().with_topics(t=2).send(request, 12).wait_ms == 0
+    assert CatalogueHarness().with_topics(t=2).send(request, 12).wait_ms == 0
 
 
 @pytest.mark.parametrize("fields", [{"min_bytes": 0}, {"min_bytes": -1}, {"max_bytes": 0}])
-def test_no_bytes_are_there_at_once(fields: dict[str, Any]) -> None:
-    """Who asks for nothing has it, whatever time it would give."""
+def test_request_for_no_bytes_is_answered_at_once(fields: dict[str, Any]) -> None:
     request = dataclasses.replace(wanted(500, t=[at(0, 0)]), **fields)
-    assert Room().with_topics(t=1).send(request, 12).wait_ms == 0
+    assert CatalogueHarness().with_topics(t=1).send(request, 12).wait_ms == 0
 
 
-def test_other_requests_do_not_wait() -> None:
-    """Nothing but Fetch is held back."""
-    room = Room()
-    room.ensure("t", 1)
-    assert room.answer.wait_ms == 0
+def test_no_request_but_fetch_is_held_back() -> None:
+    harness = CatalogueHarness()
+    harness.ensure("t", 1)
+    assert harness.answer.wait_ms == 0
 
 
 # -- sessions ----------------------------------------------------------------------------------
@@ -248,8 +242,8 @@ def test_other_requests_do_not_wait() -> None:
 @pytest.mark.parametrize("version", ALL[7:])
 @pytest.mark.parametrize("session", [(0, 0), (0, -1), (77, -1), (77, 0)])
 def test_no_session_is_begun(version: int, session: tuple[int, int]) -> None:
-    """Whoever asks for a session, or ends one, gets a full answer and none."""
-    reply = ask(Room().with_topics(t=1), wanted(session=session, t=[at(0, 4)]), version)
+    """A client that asks for a session, or ends one, gets a full answer and no session."""
+    reply = ask(CatalogueHarness().with_topics(t=1), wanted(session=session, t=[at(0, 4)]), version)
     assert (reply.error_code, reply.session_id) == (0, 0)
     assert partitions(reply) == [("t", 0, 0)]
 
@@ -257,15 +251,14 @@ def test_no_session_is_begun(version: int, session: tuple[int, int]) -> None:
 @pytest.mark.parametrize("version", ALL[7:])
 @pytest.mark.parametrize("session", [(77, 1), (77, 2**31 - 1), (0, 1)])
 def test_session_of_another_server_is_unknown(version: int, session: tuple[int, int]) -> None:
-    """A client that goes on with a session, begun elsewhere, is sent back to the start at once."""
-    room = Room().with_topics(t=1)
-    reply = ask(room, wanted(session=session, t=[at(0, 4)]), version)
+    """A client that goes on with a session from elsewhere has to start over."""
+    harness = CatalogueHarness().with_topics(t=1)
+    reply = ask(harness, wanted(session=session, t=[at(0, 4)]), version)
     assert (reply.error_code, reply.session_id) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
-    assert (partitions(reply), room.answer.wait_ms) == ([], 0)
+    assert (partitions(reply), harness.answer.wait_ms) == ([], 0)
 
 
 def test_forgotten_partitions_are_of_no_interest() -> None:
-    """Without sessions there is nothing to forget."""
     forgotten = (ForgottenTopic(topic="t", partitions=(0,)),)
     request = FetchRequest(
         max_wait_ms=0,
@@ -273,7 +266,7 @@ def test_forgotten_partitions_are_of_no_interest() -> None:
         topics=(FetchTopic(topic="t", partitions=(at(0, 0),)),),
         forgotten_topics_data=forgotten,
     )
-    assert partitions(ask(Room().with_topics(t=1), request)) == [("t", 0, 0)]
+    assert partitions(ask(CatalogueHarness().with_topics(t=1), request)) == [("t", 0, 0)]
 
 
 # -- epochs ------------------------------------------------------------------------------------
@@ -281,16 +274,18 @@ def test_forgotten_partitions_are_of_no_interest() -> None:
 
 @pytest.mark.parametrize("version", ALL[9:])
 def test_epoch_of_another_cluster(version: int) -> None:
-    """A client that knows a later leader than there ever was is to look again; epoch 0 is right."""
-    room = Room().with_topics(t=2)
+    """A client that knows a later leader epoch than there ever was has to refresh its metadata."""
+    harness = CatalogueHarness().with_topics(t=2)
     asked = [at(0, 5, current_leader_epoch=1), at(1, 5, current_leader_epoch=0)]
-    found = partitions(ask(room, wanted(t=asked), version))
+    found = partitions(ask(harness, wanted(t=asked), version))
     assert found == [("t", 0, ErrorCode.UNKNOWN_LEADER_EPOCH), ("t", 1, 0)]
 
 
 def test_a_changed_topic_makes_clients_look_again() -> None:
     """The topic has an error for which clients ask for Metadata; the others are as they were."""
-    reply = ask(Room().with_topics(t=2, u=1), wanted(t=[at(0, 7), at(1, 8)], u=[at(0, 9)]))
+    reply = ask(
+        CatalogueHarness().with_topics(t=2, u=1), wanted(t=[at(0, 7), at(1, 8)], u=[at(0, 9)])
+    )
     told = outdated(reply, "t")
     again = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partitions(told) == [("t", 0, again), ("t", 1, again), ("u", 0, 0)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coterie_client import Admin
-from coterie_server.server import Address, Server, ServerOptions
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 
 pytestmark = pytest.mark.asyncio
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio
 def server(folder: Path) -> Server:
     """A server that keeps things in a folder."""
     listen = Address.parse("127.0.0.1:0")
-    return Server(ServerOptions(listen=listen, http=None, data_dir=folder))
+    return Server(ServerOptions(listeners=(ListenerOptions(listen),), http=None, data_dir=folder))
 
 
 async def ends_after(
@@ -30,7 +30,6 @@ async def ends_after(
 
 
 async def test_the_end_is_the_highest_offset_of_any_group(tmp_path: Path) -> None:
-    """Of groups on whatever shard; the beginning stays where it is."""
     async with server(tmp_path) as it, Admin(str(it.address)) as admin:
         await admin.topics.create("t", partitions=2)
         assert await ends_after(admin) == [0, 0]
@@ -38,8 +37,7 @@ async def test_the_end_is_the_highest_offset_of_any_group(tmp_path: Path) -> Non
         assert await admin.offsets.earliest([("t", 0)]) == {("t", 0): 0}
 
 
-async def test_ends_do_not_go_back_while_the_topic_lives(tmp_path: Path) -> None:
-    """Neither with the group that went farthest, nor with its offsets."""
+async def test_ends_do_not_go_back_with_the_group_that_went_farthest(tmp_path: Path) -> None:
     async with server(tmp_path) as it, Admin(str(it.address)) as admin:
         await admin.topics.create("t", partitions=2)
         await ends_after(admin, {"a": 7, "b": 19})
@@ -49,8 +47,7 @@ async def test_ends_do_not_go_back_while_the_topic_lives(tmp_path: Path) -> None
         assert await ends_after(admin) == [19, 0]
 
 
-async def test_ends_are_read_back(tmp_path: Path) -> None:
-    """After a restart they are where the groups are that are left."""
+async def test_ends_are_read_back_from_the_groups_that_are_left(tmp_path: Path) -> None:
     async with server(tmp_path) as it, Admin(str(it.address)) as admin:
         await admin.topics.create("t", partitions=2)
         await ends_after(admin, {"a": 7, "b": 19, "c": 23})
@@ -59,8 +56,8 @@ async def test_ends_are_read_back(tmp_path: Path) -> None:
         assert await ends_after(admin) == [19, 0]
 
 
-async def test_a_topic_made_anew_ends_at_0(tmp_path: Path) -> None:
-    """Its name is all that it has in common with the one that was deleted."""
+async def test_a_recreated_topic_ends_at_0(tmp_path: Path) -> None:
+    """It shares only its name with the one that was deleted."""
     async with server(tmp_path) as it, Admin(str(it.address)) as admin:
         for topic in ("t", "u"):
             await admin.topics.create(topic, partitions=2)

@@ -1,4 +1,4 @@
-"""Produce: always refused, so that nobody believes that records are kept."""
+"""Produce: always refused, so that no client believes that its records are kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import RetriableKafkaError, error_for
 from coterie_protocol.messages import PartitionProduceData, ProduceRequest, TopicProduceData
 from coterie_server.topics import NO_RECORDS_HERE
-from tests.server.topics.room import Room
+from tests.server.topics.harness import CatalogueHarness
 
 
 def records(acks: int, **topics: list[int]) -> ProduceRequest:
@@ -28,10 +28,9 @@ def records(acks: int, **topics: list[int]) -> ProduceRequest:
 
 @pytest.mark.parametrize("version", range(10))
 @pytest.mark.parametrize("acks", [1, -1])
-def test_every_partition_is_refused(version: int, acks: int) -> None:
-    """Known or not, every partition is refused with the same error, and no topic is made."""
-    room = Room().with_topics(t=1)
-    reply = room.ask(records(acks, t=[0, 5], nope=[0]), version)
+def test_every_partition_is_refused_and_no_topic_is_made(version: int, acks: int) -> None:
+    harness = CatalogueHarness().with_topics(t=1)
+    reply = harness.ask(records(acks, t=[0, 5], nope=[0]), version)
     found = [
         (topic.name, p.index, p.error_code, p.base_offset)
         for topic in reply.responses
@@ -39,30 +38,26 @@ def test_every_partition_is_refused(version: int, acks: int) -> None:
     ]
     refused = ErrorCode.POLICY_VIOLATION
     assert found == [("t", 0, refused, -1), ("t", 5, refused, -1), ("nope", 0, refused, -1)]
-    assert room.counts == {"t": 1}
+    assert harness.counts == {"t": 1}
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_refusal_says_why(version: int) -> None:
-    """From version 8 on the error has words."""
-    reply = Room().ask(records(1, t=[0]), version)
+def test_from_version_8_on_the_refusal_says_why(version: int) -> None:
+    reply = CatalogueHarness().ask(records(1, t=[0]), version)
     ((found,),) = (topic.partition_responses for topic in reply.responses)
     assert found.error_message == (NO_RECORDS_HERE if version >= 8 else None)
 
 
-def test_refusal_is_final() -> None:
-    """The error is none that producers try again after."""
+def test_producers_do_not_try_again_after_the_refusal() -> None:
     error = error_for(ErrorCode.POLICY_VIOLATION)
     assert not isinstance(error, RetriableKafkaError)
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_producer_that_reads_no_answer_is_cut_off(version: int) -> None:
-    """Without acknowledgements there is no answer to be sent, only a connection to be closed."""
-    answer = Room().send(records(0, t=[0]), version)
+def test_a_producer_without_acknowledgements_is_cut_off(version: int) -> None:
+    answer = CatalogueHarness().send(records(0, t=[0]), version)
     assert (answer.message, answer.close) == (None, NO_RECORDS_HERE)
 
 
-def test_others_are_not_cut_off() -> None:
-    """A producer that reads answers keeps its connection."""
-    assert Room().send(records(1, t=[0]), 9).close == ""
+def test_a_producer_that_reads_answers_keeps_its_connection() -> None:
+    assert CatalogueHarness().send(records(1, t=[0]), 9).close == ""

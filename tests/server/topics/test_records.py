@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_server.topics import Gone, TopicRow, from_stored, to_stored
-from tests.server.topics.room import topic_id
+from tests.server.topics.harness import topic_id
 
 ROWS = st.builds(
     TopicRow,
@@ -19,16 +19,14 @@ ROWS = st.builds(
 
 
 @given(ROWS)
-def test_row_survives_storage(row: TopicRow) -> None:
-    """What is stored reads back as what it was."""
+def test_a_stored_row_reads_back_as_it_was(row: TopicRow) -> None:
     key, value = to_stored(row)
     assert value is not None
     assert from_stored(key, value) == row
 
 
 @given(ROWS)
-def test_gone_topic_has_the_key_of_its_row(row: TopicRow) -> None:
-    """A topic is taken away under the key under which it was put."""
+def test_a_deleted_topic_has_the_key_of_its_row(row: TopicRow) -> None:
     assert to_stored(Gone(row.name)) == (to_stored(row)[0], None)
 
 
@@ -56,6 +54,5 @@ def test_row_of_another_version_is_refused() -> None:
 
 
 def test_foreign_key_is_refused() -> None:
-    """A key of some other kind is not read as a topic."""
     with pytest.raises(ValueError, match="not the key of a topic"):
         from_stored(b"\x02orders", b"\x00")

@@ -1,4 +1,4 @@
-"""Processes that are suspended: what arrived meanwhile is read before anybody is judged by it.
+"""Processes that are suspended: what arrived meanwhile is read before timeouts count.
 
 A virtual process that goes on runs its timers before it looks at its sockets, as libuv does.
 """

@@ -3,7 +3,7 @@
 They live here so that nothing that is installed can switch them on.
 """
 
-# ruff: noqa: SLF001  # whoever plants a bug reaches inside
+# ruff: noqa: SLF001  # planting a bug takes reaching inside
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

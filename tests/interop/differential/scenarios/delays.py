@@ -44,7 +44,7 @@ async def the_delay_of_one(s: Script) -> None:
 
 @scenario(Setup.NARROW)
 async def a_newcomer_prolongs_the_delay(s: Script) -> None:
-    """Whoever comes during the delay adds another one."""
+    """A member that comes during the delay adds another one."""
     a, b = await cast(s, "a", "b")
     watch = _Watch(s)
     first = await a.begin(version=3)

@@ -1,4 +1,4 @@
-"""What a client asks before anything else, and what nobody should ask."""
+"""What a client asks before anything else, and what no client should ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets and groups that nobody needs any more, where they are looked for all the time."""
+"""Offsets and groups that are not needed any more, with frequent sweeps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def an_empty_group_goes(s: Script) -> None:
 
 @scenario(Setup.SWEPT)
 async def an_unused_id_in_an_empty_group(s: Script) -> None:
-    """Kafka sweeps the group away while somebody is about to join it."""
+    """Kafka sweeps the group away while a client is about to join it."""
     (a,) = await cast(s, "a")
     await a.get_id()
     await asyncio.sleep(_LONG_S)

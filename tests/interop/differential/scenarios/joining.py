@@ -26,7 +26,7 @@ async def one_member_joins(s: Script, version: int) -> None:
 
 @scenario(each=ApiKey.JOIN_GROUP)
 async def three_members_join(s: Script, version: int) -> None:
-    """Three members make one generation; only the leader is told of everybody."""
+    """Three members make one generation; only the leader is told of all members."""
     members = await cast(s, "a", "b", "c")
     await together(*members, version=version)
     await s.describe()
@@ -58,7 +58,7 @@ async def session_timeouts_at_their_bounds(s: Script) -> None:
 
 @scenario()
 async def a_stranger_joins(s: Script) -> None:
-    """An id that the group does not know is refused in each state, and nobody is disturbed."""
+    """An id that the group does not know is refused in each state, and no member is disturbed."""
     a, stranger = await cast(s, "a", "stranger")
     stranger.id = "stranger"
     await stranger.join()
@@ -75,7 +75,7 @@ async def a_stranger_joins(s: Script) -> None:
 
 @scenario()
 async def protocols_that_do_not_fit(s: Script) -> None:
-    """Another type, or no protocol in common, is refused, before anybody looks at the id."""
+    """Another type, or no protocol in common, is refused before the id is looked at."""
     a, b = await cast(s, "a", "b")
     await stable(a)
     await b.join(protocols={"other": b""})

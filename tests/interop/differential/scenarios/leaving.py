@@ -72,7 +72,7 @@ async def all_sessions_end(s: Script) -> None:
 
 @scenario(each=ApiKey.LEAVE_GROUP)
 async def members_leave(s: Script, version: int) -> None:
-    """A follower, then the last member, then nobody leaves."""
+    """A follower leaves, then the last member, then no member at all."""
     a, b = await cast(s, "a", "b")
     await stable(a, b)
     await b.leave(version=version)
@@ -136,7 +136,7 @@ async def a_member_with_a_parked_join_leaves(s: Script) -> None:
 
 @scenario()
 async def many_leave_in_one_request(s: Script) -> None:
-    """Each is answered for itself, in order; nobody leaves twice."""
+    """Each is answered for itself, in order; no member leaves twice."""
     a, b, c, d = await cast(s, "a", "b", "c", "d")
     await together(a, b, c)
     await d.get_id()

@@ -15,7 +15,7 @@ from tests.interop.differential.script import Script
 async def _commit(
     s: Script, wanted: dict[tuple[str, int], int], *, version: int = 9, **fields: Any
 ) -> None:
-    """Commit as nobody in particular, as tools do that set offsets."""
+    """Commit without being a member, as tools do that set offsets."""
     of_partition = {
         name: fields.pop(name)
         for name in ("committed_metadata", "committed_leader_epoch")
@@ -166,7 +166,7 @@ async def metadata_of_all_sizes(s: Script) -> None:
 
 @scenario()
 async def commits_for_unknown_topics(s: Script) -> None:
-    """Unknown partitions fail alone, before anybody looks at the group."""
+    """Unknown partitions fail alone, before the group is looked at."""
     (a,) = await cast(s, "a")
     await _commit(s, {("unknown", 0): 1})
     await _commit(s, {(s.topic, 3): 1, (s.topic, -1): 1})
@@ -194,7 +194,7 @@ async def odd_offsets(s: Script) -> None:
 
 @scenario()
 async def the_group_without_a_name(s: Script) -> None:
-    """Offsets can be kept for it, and it can be looked at and deleted; nobody can be a member.
+    """Offsets can be kept for it, and it can be described and deleted, but not joined.
 
     That has to be so whether it has offsets or not, and there is only one such group: no other
     scenario may commit for it.
@@ -278,7 +278,7 @@ async def offsets_are_deleted(s: Script) -> None:
 
 @scenario()
 async def subscribed_offsets_are_not_deleted(s: Script) -> None:
-    """Of a consumer group at work, only offsets of topics that nobody subscribes to can go."""
+    """Of a consumer group at work, only offsets of topics without subscribers can be deleted."""
     used, unused = await s.new_topic("used"), await s.new_topic("unused")
     a = await Member.of(s, "a", protocols={"range": subscribed(used)})
     b = await Member.of(s, "b", protocols={"range": subscribed(s.topic)})
@@ -324,7 +324,7 @@ async def offsets_of_other_protocol_types(s: Script) -> None:
 
 @scenario()
 async def offsets_in_the_first_rebalance(s: Script) -> None:
-    """Until the first generation, nobody knows what a consumer group subscribes to."""
+    """Until the first generation, the subscriptions of a consumer group are unknown."""
     await _commit(s, {(s.topic, 0): 1})
     a, b = await cast(s, "a", "b")
     await b.get_id()

@@ -106,7 +106,7 @@ async def a_newcomer_before_the_sync(s: Script) -> None:
 
 @scenario()
 async def a_newcomer_joins_a_stable_group(s: Script) -> None:
-    """A newcomer starts a rebalance; whoever has joined before keeps leading."""
+    """A newcomer starts a rebalance; the former leader keeps leading."""
     a, b = await cast(s, "a", "b")
     await stable(a)
     join = await b.begin()

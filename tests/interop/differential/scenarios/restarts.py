@@ -47,7 +47,7 @@ async def a_stable_group_survives(s: Script) -> None:
 
 @scenario(Setup.RESTART)
 async def sessions_begin_anew(s: Script) -> None:
-    """Whoever does not come back within the session timeout is gone."""
+    """A member that does not come back within its session timeout is removed."""
     a, b = await cast(s, "a", "b")
     b.session_ms = 10_000
     await stable(a, b)

@@ -27,7 +27,7 @@ async def _static(s: Script, *names: str, **attributes: object) -> list[Member]:
 
 @scenario(each=ApiKey.JOIN_GROUP, since=5)
 async def a_static_follower_is_replaced(s: Script, version: int) -> None:
-    """A static follower that comes back gets a new id and its assignment, and nobody notices."""
+    """A static follower that comes back gets a new id and its assignment unnoticed."""
     a, b = await _static(s, "a", "b")
     await stable(a, b)
     new = await b.again(client_id="app")
@@ -69,7 +69,7 @@ async def static_members_join_at_once(s: Script) -> None:
 
 @scenario()
 async def static_replacement_in_the_first_phase(s: Script) -> None:
-    """Whoever has the place of a member whose join is parked fences it; the phase goes on."""
+    """A process that takes the place of a member whose join is parked fences it."""
     a, b = await _static(s, "a", "b")
     await stable(a, b)
     parked = await b.join(protocols={"range": b"new"}).parked()
@@ -100,7 +100,7 @@ async def static_replacement_before_the_sync(s: Script) -> None:
 
 @scenario()
 async def a_lone_static_leader_is_replaced_before_the_sync(s: Script) -> None:
-    """With nobody else to wait for, the next round is over at once."""
+    """With no other member to wait for, the next round is over at once."""
     (a,) = await _static(s, "a")
     await a.join()
     new = await a.again(client_id="app")
@@ -123,7 +123,7 @@ async def static_replacement_with_other_metadata(s: Script) -> None:
 
 @scenario()
 async def static_replacement_with_other_topics(s: Script) -> None:
-    """Whoever comes back for other topics is to get them."""
+    """A static member that comes back for other topics is to get them."""
     protocols = {"range": encode_subscription(Subscription(topics=("one",)))}
     (a,) = await _static(s, "a", protocols=protocols)
     await stable(a)
@@ -163,7 +163,7 @@ async def static_replacement_that_changes_the_vote(s: Script) -> None:
 
 @scenario()
 async def static_replacement_with_a_foreign_protocol(s: Script) -> None:
-    """A replacement that nobody could work with is refused, and nothing is replaced."""
+    """A replacement without a common protocol is refused, and nothing is replaced."""
     a, b = await _static(s, "a", "b")
     await stable(a, b)
     new = await b.again(client_id="app", protocols={"other": b""})
@@ -329,7 +329,7 @@ async def a_static_member_does_not_join(s: Script) -> None:
 
 @scenario()
 async def a_static_leader_does_not_join(s: Script) -> None:
-    """Somebody who did join leads, and is told of the one who is away."""
+    """A member that did join leads, and is told of the one that is away."""
     a, b = await _static(s, "a", "b", rebalance_ms=2500)
     await stable(a, b)
     await b.join(protocols={"range": b"new"})
@@ -340,7 +340,7 @@ async def a_static_leader_does_not_join(s: Script) -> None:
 
 @scenario()
 async def no_static_member_joins(s: Script) -> None:
-    """With nobody to lead, the first phase goes on until somebody comes."""
+    """With no member to lead, the first phase goes on until one comes."""
     a, b = await _static(s, "a", "b", rebalance_ms=3000)
     c = await Member.of(s, "c")
     await stable(a, b, c)

@@ -138,7 +138,7 @@ async def syncs_on_two_connections(s: Script) -> None:
 
 @scenario()
 async def a_member_with_a_parked_sync_leaves(s: Script) -> None:
-    """Whoever leaves while its sync is parked is told that it is no member."""
+    """A member that leaves while its sync is parked is told that it is no member."""
     a, b = await cast(s, "a", "b")
     await together(a, b)
     sync = await b.sync().parked()

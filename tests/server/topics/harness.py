@@ -40,12 +40,10 @@ from tests.support.requests import Asked
 
 __all__ = [
     "CLUSTER",
-    "HOST",
     "NODE",
-    "PORT",
     "Answer",
+    "CatalogueHarness",
     "CountedIds",
-    "Room",
     "api_of",
     "changed",
     "new_topic",
@@ -54,8 +52,6 @@ __all__ = [
 ]
 
 NODE = 7
-HOST = "coterie.example"
-PORT = 9092
 CLUSTER = "the-cluster"
 
 
@@ -108,13 +104,11 @@ class Answer:
         return answer
 
 
-class Room:
+class CatalogueHarness:
     """A catalogue, its store, and all that others were told."""
 
     def __init__(self, **settings: Any) -> None:
-        self.config = TopicConfig(
-            node_id=NODE, host=HOST, port=PORT, cluster_id=CLUSTER, **settings
-        )
+        self.config = TopicConfig(node_id=NODE, cluster_id=CLUSTER, **settings)
         self.ids = CountedIds()
         self.ends = PartitionEnds()
         self.catalogue = Catalogue(self.config, self.ids, self.ends)
@@ -160,7 +154,7 @@ class Room:
         request = CreateTopicsRequest(topics=topics, validate_only=validate_only)
         return list(self.ask(request).topics)
 
-    def with_topics(self, **counts: int) -> Room:
+    def with_topics(self, **counts: int) -> CatalogueHarness:
         """Make topics, and forget that it happened."""
         for name, count in counts.items():
             self.ensure(name, count)

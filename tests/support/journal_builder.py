@@ -32,7 +32,7 @@ from coterie_protocol.journal import (
 )
 from coterie_protocol.journal_text import segment_name
 
-__all__ = ["AWAY", "BEGINNING_MS", "Scribe"]
+__all__ = ["AWAY", "BEGINNING_MS", "JournalBuilder"]
 
 #: When every story begins: on the hour.  Times in stories are counted from here.
 BEGINNING_MS: Final = 1_699_999_200_000
@@ -45,7 +45,7 @@ _Word = tuple[int, Sequence[int]] | None
 
 
 @dataclass(slots=True)
-class Scribe:
+class JournalBuilder:
     """Writes what a node would write about one group that shares out one topic.
 
     Each method is one line of the journal, `at` milliseconds after the beginning.  Group, node
@@ -76,9 +76,9 @@ class Scribe:
         """The topic's name."""
         return self.group
 
-    def on(self, node: str) -> Scribe:
+    def on(self, node: str) -> JournalBuilder:
         """Another node that writes about the same group."""
-        return Scribe(
+        return JournalBuilder(
             *(self.group, node, self.files, self.instances, self.generation),
             hosts=self.hosts,
             protocol=self.protocol,
@@ -212,7 +212,7 @@ class Scribe:
         self.line(at, event)
 
     def fenced(self, at: int, member: str, holder: str) -> None:
-        """Somebody learned that its name is taken."""
+        """A process learned that its name is taken."""
         event = MemberFenced(
             group=self.group,
             instance=self.instances[member],
@@ -225,7 +225,7 @@ class Scribe:
         self.line(at, event)
 
     def unclaimed(self, at: int, member: str) -> None:
-        """Nobody claimed an id."""
+        """An id was not claimed."""
         self.line(at, IdUnclaimed(group=self.group, member=member))
 
     # -- rebalances ----------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""Rebalances in words, from what a node tells of them over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from coterie_cli.output import count_of, time_text
+
+__all__ = ["Record", "explain"]
+
+#: What a node tells over HTTP about a group or one of its rebalances.
+Record = Mapping[str, Any]
+
+_OUTCOMES: Final = {
+    "completed": "",
+    "running": "It is going on.",
+    "superseded": "Another one began before it was over.",
+    "emptied": "It ended as the last member went.",
+    "interrupted": "The node went down meanwhile.",
+}
+
+
+def explain(record: Record) -> Iterator[str]:
+    """Explain one rebalance in a few lines."""
+    yield (
+        f"{time_text(record['started_ms'])}  generation {record['generation']}: "
+        f"{record['because']} ({record['detail']})."
+    )
+    for sentence in _sentences(record):
+        yield f"  {sentence}"
+
+
+def _sentences(record: Record) -> Iterator[str]:
+    total_ms = record.get("total_ms")
+    if total_ms is not None and record["prepare_ms"] is not None:
+        phases = f"{_s(record['prepare_ms'])} until all had joined, {_s(record['complete_ms'])}"
+        yield f"It took {_s(total_ms)}: {phases} until all had their assignments."
+    if _OUTCOMES.get(record["outcome"]):
+        yield _OUTCOMES[record["outcome"]]
+    if record["awaited"]["count"]:
+        waited = count_of(record["awaited"]["count"], "member")
+        yield f"Waited for {waited}: {_names(record['awaited'])}."
+    for late in record["late"]:
+        yield f"{_late(late)}."
+    if record["dropped"]["count"]:
+        yield f"Dropped, as they did not join in time: {_names(record['dropped'])}."
+    for verb, key in (("Came", "came"), ("Went", "went")):
+        if record[key]["count"]:
+            yield f"{verb}: {_names(record[key])}."
+    yield _cost(record)
+    if record["needs_rejoin"]:
+        yield "Members were asked to join once more, to get what others had to give up first."
+
+
+def _cost(record: Record) -> str:
+    stopped = record["stopped_partition_seconds"]
+    moved, revoked = count_of(record["moved"], "partition"), record["revoked"]
+    cost = f"{moved} moved, {revoked} taken from their owners"
+    return cost + ("." if stopped is None else f"; {stopped:.1f} partition-seconds stood still.")
+
+
+def _late(late: Record) -> str:
+    name = f"{late['member']} ({late['instance']})" if late["instance"] else late["member"]
+    host = f" at {late['host'].lstrip('/')}" if late["host"] else ""
+    end = "joined" if late["how"] == "joined" else f"did not join ({late['how']})"
+    return f"{name}{host} {end} after {_s(late['after_ms'])}"
+
+
+def _names(some: Record) -> str:
+    left = some["count"] - len(some["names"])
+    return ", ".join(some["names"]) + (f" and {left} more" if left else "")
+
+
+def _s(milliseconds: int | None) -> str:
+    return "?" if milliseconds is None else f"{milliseconds / 1000:.3g} s"

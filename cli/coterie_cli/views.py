@@ -1,0 +1,61 @@
+"""What commands print as JSON, in the words of the HTTP pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie_client.admin import GroupDescription, TopicListing
+    from coterie_client.wire.addresses import TopicPartition
+
+__all__ = ["group_view", "host_text", "member_views", "topic_view"]
+
+
+def host_text(host: str) -> str:
+    """A member's host without the slash that Kafka puts before it."""
+    return host.lstrip("/")
+
+
+def group_view(group: GroupDescription) -> dict[str, Any]:
+    """A group with its members."""
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "type": group.protocol_type or None,
+        "protocol": group.protocol or None,
+        "coordinator": str(group.coordinator),
+        "members": member_views(group),
+    }
+
+
+def member_views(group: GroupDescription) -> list[dict[str, Any]]:
+    """A group's members."""
+    return [
+        {
+            "member": member.member_id,
+            "instance": member.instance_id,
+            "client_id": member.client_id,
+            "host": host_text(member.host),
+            "topics": member.topics,
+            "owned": None if member.partitions is None else _by_topic(member.partitions),
+        }
+        for member in sorted(group.members, key=lambda each: each.member_id)
+    ]
+
+
+def topic_view(topic: TopicListing) -> dict[str, Any]:
+    """A topic."""
+    return {
+        "topic": topic.name,
+        "topic_id": None if topic.topic_id is None else str(topic.topic_id),
+        "partitions": topic.partitions,
+        "internal": topic.internal,
+    }
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    numbers: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        numbers.setdefault(topic, []).append(number)
+    return numbers

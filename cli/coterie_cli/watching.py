@@ -1,0 +1,237 @@
+"""`coterie groups watch`: a group as it is now, for as long as a person looks at it.
+
+The node may go down meanwhile, and that is when people look.  So a look that fails ends nothing:
+it is said since when there is no answer, and the watch goes on when there is one again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Protocol
+
+from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
+from coterie_cli.output import count_of, time_text
+from coterie_cli.rebalances import Record, explain
+from coterie_cli.views import host_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+    from rich.table import Table
+
+__all__ = ["Lines", "Silence", "picture", "watch"]
+
+#: A look that takes longer counts as failed, so that the screen soon says so.
+_LOOK_S: Final = 3.0
+#: How many rebalances are explained below the members.
+_EXPLAINED: Final = 3
+_STYLES: Final = {"Stable": "green", "Empty": "dim"}
+
+
+class _View(Protocol):
+    def answered(self, found: Record, now_ms: int) -> None:
+        """Show a group as a node tells it."""
+
+    def failed(self, reason: str, now_ms: int) -> None:
+        """Show that a look failed."""
+
+
+def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s: float) -> None:
+    """Show a group, of which `first` was told, until Ctrl-C."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(highlight=False)
+    try:
+        if not console.is_terminal:
+            _look_on(_Printed(), address, group, first, every_s, timeout_s)
+            return
+        with Live(console=console, auto_refresh=False) as live:
+            _look_on(_Screen(live), address, group, first, every_s, timeout_s)
+    except KeyboardInterrupt:
+        return
+
+
+def _look_on(  # what `watch` was given
+    view: _View, address: str, group: str, first: Record, every_s: float, timeout_s: float
+) -> None:
+    view.answered(first, _now_ms())
+    path = path_of_group(group)
+    while True:
+        time.sleep(every_s)
+        try:
+            found = ask(address, path, timeout_s=min(timeout_s, _LOOK_S))
+        except (NoAnswerError, RefusedError) as error:
+            view.failed(str(error), _now_ms())
+        else:
+            view.answered(found, _now_ms())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Silence:
+    """Since when a node has not answered, and what came of the last look."""
+
+    def __init__(self) -> None:
+        self.since_ms: int | None = None
+        self.reason = ""
+
+    def failed(self, reason: str, now_ms: int) -> bool:
+        """Note a failed look; return whether that is news."""
+        is_news = self.since_ms is None or reason != self.reason
+        self.since_ms = now_ms if self.since_ms is None else self.since_ms
+        self.reason = reason
+        return is_news
+
+    def end(self, now_ms: int) -> int | None:
+        """Note an answer; return for how many milliseconds there was none, if there was none."""
+        lasted_ms = None if self.since_ms is None else now_ms - self.since_ms
+        self.since_ms, self.reason = None, ""
+        return lasted_ms
+
+    def text(self, now_ms: int) -> str:
+        """What to say of it."""
+        assert self.since_ms is not None
+        since = time_text(self.since_ms).rpartition(" ")[2]
+        seconds = (now_ms - self.since_ms) / 1000
+        return f"no answer since {since}, for {seconds:.0f} s: {self.reason}"
+
+
+# -- at a terminal ---------------------------------------------------------------------------------
+
+
+class _Screen:
+    """A picture that is drawn anew with each look."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._silence = Silence()
+        self._last: Record = {}
+
+    def answered(self, found: Record, now_ms: int) -> None:
+        """Draw the group."""
+        self._silence.end(now_ms)
+        self._last = found
+        self._live.update(picture(found, now_ms), refresh=True)
+
+    def failed(self, reason: str, now_ms: int) -> None:
+        """Draw the group as it was last known, and say so."""
+        self._silence.failed(reason, now_ms)
+        drawn = picture(self._last, now_ms, self._silence.text(now_ms))
+        self._live.update(drawn, refresh=True)
+
+
+def picture(found: Record, now_ms: int, silence: str = "") -> RenderableType:
+    """A group as it is, or as it was before the node fell silent."""
+    from rich.console import Group
+    from rich.text import Text
+
+    state = found["state"]
+    head = Text(f"{found['group']}  ", style="bold")
+    head.append(state, style=_STYLES.get(state, "yellow"))
+    head.append(f"  generation {found['generation']}  {found['protocol'] or 'no protocol yet'}")
+    parts: list[RenderableType] = [head]
+    if silence:
+        parts.append(Text(f"{silence}\nThis is what was known before:", style="red"))
+    parts.append(_member_table(found["members"], now_ms))
+    waiting = found["awaiting"]
+    if waiting and waiting["members"]:
+        parts.append(Text(f"waits for {', '.join(waiting['members'])}", style="yellow"))
+    parts += (
+        Text("\n".join(explain(record)), style="dim") for record in found["rebalances"][:_EXPLAINED]
+    )
+    return Group(*parts)
+
+
+def _member_table(members: list[Record], now_ms: int) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    # Ids stay whole as long as there is any room for them; partitions are folded.
+    table.add_column("MEMBER", no_wrap=True, overflow="ellipsis")
+    table.add_column("HOST", no_wrap=True, overflow="ellipsis")
+    table.add_column("HEARD OF", no_wrap=True)
+    table.add_column("PARTITIONS", overflow="fold", min_width=10)
+    for member in sorted(members, key=lambda each: str(each["member"])):
+        silent_s = max(0.0, (now_ms - member["last_seen_ms"]) / 1000)
+        heard = "waits" if member["parked"] else f"{silent_s:.1f} s ago"
+        table.add_row(_name(member), host_text(member["host"]), heard, _owned(member))
+    return table
+
+
+def _name(member: Record) -> str:
+    return str(member["instance"] or member["member"])
+
+
+def _owned(member: Record) -> str:
+    from coterie_client.reporting import brief
+
+    if member["owned"] is None:
+        return "?"
+    return brief((topic, n) for topic, numbers in member["owned"].items() for n in numbers) or "-"
+
+
+# -- in a pipe or file -----------------------------------------------------------------------------
+
+
+class Lines:
+    """The lines that tell what has changed from one look to the next."""
+
+    def __init__(self) -> None:
+        self._silence = Silence()
+        self._told = ""
+        #: The rebalances that were over at the last look, by when they started.
+        self._over: set[int] | None = None
+
+    def answered(self, found: Record, now_ms: int) -> Iterator[str]:
+        """What is new in a group as a node tells it."""
+        silent_ms = self._silence.end(now_ms)
+        if silent_ms is not None:
+            yield f"{time_text(now_ms)}  answers again, after {silent_ms / 1000:.0f} s"
+        over = {record["started_ms"]: record for record in reversed(found["rebalances"])}
+        for started_ms, record in over.items():
+            if self._over is not None and started_ms not in self._over:
+                yield from explain(record)
+        self._over = set(over)
+        state = _summary(found)
+        if state != self._told or silent_ms is not None:
+            yield f"{time_text(now_ms)}  {state}"
+        self._told = state
+
+    def failed(self, reason: str, now_ms: int) -> Iterator[str]:
+        """A line for a failed look, if the one before did not fail in the same way."""
+        if self._silence.failed(reason, now_ms):
+            yield f"{time_text(now_ms)}  {self._silence.text(now_ms)}"
+
+
+def _summary(found: Record) -> str:
+    members = sorted(found["members"], key=_name)
+    parts = [found["group"], found["state"], f"generation {found['generation']}"]
+    parts.append(count_of(len(members), "member"))
+    parts += (f"{_name(member)}: {_owned(member)}" for member in members)
+    waiting = found["awaiting"]
+    if waiting and waiting["members"]:
+        parts.append(f"waits for {', '.join(waiting['members'])}")
+    return "  ".join(parts)
+
+
+class _Printed:
+    """Prints the lines as they come."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+
+    def answered(self, found: Record, now_ms: int) -> None:
+        """Print what is new."""
+        self._print(self._lines.answered(found, now_ms))
+
+    def failed(self, reason: str, now_ms: int) -> None:
+        """Print that a look failed, once."""
+        self._print(self._lines.failed(reason, now_ms))
+
+    def _print(self, lines: Iterator[str]) -> None:
+        for line in lines:
+            print(line, flush=True)  # noqa: T201  # a pipe gets each line at once

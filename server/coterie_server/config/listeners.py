@@ -1,0 +1,130 @@
+"""Listeners: where clients come in, and where those who came in there are told to connect.
+
+One coordinator may have to be reached by different addresses: in a network of containers by the
+name of its service, and from the machine around them by a published port.  It then has a listener
+for each, and a client is told the address that belongs to the listener through which it asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from coterie_server.address import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["DEFAULT_NAME", "ListenerError", "ListenerOptions", "NamedAddress", "make_listeners"]
+
+#: The name of a listener that is given none.
+DEFAULT_NAME: Final = "default"
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+#: All addresses of this machine. Clients can't connect to these.
+_ANY_HOST: Final = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
+
+
+class ListenerError(ValueError):
+    """Listeners can't be as they are asked for; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAddress:
+    """An address and the name of the listener that it belongs to: `[NAME://]HOST:PORT`."""
+
+    address: Address
+    name: str = DEFAULT_NAME
+
+    @classmethod
+    def parse(cls, text: str) -> NamedAddress:
+        """Read HOST:PORT, or NAME://HOST:PORT."""
+        name, separator, rest = text.rpartition("://")
+        if not separator:
+            return cls(Address.parse(text))
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"expected a listener's name of letters, digits, '-' and '_', got {text!r}"
+            )
+        return cls(Address.parse(rest), name)
+
+    def __str__(self) -> str:
+        return f"{self.address}" if self.name == DEFAULT_NAME else f"{self.name}://{self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerOptions:
+    """A listener."""
+
+    #: Where it listens; port 0 stands for any that is free.
+    bind: Address
+    #: Where its clients are told to connect; None for where it listens.
+    advertise: Address | None = None
+    name: str = DEFAULT_NAME
+
+    def __post_init__(self) -> None:
+        if self.advertise is None and self.bind.host in _ANY_HOST:
+            given = "HOST:PORT" if self.name == DEFAULT_NAME else f"{self.name}://HOST:PORT"
+            raise ListenerError(
+                f"Clients can't connect to {self}: they are told where to find this server. Say how"
+                f" they reach it with --advertise {given}."
+            )
+        if self.advertise is not None and self.advertise.host in _ANY_HOST:
+            raise ListenerError(
+                f"Clients can't connect to {self.advertise}, which stands for every address of this"
+                " machine. Advertise a name or an address by which they reach it."
+            )
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where it listens, and what it advertises."""
+        return (self.bind,) if self.advertise is None else (self.bind, self.advertise)
+
+    def __str__(self) -> str:
+        return str(NamedAddress(self.bind, self.name))
+
+
+def make_listeners(
+    listen: Sequence[NamedAddress], advertise: Sequence[NamedAddress]
+) -> tuple[ListenerOptions, ...]:
+    """Give each listener its advertised address, or raise `ListenerError`.
+
+    They belong together by their names. A single listener need not be named for that.
+    """
+    _check_names("listeners", listen)
+    bound = {each.name: each.address for each in listen}
+    if len(advertise) == len(bound) == 1 and advertise[0].name == DEFAULT_NAME:
+        advertise = [NamedAddress(advertise[0].address, listen[0].name)]
+    _check_names("advertised addresses", advertise)
+    for each in advertise:
+        if each.name not in bound:
+            raise ListenerError(_belongs_to_none(each, list(bound)))
+    advertised = {each.name: each.address for each in advertise}
+    return tuple(
+        ListenerOptions(address, advertised.get(name), name) for name, address in bound.items()
+    )
+
+
+def _check_names(what: str, given: Sequence[NamedAddress]) -> None:
+    for name, times in Counter(each.name for each in given).items():
+        if times > 1 and name == DEFAULT_NAME:
+            last = next(each for each in reversed(given) if each.name == name)
+            raise ListenerError(
+                f"{times} {what} have no name: name all but one, as in OUTSIDE://{last.address}."
+            )
+        if times > 1:
+            raise ListenerError(f"{times} {what} have the name {name!r}: give each its own.")
+
+
+def _belongs_to_none(given: NamedAddress, names: Sequence[str]) -> str:
+    known = " and ".join(names)
+    if given.name == DEFAULT_NAME:
+        return (
+            f"The advertised address {given} does not say which listener it is for, and there are"
+            f" {known}: write {names[0]}://{given}."
+        )
+    there = "the only listener is" if len(names) == 1 else "there are"
+    return f"{given} is advertised for a listener that is not there; {there} {known}."

@@ -1,0 +1,136 @@
+"""`coterie groups watch`: what it shows while a node answers, and while none does."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from coterie_cli.watching import Lines, Silence, picture
+
+NOW_MS = 1_800_000_000_000
+
+
+def rebalance(started_ms: int) -> dict[str, Any]:
+    """A rebalance that is over."""
+    none = {"count": 0, "names": []}
+    return {
+        "started_ms": started_ms,
+        "generation": 2,
+        "because": "a member came",
+        "detail": "b",
+        "total_ms": None,
+        "prepare_ms": None,
+        "outcome": "completed",
+        "late": [],
+        "awaited": none,
+        "dropped": none,
+        "came": none,
+        "went": none,
+        "needs_rejoin": False,
+        "stopped_partition_seconds": None,
+        "moved": 1,
+        "revoked": 1,
+    }
+
+
+def found(*members: str, rebalances: tuple[int, ...] = (), **more: Any) -> dict[str, Any]:
+    """A group as a node tells it over HTTP; each member has the partition of its place."""
+    shown = [
+        {
+            "member": name,
+            "instance": None,
+            "host": "/10.0.0.1",
+            "parked": False,
+            "last_seen_ms": NOW_MS - 500,
+            "owned": {"orders": [number]},
+        }
+        for number, name in enumerate(members)
+    ]
+    return {
+        "group": "billing",
+        "state": "Stable",
+        "generation": 1,
+        "protocol": "range",
+        "members": shown,
+        "awaiting": None,
+        "rebalances": [rebalance(ms) for ms in rebalances],
+        **more,
+    }
+
+
+def drawn(group: dict[str, Any], silence: str = "", width: int = 80) -> list[str]:
+    """What a terminal of 80 columns shows."""
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    console.print(picture(group, NOW_MS, silence))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+# -- in a pipe -------------------------------------------------------------------------------------
+
+
+def told(lines: Any) -> list[str]:
+    """Lines without their dates."""
+    return [line.partition("  ")[2] for line in lines]
+
+
+def test_a_line_tells_each_change_and_none_that_nothing_changed() -> None:
+    lines = Lines()
+    assert told(lines.answered(found("a"), NOW_MS)) == [
+        "billing  Stable  generation 1  1 member  a: orders[0]"
+    ]
+    assert told(lines.answered(found("a"), NOW_MS + 1000)) == []
+    moved = found("a", "b", generation=2)
+    assert told(lines.answered(moved, NOW_MS + 2000)) == [
+        "billing  Stable  generation 2  2 members  a: orders[0]  b: orders[1]"
+    ]
+
+
+def test_new_rebalances_are_explained_once() -> None:
+    lines = Lines()
+    assert len(list(lines.answered(found("a", rebalances=(1,)), NOW_MS))) == 1
+    explained = list(lines.answered(found("a", rebalances=(2, 1)), NOW_MS))
+    assert "generation 2: a member came (b)." in explained[0]
+    assert list(lines.answered(found("a", rebalances=(2, 1)), NOW_MS)) == []
+
+
+def test_silence_is_told_once_and_its_end_with_how_long_it_was() -> None:
+    lines = Lines()
+    list(lines.answered(found("a"), NOW_MS))
+    (line,) = told(lines.failed("Connection refused.", NOW_MS))
+    assert line.startswith("no answer since ")
+    assert line.endswith(", for 0 s: Connection refused.")
+    assert list(lines.failed("Connection refused.", NOW_MS + 1000)) == []
+    (line,) = told(lines.failed("It is not ready.", NOW_MS + 2000))
+    assert line.endswith(", for 2 s: It is not ready.")
+    assert told(lines.answered(found("a"), NOW_MS + 7000)) == [
+        "answers again, after 7 s",
+        "billing  Stable  generation 1  1 member  a: orders[0]",
+    ]
+
+
+# -- at a terminal ---------------------------------------------------------------------------------
+
+
+def test_picture_shows_members_with_what_they_own() -> None:
+    lines = drawn(found("a", "b"))
+    assert lines[0].rstrip() == "billing  Stable  generation 1  range"
+    assert lines[2].split() == ["a", "10.0.0.1", "0.5", "s", "ago", "orders[0]"]
+
+
+def test_picture_of_a_silent_node_says_so_above_what_was_known() -> None:
+    silence = Silence()
+    silence.failed("Connection refused.", NOW_MS - 3000)
+    lines = drawn(found("a"), silence.text(NOW_MS))
+    assert lines[1].startswith("no answer since ")
+    assert lines[1].rstrip().endswith("for 3 s: Connection refused.")
+    assert any("orders[0]" in line for line in lines)
+
+
+def test_ids_are_not_folded_at_80_columns() -> None:
+    member = "billing-2120f14a-7a11-4a8e-a2b9-fde4045a0123"
+    group = found(member)
+    group["members"][0]["owned"] = {"orders": [0, 2, 4, 6, 8, 10, 12, 14, 16, 18]}
+    assert sum(member in line for line in drawn(group)) == 1
