@@ -22,9 +22,9 @@ app = typer.Typer(
 
 def _print_version(*, wanted: bool) -> None:
     if wanted:
-        from coterie_protocol.version import VERSION
+        from importlib.metadata import version  # quicker than to load the protocol for it
 
-        typer.echo(f"coterie {VERSION}")
+        typer.echo(f"coterie {version('coterie')}")
         raise typer.Exit
 
 
