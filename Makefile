@@ -31,7 +31,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv --quiet
 # Without the theme's announcement of what comes after it, which is no fault of a page.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
-SOURCES := protocol assignors server client testing pipeline cli tests bench tools examples
+SOURCES := public protocol assignors server client testing pipeline cli tests bench tools examples
 
 # uv does not read pip's settings; an index that pip is told to use by environment serves uv too.
 ifdef PIP_INDEX_URL

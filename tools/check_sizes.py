@@ -13,7 +13,16 @@ from pathlib import Path
 
 __all__ = ["Function", "complaints", "functions_in", "main", "percentile"]
 
-PRODUCT_FOLDERS = ("protocol", "assignors", "server", "client", "testing", "pipeline", "cli")
+PRODUCT_FOLDERS = (
+    "public",
+    "protocol",
+    "assignors",
+    "server",
+    "client",
+    "testing",
+    "pipeline",
+    "cli",
+)
 OTHER_FOLDERS = ("tests", "bench", "tools", "examples")
 
 FUNCTION_LINES_MAX = 60

@@ -4,6 +4,7 @@ Users install the wheel, not the tree, so a missing `py.typed`, a stray test fol
 point would otherwise show up only after a release.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ __all__ = ["main"]
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "wheel"
 PACKAGES = {
+    "coterie": "public",
     "coterie_protocol": "protocol",
     "coterie_assignors": "assignors",
     "coterie_server": "server",
@@ -90,6 +92,7 @@ def _metadata_faults(wheel: zipfile.ZipFile, project: dict[str, Any]) -> Iterato
         if metadata[key] != value:
             yield f"METADATA says {key}: {metadata[key]}, expected {value}"
     yield from _extras_faults(metadata, project)
+    yield from _readme_faults(metadata)
     entry_points = wheel.read(f"{dist_info}/entry_points.txt").decode()
     for command, target in project["scripts"].items():
         if f"{command} = {target}" not in entry_points:
@@ -100,6 +103,18 @@ def _extras_faults(metadata: Message, project: dict[str, Any]) -> Iterator[str]:
     extras = set(metadata.get_all("Provides-Extra", []))
     if extras != set(project["optional-dependencies"]):
         yield f"METADATA offers the extras {sorted(extras)}"
+
+
+def _readme_faults(metadata: Message) -> Iterator[str]:
+    if metadata["Description-Content-Type"] != "text/markdown":
+        yield f"METADATA calls the README {metadata['Description-Content-Type']}"
+    readme = str(metadata.get_payload())
+    if not readme.startswith("# Coterie\n"):
+        yield f"METADATA has as its README: {readme[:40]!r}"
+    targets = re.findall(r"\]\(([^)\s]*)|(?:src|href|srcset)=[\"']?([^\"'\s>]*)", readme)
+    for target in filter(None, (a or b for a, b in targets)):
+        if not re.match(r"https?://|#", target):
+            yield f"a package index would not find {target}, to which the README links"
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
@@ -225,6 +226,21 @@ def ask_about_group(
 @contextmanager
 def silenced() -> Iterator[None]:
     """Keep client and server from logging between the lines that the command prints."""
+    import logging
+
+    client = logging.getLogger("coterie_client")
+    level = client.level
+    client.setLevel(logging.CRITICAL)
+    try:
+        # Where there is no structlog yet, there is no server that would use it.
+        with _silenced_structlog() if "structlog" in sys.modules else nullcontext():
+            yield
+    finally:
+        client.setLevel(level)
+
+
+@contextmanager
+def _silenced_structlog() -> Iterator[None]:
     import logging
 
     import structlog

@@ -1,18 +1,16 @@
-"""Entry point of the `coterie` command."""
+"""The `coterie` command: its options, and the group of its commands."""
 
 from typing import Annotated
 
 import typer
 
-from coterie_cli.commands import groups, journal, members, offsets, pipeline, profile, topics
-from coterie_cli.commands.demo import demo
-from coterie_cli.commands.serve import serve
-from coterie_cli.commands.simulate import simulate
+from coterie_cli.lazy_group import LazyGroup
 
 __all__ = ["main"]
 
 app = typer.Typer(
     name="coterie",
+    cls=LazyGroup,
     no_args_is_help=True,
     add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -24,7 +22,7 @@ app = typer.Typer(
 
 def _print_version(*, wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import version  # quicker than to load the protocol for it
 
         typer.echo(f"coterie {version('coterie')}")
         raise typer.Exit
@@ -41,18 +39,6 @@ def _options(
     ] = False,
 ) -> None:
     """Kafka's consumer groups as a small service of their own."""
-
-
-app.command()(serve)
-app.add_typer(topics.app, name="topics")
-app.add_typer(groups.app, name="groups")
-app.add_typer(members.app, name="members")
-app.add_typer(offsets.app, name="offsets")
-app.add_typer(journal.app, name="journal")
-app.add_typer(profile.app, name="profile")
-app.add_typer(pipeline.app, name="pipeline")
-app.command()(simulate)
-app.command()(demo)
 
 
 def main() -> None:

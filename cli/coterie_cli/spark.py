@@ -55,11 +55,9 @@ def running_spark(
     engine: Engine, show: Callable[[str], None], defaults: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """Start Spark, and stop it in the end; the user's settings override `defaults`."""
-    try:
-        from coterie_pipeline.java import NoJavaError
-        from coterie_pipeline.session import spark_session
-    except ImportError:
-        fail("Spark is not installed: pip install 'coterie[pipeline]'.", MISUSED)
+    from coterie_pipeline.java import NoJavaError
+    from coterie_pipeline.session import spark_session
+
     settings = {**(defaults or {}), **_settings(engine)}
     show("starting Spark")
     try:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from coterie_protocol.extras import needs_extra
+
+with needs_extra("pipeline", "coterie_pipeline"):
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import functions as F
 
 from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import parse

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import SparkSession
-
 from coterie_pipeline.java import java_home
+from coterie_protocol.extras import needs_extra
+
+with needs_extra("pipeline", "coterie_pipeline"):
+    from pyspark.sql import SparkSession
 
 __all__ = ["LOCAL", "is_local", "is_quick", "quick_session", "spark_session"]
 

@@ -4,7 +4,8 @@ CoterieError            everything that Coterie raises on purpose
 ├── ProtocolError       malformed bytes: the peer's fault
 │   └── UnsupportedRequest      a request for an API or version that Coterie does not speak
 ├── EncodeError         the message does not fit the version asked for: the caller's fault
-└── KafkaError          an error code of Kafka's, received or to be sent (see `errors`)
+├── KafkaError          an error code of Kafka's, received or to be sent (see `errors`)
+└── MissingExtraError   a package of an extra is not installed (see `extras`)
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar, cast, dataclass_transform
 
-from coterie_protocol._twin import give_quick_init
+from coterie_protocol._twin import frozen_dataclass
 from coterie_protocol.api_keys import ApiKey
 
 __all__ = [
@@ -253,8 +253,7 @@ def _declare(
     surplus: str = "none",
 ) -> Callable[[type[T]], type[T]]:
     def decorate(plain: type[T]) -> type[T]:
-        cls = dataclass(frozen=True, slots=True, kw_only=True)(plain)
-        give_quick_init(cls)
+        cls = frozen_dataclass(plain)
         specs = tuple(
             dataclasses.replace(cast(FieldSpec, f.metadata[FieldSpec]), name=f.name)
             for f in dataclasses.fields(cls)  # type: ignore[arg-type]  # a dataclass since above

@@ -11,9 +11,9 @@ import signal
 import socket
 import sys
 from dataclasses import replace
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
+from coterie_protocol.version import VERSION
 from coterie_server.config.listeners import NamedAddress
 from coterie_server.log import configure
 from coterie_server.log.logger import get_logger
@@ -105,7 +105,7 @@ def _ready_line(server: Server) -> str:
     http = f", HTTP on http://{server.http_address}" if server.http_address else ""
     counted = f"{groups} group{'s' * (groups != 1)}, {topics} topic{'s' * (topics != 1)}"
     listening = (str(NamedAddress(at, name)) for name, at in server.addresses.items())
-    ready = f"coterie {version('coterie')} is ready on {' and '.join(listening)}"
+    ready = f"coterie {VERSION} is ready on {' and '.join(listening)}"
     return f"{ready}{http} ({where}: {counted})"
 
 

@@ -10,11 +10,11 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
+from coterie_protocol.version import VERSION
 from coterie_server.address import Address
 from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
@@ -92,7 +92,7 @@ class Server:
         self.options = options or ServerOptions()
         self.clock = Clock()
         self.history = History(_REBALANCES_KEPT)
-        self.metrics = Metrics(version("coterie"), self.history)
+        self.metrics = Metrics(VERSION, self.history)
         # In this order: the others ask the history.
         self._observers = _Observers(self.history, self.metrics, EventLog(self.history))
         self._handler = _NodeHandler(gate)
@@ -302,7 +302,7 @@ class Server:
     def _note_started(self, node: Node, load_ms: int) -> None:
         groups = node.groups()
         event = NodeStarted(
-            version=version("coterie"),
+            version=VERSION,
             groups=len(groups),
             offsets=sum(len(group.offsets) for group in groups),
             load_ms=load_ms,

@@ -26,8 +26,9 @@ def variables_of_options() -> dict[str, str]:
 
 def _options(command: Any) -> Iterator[Any]:
     yield from (each for each in command.params if each.envvar is not None)
-    for below in getattr(command, "commands", {}).values():
-        yield from _options(below)
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(None):
+            yield from _options(command.get_command(None, name))
 
 
 def test_every_variable_of_an_option_is_listed() -> None:

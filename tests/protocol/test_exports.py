@@ -39,6 +39,9 @@ PUBLIC = {
     "coterie_protocol.exceptions": """
         CoterieError EncodeError ProtocolError UnsupportedRequest
     """,
+    "coterie_protocol.extras": """
+        MissingExtraError needs_extra
+    """,
     "coterie_protocol.framing": """
         FRAME_SIZE_LIMIT FrameReader
     """,
@@ -77,6 +80,9 @@ PUBLIC = {
         Array BOOL BYTES Declaration FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID
         OWN_TAGS_FROM Primitive RECORDS STRING UUID VersionRange WireType declaration_of
         declarations field request response struct
+    """,
+    "coterie_protocol.version": """
+        VERSION
     """,
 }
 

@@ -1,5 +1,5 @@
 """The commands: their names, arguments and options, and what each does.
 
-All of them are imported whenever `coterie` starts, so what is slow to import is imported by the
-functions that need it.
+A module is imported when one of its commands is run, and all are for `coterie --help`, so what is
+slow to import is imported by the functions that need it.
 """

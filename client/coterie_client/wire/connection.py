@@ -11,7 +11,6 @@ import os
 import re
 import socket
 import ssl
-from importlib.metadata import version as installed_version
 from typing import Any, Final, Self
 
 from coterie_client.errors import (
@@ -47,6 +46,7 @@ from coterie_protocol.messages import (
     ApiVersionsResponse,
     SaslHandshakeRequest,
 )
+from coterie_protocol.version import VERSION
 
 __all__ = ["Connection"]
 
@@ -349,4 +349,4 @@ def _new_nonce() -> str:
 
 def _software_version() -> str:
     """Coterie's version in the characters that Kafka permits: letters, digits, dots and dashes."""
-    return re.sub(r"[^a-zA-Z0-9.-]+", "-", installed_version("coterie"))
+    return re.sub(r"[^a-zA-Z0-9.-]+", "-", VERSION)

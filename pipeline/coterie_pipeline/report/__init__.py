@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from coterie_protocol.extras import needs_extra
+
+with needs_extra("pipeline", "coterie_pipeline"):
+    from pyspark.sql import DataFrame
 
 from coterie_pipeline.report.collect import collect
 from coterie_pipeline.report.model import Caps

@@ -1,9 +1,12 @@
 """What-if: groups' histories, replayed in the simulator with other settings."""
 
-from coterie_pipeline.whatif.answers import HEADINGS, LIMITS, Answer, answers
-from coterie_pipeline.whatif.distribution import Bounds, what_if
-from coterie_pipeline.whatif.plan import Plan
-from coterie_pipeline.whatif.table import WHAT_IF
+from coterie_protocol.extras import needs_extra
+
+with needs_extra("pipeline", "coterie_pipeline"):
+    from coterie_pipeline.whatif.answers import HEADINGS, LIMITS, Answer, answers
+    from coterie_pipeline.whatif.distribution import Bounds, what_if
+    from coterie_pipeline.whatif.plan import Plan
+    from coterie_pipeline.whatif.table import WHAT_IF
 
 __all__ = [
     "HEADINGS",

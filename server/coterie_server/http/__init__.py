@@ -1,10 +1,13 @@
 """What a node tells over HTTP: its health, its metrics, and its groups."""
 
-from coterie_server.http.access import AllowedHosts
-from coterie_server.http.app import create_app
-from coterie_server.http.groups import AwaitedMembers, GroupSummary, GroupView, MemberView
-from coterie_server.http.node_view import NodeView
-from coterie_server.http.server import HttpServer
+from coterie_protocol.extras import needs_extra
+
+with needs_extra("server", "coterie_server"):
+    from coterie_server.http.access import AllowedHosts
+    from coterie_server.http.app import create_app
+    from coterie_server.http.groups import AwaitedMembers, GroupSummary, GroupView, MemberView
+    from coterie_server.http.node_view import NodeView
+    from coterie_server.http.server import HttpServer
 
 __all__ = [
     "AllowedHosts",

@@ -10,7 +10,10 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-import structlog
+from coterie_protocol.extras import needs_extra
+
+with needs_extra("testing", "coterie_testing"):
+    import structlog
 
 from coterie_testing.sim.faults import PROFILES, Fault, plan, swarm
 from coterie_testing.sim.simulation import Simulation

@@ -1,0 +1,26 @@
+"""Entry point of the `coterie` command, which is also `python -m coterie_cli`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the `coterie` command with the arguments of this process."""
+    for needed in ("typer", "rich"):
+        if find_spec(needed) is None:
+            sys.stderr.write(
+                f"The coterie command needs {needed}, which is not installed:"
+                " pip install 'coterie[cli]'.\n"
+            )
+            sys.exit(2)
+    from coterie_cli.main import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()
