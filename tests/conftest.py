@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,12 @@ SIM_SEED = "SIMULATOR_SEED"
 
 
 def pytest_configure() -> None:
-    """Draw it, unless it is to be that of another test run."""
+    """Draw the seed, unless it is given, and let Ctrl-C reach the programs that tests start.
+
+    A job that a shell runs in the background has SIGINT ignored, and so has what it starts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault(SIM_SEED, str(random.SystemRandom().randrange(10**7, 10**10)))
 
 

@@ -102,6 +102,7 @@ REFUSED: Final[Mapping[Callable[..., object], Mapping[str, Sequence[object]]]] =
         "timeout_ms": NOT_WHOLE,
         "request_timeout_ms": NOT_WHOLE,
         "retry": (None, 7, RetryOptions),
+        "fail_fast": NOT_A_FLAG,
     },
     ConnectionLimits: {
         "connect_timeout_ms": NOT_WHOLE,
