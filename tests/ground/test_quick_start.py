@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.ground.documented import ROOT, Reader
 
 
+@pytest.mark.slow
 def test_every_command_of_the_quick_start_prints_what_the_page_shows(tmp_path: Path) -> None:
     Reader(tmp_path).read(ROOT / "docs" / "quick-start.md")

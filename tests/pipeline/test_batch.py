@@ -71,6 +71,7 @@ def place(spark: SparkSession, tmp_path: Path) -> Place:
     return Place(spark, tmp_path)
 
 
+@pytest.mark.slow
 def test_only_what_is_new_is_read_again(place: Place) -> None:
     # A second time, the files that were not there are read.
     place.write(1, 3)
@@ -82,6 +83,7 @@ def test_only_what_is_new_is_read_again(place: Place) -> None:
     assert place.lines() == numbers(1, 5) + numbers(1, 7, "2")
 
 
+@pytest.mark.slow
 def test_file_that_has_grown_is_read_as_a_whole(place: Place) -> None:
     path = place.write(1, 2)
     with path.open("a", encoding="utf-8") as file:
