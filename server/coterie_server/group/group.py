@@ -98,13 +98,12 @@ class Group:
 
     @property
     def token(self) -> int:
-        """The fencing token of what a member takes over now; -1 if the generation has none.
+        """The fencing token of what a member takes over now.
 
         It is higher than the token of any former owner: a partition changes hands with the
         generation, or when a member is let go on within it, which counts as a renewal.
         """
-        renewals = self.row.renewals
-        return -1 if renewals < 0 else self.row.generation << _RENEWAL_BITS | renewals
+        return self.row.generation << _RENEWAL_BITS | self.row.renewals
 
     @property
     def all_joined(self) -> bool:
@@ -164,8 +163,7 @@ class Group:
 
         As with a generation, the row is stored before the member is told.
         """
-        if self.row.renewals >= 0:
-            self.row = replace(self.row, renewals=self.row.renewals + 1)
+        self.row = replace(self.row, renewals=self.row.renewals + 1)
 
     # -- members -------------------------------------------------------------------------------
 

@@ -46,8 +46,8 @@ class GroupRow:
     #: The generation that was last given an assignment; -1 if none was.
     assigned_in: int = field(INT32, default=-1)
     #: How often members were let go on in this generation as if it had just begun for them: the
-    #: low half of its fencing tokens.  -1 before the first generation, which has no members.
-    renewals: int = field(INT64, default=-1)
+    #: low half of its fencing tokens.
+    renewals: int = field(INT64, default=0)
 
 
 @structure(versions="0")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 from typing import final
 
-__all__ = ["Peer", "kafka_host", "printable"]
+from coterie_server.address import Address
+
+__all__ = ["Peer", "kafka_host"]
 
 
 def kafka_host(address: str) -> str:
@@ -23,11 +25,6 @@ def kafka_host(address: str) -> str:
     return f"/{':'.join(groups)}{percent}{zone}"
 
 
-def printable(address: str, port: int) -> str:
-    """An address and a port in one piece, such as `127.0.0.1:9092` or `[::1]:9092`."""
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
 @final
 class Peer:
     """A client's address; its text is for the log."""
@@ -41,4 +38,4 @@ class Peer:
         self.host = kafka_host(address)
 
     def __str__(self) -> str:
-        return printable(self.address, self.port)
+        return str(Address(self.address, self.port))

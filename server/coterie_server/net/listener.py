@@ -13,7 +13,6 @@ from typing import Final
 from coterie_protocol import ApiKey
 from coterie_server.address import Address
 from coterie_server.log.logger import get_logger
-from coterie_server.net.addresses import printable
 from coterie_server.net.connection import Connection
 from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer
@@ -120,7 +119,7 @@ class Listener:
             _log.info(
                 "listening",
                 listener=name,
-                address=printable(*address),
+                address=str(Address(*address)),
                 advertised=str(advertised),
                 tls=tls is not None,
             )

@@ -61,12 +61,11 @@ class _Answers:
 class _Part:
     """What one shard is asked of a request; a `PendingRequest` like the whole."""
 
-    __slots__ = ("_answers", "_whole", "client_id", "host", "message", "version")
+    __slots__ = ("_answers", "client_id", "host", "message", "version")
 
     def __init__(self, answers: _Answers, message: Any) -> None:  # noqa: ANN401  # any request
         whole = answers.whole
         self._answers = answers
-        self._whole = whole
         self.message = message
         self.version = whole.version
         self.client_id = whole.client_id
@@ -74,13 +73,13 @@ class _Part:
 
     @property
     def abandoned(self) -> bool:
-        return self._whole.abandoned
+        return self._answers.whole.abandoned
 
     def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
         self._answers.add(message)
 
     def close(self, why: str) -> None:
-        self._whole.close(why)
+        self._answers.whole.close(why)
 
 
 def _join(request: Any, answers: list[Any]) -> Any:  # noqa: ANN401

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie_server.net.addresses import kafka_host, printable
+from coterie_server.net.addresses import Peer, kafka_host
 
 
 @pytest.mark.parametrize(
@@ -26,5 +26,5 @@ def test_kafka_host(address: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("address", "expected"), [("127.0.0.1", "127.0.0.1:9092"), ("::1", "[::1]:9092")]
 )
-def test_printable(address: str, expected: str) -> None:
-    assert printable(address, 9092) == expected
+def test_a_peer_is_told_with_its_port(address: str, expected: str) -> None:
+    assert str(Peer(address, 9092)) == expected
