@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-from coterie_server.storage.abc import FencedError, StoreError
+from coterie_server.storage.abc import FencedError, Lease, StoreError
 from coterie_server.storage.damage import Damage, damaged
 from coterie_server.storage.guard import Guard, read_progress
 from coterie_server.storage.mark import Mark, Progress, mark_path
@@ -30,20 +30,19 @@ GROUP_JOBS_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A call that reads what is committed; shard `mends` takes appends again afterwards."""
+    """A call that reads what is committed."""
 
     future: asyncio.Future[Any]
     work: Callable[[sqlite3.Connection], object]
-    mends: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A call that writes; if it fails, shard `appends_to` takes no appends until it is loaded."""
+    """A call that writes; if it fails, nothing more is appended under its lease."""
 
     future: asyncio.Future[Any]
     work: Callable[[Transaction], object]
-    appends_to: int | None
+    appends_under: Lease | None
 
 
 class _Database:
@@ -103,7 +102,7 @@ class WriterThread:
         self._loop = asyncio.get_running_loop()
         self._database: _Database
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None is the end
-        self._broken: dict[int, str] = {}
+        self._broken: dict[tuple[int, int], str] = {}
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         # A daemon: a process that forgot to close its store should still be able to end.
@@ -131,20 +130,18 @@ class WriterThread:
         """Accept that the store may be behind its mark: begin the mark anew."""
         return self.write(lambda _transaction: self._database.accept_loss())
 
-    def read(
-        self, work: Callable[[sqlite3.Connection], T], *, mends: int | None = None
-    ) -> asyncio.Future[T]:
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Run a reading call after all earlier calls."""
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Read(future, work, mends))
+        self._jobs.put(_Read(future, work))
         return future
 
     def write(
-        self, work: Callable[[Transaction], T], *, appends_to: int | None = None
+        self, work: Callable[[Transaction], T], *, appends_under: Lease | None = None
     ) -> asyncio.Future[T]:
         """Run a writing call; it is durable when the future is done."""
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Write(future, work, appends_to))
+        self._jobs.put(_Write(future, work, appends_under))
         return future
 
     def _run(self) -> None:
@@ -229,8 +226,10 @@ class WriterThread:
 
     def _fail(self, jobs: Sequence[_Write], error: Exception) -> _Results:
         for job in jobs:
-            if job.appends_to is not None:
-                self._broken.setdefault(job.appends_to, str(self._store_error(error)))
+            lease = job.appends_under
+            if lease is not None:
+                broken = (lease.shard, lease.fence.epoch)
+                self._broken.setdefault(broken, str(self._store_error(error)))
         # Raising an error changes it, so each caller gets its own.
         return [(job.future, self._store_error(error)) for job in jobs]
 
@@ -242,9 +241,6 @@ class WriterThread:
                 results.append((job.future, job.work(database.connection)))
             except Exception as error:  # noqa: BLE001  # a bug must fail its caller, not hang it
                 results.append((job.future, self._store_error(error)))
-            else:
-                if job.mends is not None:
-                    self._broken.pop(job.mends, None)
         return results
 
     def _store_error(self, error: Exception) -> StoreError:

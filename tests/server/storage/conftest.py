@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from coterie_server.storage import MemoryStore, SqliteStore, Store
-from tests.server.storage.doubles import Another
+from tests.server.storage.doubles import Another, Passes, Time
 
 OPEN_FILES = Path("/proc/self/fd")  # Linux only; elsewhere only the threads are watched
 
@@ -35,12 +35,24 @@ def nothing_leaks(tmp_path: Path) -> Iterator[None]:
     assert store_files(tmp_path) == []
 
 
+@pytest.fixture
+def clock() -> Time:
+    """Return the clock of the stores that look at one of this machine."""
+    return Time()
+
+
+@pytest.fixture
+def passes(clock: Time) -> Passes:
+    """Return what lets time pass for the store."""
+    return clock.passes
+
+
 @pytest.fixture(params=["memory", "sqlite"])
-def another(request: pytest.FixtureRequest, tmp_path: Path) -> Another:
+def another(request: pytest.FixtureRequest, tmp_path: Path, clock: Time) -> Another:
     """Return what makes stores of one and the same content, for each kind of store."""
     if request.param == "memory":
-        return MemoryStore().twin
-    return lambda: SqliteStore(tmp_path / "coterie.db")
+        return MemoryStore(clock.now_ms).twin
+    return lambda: SqliteStore(tmp_path / "coterie.db", now_ms=clock.now_ms)
 
 
 @pytest_asyncio.fixture
