@@ -20,7 +20,10 @@ def run_until_killed(path: Path, lines: int) -> dict[int, int]:
     """Kill a writing process after some lines of output; return each writer's last batch."""
     acknowledged: dict[int, int] = {}
     with subprocess.Popen(
-        [sys.executable, str(CHILD), str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(CHILD), str(path), "0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as child:
         assert child.stdout is not None
         for count, line in enumerate(child.stdout, start=1):
