@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from coterie_server.storage import MemoryStore, SqliteStore, Store
-from tests.server.storage.doubles import Another, Passes, Time
+from coterie_server.storage import MemoryStore, SqliteStore, Store, StoreError
+from tests.server.storage.doubles import Another, Disk, Failing, Passes, Time, disk_error
+from tests.support.brittle_store import BrittleStore
 
 OPEN_FILES = Path("/proc/self/fd")  # Linux only; elsewhere only the threads are watched
 
@@ -67,3 +68,20 @@ async def other(another: Another) -> AsyncIterator[Store]:
     """Return a second open store of the same content."""
     async with another() as opened:
         yield opened
+
+
+@pytest_asyncio.fixture(params=["brittle", "sqlite"])
+async def failing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Failing]:
+    """Return an open store whose appends can be made to fail, of each kind that can."""
+    if request.param == "brittle":
+        brittle = BrittleStore()
+        async with brittle:
+            yield Failing(
+                brittle,
+                lambda: setattr(brittle, "error", StoreError("the disk failed")),
+                lambda: setattr(brittle, "error", None),
+            )
+    else:
+        disk = Disk()
+        async with SqliteStore(tmp_path / "failing.db", connect=disk.connect) as store:
+            yield Failing(store, lambda: disk.fail("COMMIT", disk_error()), disk.mend)

@@ -5,11 +5,12 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from coterie_server.storage import Store
 
-__all__ = ["PATIENCE_S", "Another", "Disk", "Passes", "Time", "disk_error"]
+__all__ = ["PATIENCE_S", "Another", "Disk", "Failing", "Passes", "Time", "disk_error"]
 
 Another = Callable[[], Store]
 """Returns one more store of the same content, closed, as another process would make it."""
@@ -18,6 +19,15 @@ Passes = Callable[[int], Awaitable[None]]
 """Lets so many ms pass by the store's clock."""
 
 PATIENCE_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A store whose appends can be made to fail, and to succeed again."""
+
+    store: Store
+    fail: Callable[[], None]
+    mend: Callable[[], None]
 
 
 class Time:

@@ -23,7 +23,7 @@ from coterie_server.storage import (
     Store,
     StoreError,
 )
-from tests.server.storage.doubles import Another, Passes
+from tests.server.storage.doubles import Another, Failing, Passes
 from tests.support.profiles import examples
 
 pytestmark = pytest.mark.asyncio
@@ -286,6 +286,35 @@ async def test_expired_lease_still_writes(store: Store, passes: Passes) -> None:
     assert await store.load(0) == [(b"a", b"1")]
 
 
+async def test_append_under_way_is_kept_before_a_new_claim_or_refused(
+    store: Store, other: Store
+) -> None:
+    """What is found after a claim stays, and nothing is added to it."""
+
+    async def appended(lease: Lease) -> list[bytes]:
+        kept: list[bytes] = []
+        for number in range(1000):
+            key = b"%d/%04d" % (lease.fence.epoch, number)
+            try:
+                await store.append(lease, [(key, b"1")])
+            except FencedError:
+                break
+            kept.append(key)
+            await asyncio.sleep(0)
+        return kept
+
+    acknowledged: list[bytes] = []
+    for pause in range(10):
+        appending = asyncio.create_task(appended(await claimed(store)))
+        for _ in range(10 * pause):
+            await asyncio.sleep(0)
+        await claimed(other)
+        found = await other.load(0)
+        acknowledged += await appending
+        assert [key for key, _ in found] == sorted(acknowledged)
+        assert await store.load(0) == found
+
+
 async def test_fences_outlive_closing(another: Another) -> None:
     async with another() as store:
         kept, released = await claimed(store, 0), await claimed(store, 1)
@@ -293,6 +322,60 @@ async def test_fences_outlive_closing(another: Another) -> None:
     async with another() as store:
         assert (await claimed(store, 0)).fence > kept.fence
         assert (await claimed(store, 1)).fence > released.fence
+
+
+# After a failure
+
+
+async def failed(failing: Failing, lease: Lease) -> None:
+    """Have an append under a lease fail, and mend the store."""
+    failing.fail()
+    with pytest.raises(StoreError):
+        await failing.store.append(lease, [(b"failed", b"1")])
+    failing.mend()
+
+
+async def test_append_fails_behind_one_that_failed(failing: Failing) -> None:
+    """Or it would be kept without what came before it."""
+    lease = await claimed(failing.store)
+    await failed(failing, lease)
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            await failing.store.append(lease, [(b"later", b"1")])
+        assert b"later" not in dict(await failing.store.load(0))
+
+
+async def test_renewing_a_lease_does_not_mend_it(failing: Failing) -> None:
+    lease = await claimed(failing.store)
+    await failed(failing, lease)
+    (renewed,) = await failing.store.renew("ann", b"", [lease], TTL_MS)
+    with pytest.raises(StoreError):
+        await failing.store.append(renewed, [(b"later", b"1")])
+
+
+async def test_appends_that_wait_fail_with_the_first(failing: Failing) -> None:
+    lease = await claimed(failing.store)
+    failing.fail()
+    appends = (failing.store.append(lease, [(b"%d" % number, b"1")]) for number in range(5))
+    results = await asyncio.gather(*appends, return_exceptions=True)
+    assert [type(result) for result in results] == [StoreError] * 5
+
+
+async def test_append_under_a_new_claim_succeeds_after_a_failure(failing: Failing) -> None:
+    old = await claimed(failing.store)
+    await failed(failing, old)
+    found = await claimed(failing.store), await failing.store.load(0)
+    await failing.store.append(found[0], [(b"later", b"1")])
+    assert await failing.store.load(0) == sorted([*found[1], (b"later", b"1")])
+    with pytest.raises(FencedError):
+        await failing.store.append(old, [(b"too late", b"1")])
+
+
+async def test_failed_append_concerns_no_other_shard(failing: Failing) -> None:
+    lease, elsewhere = await claimed(failing.store, 0), await claimed(failing.store, 1)
+    await failed(failing, lease)
+    await failing.store.append(elsewhere, [(b"a", b"1")])
+    assert await failing.store.load(1) == [(b"a", b"1")]
 
 
 # Leases

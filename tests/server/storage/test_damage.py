@@ -21,6 +21,8 @@ pytestmark = pytest.mark.asyncio
 
 RECORDS: Final = 60
 
+TTL_MS: Final = 10_000
+
 
 @pytest.fixture(autouse=True)
 def look_closely(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,10 +32,9 @@ def look_closely(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def filled(store: SqliteStore) -> Lease:
     """Write some records, each in a transaction of its own."""
-    lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
-    assert lease is not None
+    (lease,) = await store.claim([0], "node-1", TTL_MS)
     for number in range(RECORDS):
-        await store.append(0, lease.epoch, [(b"%04d" % number, b"value-%04d-" % number * 20)])
+        await store.append(lease, [(b"%04d" % number, b"value-%04d-" % number * 20)])
     return lease
 
 
@@ -150,7 +151,7 @@ async def test_a_loss_can_be_accepted(tmp_path: Path) -> None:
     overwrite_half(log_of(path))
     async with SqliteStore(path, accept_loss=True) as store:
         left = len(await store.load(0))
-        await store.claim(0, "node-1", "h:1", 0, 10_000)
+        await store.claim([0], "node-1", TTL_MS)
     assert 0 < left < RECORDS
     # The store was not told so.
     assert "accepting its loss was interrupted" in await refusal(path)
@@ -167,7 +168,7 @@ async def test_a_loss_is_not_accepted_by_counting_past_the_mark(tmp_path: Path) 
     os.truncate(log, log.stat().st_size - 1)  # Its last transaction is gone.
     async with SqliteStore(path, accept_loss=True) as store:
         for _ in range(10):
-            await store.claim(0, "node-1", "h:1", 0, 10_000)
+            await store.claim([0], "node-1", TTL_MS)
     assert "accepting its loss was interrupted" in await refusal(path)
 
 
@@ -182,7 +183,7 @@ async def test_files_from_before_an_accepted_loss_are_refused(tmp_path: Path) ->
     shutil.copy(log_of(older), log_of(path))
     async with SqliteStore(path, accept_loss=True) as store:
         await store.accept_loss()
-        await store.claim(0, "node-1", "h:1", 0, 10_000)
+        await store.claim([0], "node-1", TTL_MS)
     shutil.copy(tmp_path / "newer", path)
     assert "is not the store that was last used here" in await refusal(path)
 
@@ -218,11 +219,11 @@ async def test_a_file_that_is_deleted_is_noticed_at_the_next_write(
         path.with_name(f"{path.name}{suffix}").unlink()
         for _ in range(2):
             with pytest.raises(StoreError, match="is gone while this node uses it"):
-                await store.append(0, lease.epoch, [(b"a", b"1")])
+                await store.append(lease, [(b"a", b"1")])
         with pytest.raises(StoreError, match="is gone"):
             await store.load(0)
         with pytest.raises(StoreError, match="is gone"):
-            await store.renew([lease], 0, 10_000)
+            await store.renew("node-1", b"", [lease], TTL_MS)
 
 
 async def test_a_file_that_is_deleted_during_a_write_is_noticed_behind_it(
@@ -234,7 +235,7 @@ async def test_a_file_that_is_deleted_during_a_write_is_noticed_behind_it(
         lease = await filled(store)
         path.unlink()
         with pytest.raises(StoreError, match="is gone while this node uses it"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
 
 
 async def test_a_file_that_is_replaced_is_noticed(tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ async def test_a_file_that_is_replaced_is_noticed(tmp_path: Path) -> None:
         shutil.copy(path, tmp_path / "copy")
         (tmp_path / "copy").replace(path)
         with pytest.raises(StoreError, match="was replaced"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
 
 
 @pytest.mark.parametrize("spoil", [overwrite_half, cut])
@@ -259,7 +260,7 @@ async def test_a_log_that_is_damaged_is_noticed(
         spoil(log_of(path))
         os.utime(log_of(path), ns=(1, 1))  # Clocks of file systems are coarse.
         with pytest.raises(StoreError, match=r"damaged \(its log breaks off"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
 
 
 async def test_a_database_that_is_damaged_is_noticed(tmp_path: Path) -> None:
@@ -267,12 +268,11 @@ async def test_a_database_that_is_damaged_is_noticed(tmp_path: Path) -> None:
     async with SqliteStore(path) as store:
         await filled(store)
     async with SqliteStore(path) as store:
-        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
-        assert lease is not None
+        (lease,) = await store.claim([0], "node-1", TTL_MS)
         path.write_bytes(path.read_bytes().replace(b"value-0007-", b"value-0008-", 1))
         os.utime(path, ns=(1, 1))
         with pytest.raises(StoreError, match="damaged"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
 
 
 async def test_a_file_that_was_only_touched_is_no_harm(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ async def test_a_file_that_was_only_touched_is_no_harm(tmp_path: Path) -> None:
     async with SqliteStore(path) as store:
         lease = await filled(store)
         os.utime(log_of(path), ns=(1, 1))
-        await store.append(0, lease.epoch, [(b"a", b"1")])
+        await store.append(lease, [(b"a", b"1")])
         assert len(await store.load(0)) == RECORDS + 1
 
 
@@ -291,11 +291,11 @@ async def test_another_program_may_come_and_go_between_two_checks(tmp_path: Path
     async with SqliteStore(path) as store:
         lease = await filled(store)
         os.utime(path, ns=(1, 1))
-        await store.append(0, lease.epoch, [(b"a", b"1")])  # The files are looked at.
+        await store.append(lease, [(b"a", b"1")])  # The files are looked at.
         visit = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version')"
         visitor = await asyncio.create_subprocess_exec(sys.executable, "-c", visit, str(path))
         assert await visitor.wait() == 0
-        await store.append(0, lease.epoch, [(b"b", b"1")])
+        await store.append(lease, [(b"b", b"1")])
         assert len(await store.load(0)) == RECORDS + 2
 
 
@@ -313,7 +313,7 @@ async def test_unacknowledged_write_is_not_missed(
         shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
         log_of(path).unlink()
         with pytest.raises(StoreError, match="is gone"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
         shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
     async with SqliteStore(tmp_path / "saved.db") as store:
         assert len(await store.load(0)) == RECORDS
@@ -326,10 +326,10 @@ async def test_a_store_behind_a_link_is_watched(tmp_path: Path) -> None:
     async with SqliteStore(path) as store:
         lease = await filled(store)
         os.utime(file, ns=(1, 1))
-        await store.append(0, lease.epoch, [(b"a", b"1")])
+        await store.append(lease, [(b"a", b"1")])
         log_of(file).unlink()
         with pytest.raises(StoreError, match=r"store\.db-wal is gone"):
-            await store.append(0, lease.epoch, [(b"b", b"1")])
+            await store.append(lease, [(b"b", b"1")])
 
 
 async def test_a_name_is_taken_whichever_link_leads_to_the_store(tmp_path: Path) -> None:
@@ -337,6 +337,6 @@ async def test_a_name_is_taken_whichever_link_leads_to_the_store(tmp_path: Path)
     path, link = tmp_path / "coterie.db", tmp_path / "link.db"
     link.symlink_to(path)
     async with SqliteStore(path) as store, SqliteStore(link) as other:
-        await store.reserve("node-1")
+        await store.reserve("node-1", TTL_MS)
         with pytest.raises(OwnerTakenError):
-            await other.reserve("node-1")
+            await other.reserve("node-1", TTL_MS)
