@@ -17,8 +17,9 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import TopicChanged
 from coterie_server.net import Exchange
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
+from coterie_server.serving.context import NodeContext
 from coterie_server.serving.parked_fetches import ParkedFetches
-from coterie_server.serving.shard import NodeContext, ServedShard
+from coterie_server.serving.shard import ServedShard
 from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue, HangUp, Later, Record, from_stored, to_stored
 

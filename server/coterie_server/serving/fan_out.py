@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from coterie_protocol import messages as m
 
 if TYPE_CHECKING:
-    from coterie_server.serving.shard import PendingRequest
+    from coterie_server.serving.context import PendingRequest
 
 __all__ = ["ask_all", "divide"]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, final
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
-from coterie_server.serving.shard import NodeContext, PendingRequest, ServedShard
+from coterie_server.serving.context import NodeContext, PendingRequest
+from coterie_server.serving.shard import ServedShard
 from coterie_server.step import Refusal
 from coterie_server.storage.offset_bundles import OffsetBundles
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from coterie_server.net import Exchange
     from coterie_server.serving.cluster import Directory, Neighbour
+    from coterie_server.serving.context import PendingRequest
     from coterie_server.serving.group_shard import GroupShard
-    from coterie_server.serving.shard import PendingRequest
     from coterie_server.serving.topic_service import TopicService
 
 __all__ = ["Router"]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from coterie_protocol.journal import TopicChanged
     from coterie_server.net import Exchange
     from coterie_server.serving.cluster import Directory, NodeNote
+    from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
-    from coterie_server.serving.shard import NodeContext
     from coterie_server.serving.topic_counts import TopicCounts
     from coterie_server.storage import Lease
     from coterie_server.topics import Catalogue, PartitionEnds
@@ -49,6 +49,8 @@ _CREATE_TOPICS_VERSION: Final = 7
 _METADATA_VERSION: Final = 9
 _LIST_OFFSETS_VERSION: Final = 8
 
+#: How often another node is asked for a topic that this one needs to start.
+_ATTEMPTS: Final = 10
 _TIMEOUT_MS: Final = 5_000
 _LATEST: Final = -1
 
@@ -182,6 +184,20 @@ class TopicService:
 
     async def ensure(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self._ensure(name, partitions)
+            except (PeerError, TimeoutError) as error:
+                if attempt == _ATTEMPTS - 1:
+                    why = (
+                        f"Topic '{name}' can't be created or extended: {str(error) or 'no answer'}."
+                    )
+                    raise TopicRefusal("not_available", why) from error
+                await self._looked.wait()
+            else:
+                return
+
+    async def _ensure(self, name: str, partitions: int) -> None:
         owner = self._cluster.owner_of(CATALOGUE_SHARD)
         if self.catalogue.is_owned or owner is None:
             await self.catalogue.ensure(name, partitions)
