@@ -31,8 +31,10 @@ _MAGIC: Final = b"coterie\x01"
 _ENTRY: Final = struct.Struct(">8s32sQ")
 _CHECK: Final = struct.Struct(">I")
 _SIZE: Final = _ENTRY.size + _CHECK.size
-#: Two places, written in turn, each in a block of its own: a torn write spoils only one.
-_PLACES: Final = (0, 4096)
+#: Places that are written in turn, each in a block of its own: a torn write spoils only one.
+#: Two would do for one process.  But processes that share a store write in the order in which they
+#: get to it, and one that is late must not put its number over the highest.
+_PLACES: Final = tuple(block * 4096 for block in range(16))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from coterie_server.storage.abc import StoreError
+from coterie_server.storage.busy import BUSY_TIMEOUT_S
 from coterie_server.storage.damage import damaged
 from coterie_server.storage.guard import read_progress
 from coterie_server.storage.mark import Mark, Progress, mark_path
@@ -22,8 +23,6 @@ APPLICATION_ID: Final = 0x436F5465  # "CoTe": tells our files from other program
 
 #: The version of the tables and of what is in them; a file with a later one is refused.
 SCHEMA_VERSION: Final = 2
-
-BUSY_TIMEOUT_S: Final = 5.0  # other processes write for milliseconds; this long is a hang
 
 CACHE_KIB: Final = 16_384
 

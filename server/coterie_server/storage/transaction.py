@@ -19,6 +19,7 @@ from coterie_server.storage.abc import (
     Survey,
     how_held,
 )
+from coterie_server.storage.busy import begin
 from coterie_server.storage.damage import check_record, checksum
 from coterie_server.storage.mark import Progress
 
@@ -63,7 +64,7 @@ class Transaction:
         self._broken = broken
         self._changes: dict[int, dict[bytes, bytes | None]] = {}
         # Takes the right to write at once, so that the epochs read here hold until the end.
-        connection.execute("BEGIN IMMEDIATE")
+        begin(connection)
         store, commits, epochs = connection.execute(_COUNT).fetchone()
         self._progress = Progress(store, commits)
         self._held_epochs = _epochs(epochs or "")
