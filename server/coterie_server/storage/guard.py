@@ -67,7 +67,7 @@ class Guard:
         self._error: StoreError | None = None
         self._looked_at = time.monotonic()
 
-    def check(self, progress: Progress) -> None:
+    def check(self) -> None:
         """Raise `StoreError` if the files are not as this process left them, and ever after."""
         if self._error is not None:
             raise StoreError(str(self._error))
@@ -81,7 +81,7 @@ class Guard:
         self._check_identities(seen)
         version = self._data_version()
         if version == self._version:  # not written through SQLite
-            self._inspect(progress, log_changed=seen[-1] != self._seen[-1])
+            self._inspect(log_changed=seen[-1] != self._seen[-1])
         self._seen, self._version = seen, version
 
     def wrote(self) -> None:
@@ -114,14 +114,16 @@ class Guard:
                 " documentation"
             )
 
-    def _inspect(self, progress: Progress, *, log_changed: bool) -> None:
+    def _inspect(self, *, log_changed: bool) -> None:
         """Read files again that were written to, though nothing was committed.
 
         Either a program did it without SQLite, or another node had SQLite copy the log into the
         file.
         """
         where = {"path": str(self._path)}
+        begun = self._connection.in_transaction  # which has counted itself
         with self._alone():
+            progress = self._committed(-1 if begun else 0)
             found = self._read_anew()
         if found.store != progress.store or found.commits < progress.commits:
             behind = f"its log breaks off at transaction {found.commits} of {progress.commits}"
@@ -130,6 +132,16 @@ class Guard:
             _log.warning("another program wrote to the store's log, and did no damage", **where)
         else:  # as when another node has SQLite copy the log into the file
             _log.info("another process wrote to the store's file, and did no damage", **where)
+
+    def _committed(self, correction: int) -> Progress:
+        """How far all processes have come together, by what SQLite has in memory."""
+        try:
+            known = read_progress(self._connection)
+        except (sqlite3.DatabaseError, Damage) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_DAMAGE:
+                raise
+            self._distrust(damaged(self._path, str(error)))
+        return Progress(known.store, known.commits + correction)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

@@ -86,9 +86,9 @@ class Mark:
 
     def begin_anew(self, progress: Progress) -> None:
         """Replace the mark, whatever it said before."""
-        self.close()
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+        # In place, as other processes may have the file open.
+        with contextlib.suppress(OSError):  # which `write` tells
+            os.truncate(self._path, 0)
         self.write(progress)
 
     def close(self) -> None:

@@ -92,7 +92,7 @@ def open_database(
         raise explain(path, error) from error
     try:
         _configure(path, connection)
-        _create_tables(connection)
+        _create_tables(path, connection)
         if accept_loss:
             _part_from_the_past(connection)
     except BaseException as error:
@@ -188,12 +188,14 @@ def _configure(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
 
-def _create_tables(connection: sqlite3.Connection) -> None:
+def _create_tables(path: Path, connection: sqlite3.Connection) -> None:
     # First without a lock, because a file that has them need not wait for its writers.
     if _number(connection, "user_version") == SCHEMA_VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
+        # Another process may have brought it up to date meanwhile, and further.
+        _refuse_strangers(path, connection)
         version = _number(connection, "user_version")
         if version:
             for earlier in range(version, SCHEMA_VERSION):

@@ -48,8 +48,8 @@ _ROWS: Final = (256, 64, 16, 4, 1)
 T = TypeVar("T")
 
 
-Broken = Mapping[tuple[int, int], str]
-"""The shards and epochs under which an append failed, each with the reason."""
+Broken = Mapping[int, tuple[int, str]]
+"""The shards to which an append failed, each with the epoch that it was under, and the reason."""
 
 
 class Transaction:
@@ -91,8 +91,8 @@ class Transaction:
         shard, epoch = lease.shard, lease.fence.epoch
         if self._held_epochs.get(shard) != epoch:
             raise FencedError(shard, lease.fence, how_held(shard, self._holder(shard)))
-        failure = self._broken.get((shard, epoch))
-        if failure is not None:
+        broken, failure = self._broken.get(shard, (None, ""))
+        if broken == epoch:
             raise StoreError(
                 f"shard {shard} takes no appends until it is claimed again, because an earlier one "
                 f"failed: {failure}"

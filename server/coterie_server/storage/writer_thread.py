@@ -62,7 +62,7 @@ class _Database:
 
     def check(self) -> None:
         """Raise `StoreError` if another program has changed the files."""
-        self._guard.check(self._progress)
+        self._guard.check()
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read what is committed."""
@@ -113,7 +113,7 @@ class WriterThread:
         self._loop = asyncio.get_running_loop()
         self._database: _Database
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None is the end
-        self._broken: dict[tuple[int, int], str] = {}
+        self._broken: dict[int, tuple[int, str]] = {}
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         # A daemon: a process that forgot to close its store should still be able to end.
@@ -239,8 +239,11 @@ class WriterThread:
         for job in jobs:
             lease = job.appends_under
             if lease is not None:
-                broken = (lease.shard, lease.fence.epoch)
-                self._broken.setdefault(broken, str(self._store_error(error)))
+                # Of the epochs of a shard, only the last can be in force.
+                before, _ = self._broken.get(lease.shard, (0, ""))
+                if before < lease.fence.epoch:
+                    why = str(self._store_error(error))
+                    self._broken[lease.shard] = (lease.fence.epoch, why)
         # Raising an error changes it, so each caller gets its own.
         return [(job.future, self._store_error(error)) for job in jobs]
 

@@ -52,17 +52,28 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def overwrite_half(path: Path) -> None:
-    """Overwrite the second half of a file, whose length stays."""
+def overwrite(path: Path, begin: float) -> None:
+    """Overwrite a file from some part of it on; its length stays."""
     size = path.stat().st_size
     with path.open("r+b") as file:
-        file.seek(size // 2)
-        file.write(os.urandom(size - size // 2))
+        file.seek(start := int(size * begin))
+        file.write(os.urandom(size - start))
+
+
+def overwrite_half(path: Path) -> None:
+    """Overwrite the second half of a file."""
+    overwrite(path, 1 / 2)
 
 
 def cut(path: Path) -> None:
     """Cut off the second half of a file."""
     os.truncate(path, path.stat().st_size // 2)
+
+
+def progress_of(path: Path) -> Progress:
+    """How far a store has come."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return guard.read_progress(connection)
 
 
 async def refusal(path: Path) -> str:
@@ -343,6 +354,33 @@ async def test_a_log_that_another_process_copies_into_the_file_is_no_harm(
         assert len(await store.load(0)) == RECORDS + 1
     (said,) = caplog.records
     assert (said.levelname, "did no damage" in said.getMessage()) == ("INFO", True)
+
+
+async def test_a_log_that_lost_what_another_process_wrote_is_noticed(tmp_path: Path) -> None:
+    """Though nothing of this process is missing."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store, SqliteStore(path) as other:
+        lease = await filled(store)
+        (elsewhere,) = await other.claim([1], "node-2", TTL_MS)
+        for number in range(RECORDS):
+            await other.append(elsewhere, [(b"%04d" % number, b"value" * 40)])
+        assert len(await store.load(0)) == RECORDS
+        overwrite(log_of(path), 3 / 4)
+        with pytest.raises(StoreError, match="damaged"):
+            await store.append(lease, [(b"a", b"1")])
+
+
+async def test_accepting_a_loss_is_no_damage_to_another_process(tmp_path: Path) -> None:
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        async with SqliteStore(path, accept_loss=True) as other:
+            await other.accept_loss()
+            assert len(await store.load(0)) == RECORDS
+            os.utime(path, ns=(1, 1))
+            assert len(await store.load(0)) == RECORDS
+            await store.append(lease, [(b"a", b"1")])
+            assert Mark(mark_path(path)).read() == progress_of(path)
 
 
 async def test_another_program_may_come_and_go_between_two_checks(tmp_path: Path) -> None:
