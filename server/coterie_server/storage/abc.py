@@ -165,6 +165,8 @@ class Store(ABC):
 
     #: Whether its content outlives the process.
     is_lasting: bool = True
+    #: Whether other nodes use it as well, or may.
+    is_shared: bool = False
 
     @property
     @abstractmethod
