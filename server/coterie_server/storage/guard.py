@@ -1,4 +1,4 @@
-"""Notices when the file of an open store is deleted, replaced, or written to by other programs.
+"""Notices when the file of an open store is deleted, replaced, or written to without SQLite.
 
 A process keeps a deleted file open, and SQLite keeps its pages in memory: both go on as if nothing
 had happened, and everything they write is lost when the process ends.
