@@ -40,6 +40,10 @@ keeps a second daemon out of a data directory; another keeps a second process fr
 name in a store.  So a node that starts may claim its own shards at once: no other process can still
 write under their former leases.
 
+Several processes may use a file at the same time.  SQLite lets one of them write at a time, and the
+others look every few milliseconds whether it is their turn (`busy.py`).  They share the mark: each
+writes the number of its own transaction, and the highest counts.
+
 A file of an earlier schema version is brought up to date when it is opened, in one transaction; one
 of a later version is refused and left as it is (`schema.py`).
 """

@@ -65,7 +65,7 @@ class MemoryStore(Store):
     def twin(self) -> MemoryStore:
         """Return another, closed store of the same content, as a second process would open."""
         twin = MemoryStore()
-        twin._content = self._content  # its own class
+        twin._content = self._content
         return twin
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from coterie_server.storage.abc import StoreError
+from coterie_server.storage.busy import BUSY_TIMEOUT_S
 from coterie_server.storage.damage import damaged
 from coterie_server.storage.guard import read_progress
 from coterie_server.storage.mark import Mark, Progress, mark_path
@@ -22,8 +23,6 @@ APPLICATION_ID: Final = 0x436F5465  # "CoTe": tells our files from other program
 
 #: The version of the tables and of what is in them; a file with a later one is refused.
 SCHEMA_VERSION: Final = 2
-
-BUSY_TIMEOUT_S: Final = 5.0  # other processes write for milliseconds; this long is a hang
 
 CACHE_KIB: Final = 16_384
 
@@ -93,7 +92,7 @@ def open_database(
         raise explain(path, error) from error
     try:
         _configure(path, connection)
-        _create_tables(connection)
+        _create_tables(path, connection)
         if accept_loss:
             _part_from_the_past(connection)
     except BaseException as error:
@@ -189,12 +188,14 @@ def _configure(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
 
-def _create_tables(connection: sqlite3.Connection) -> None:
+def _create_tables(path: Path, connection: sqlite3.Connection) -> None:
     # First without a lock, because a file that has them need not wait for its writers.
     if _number(connection, "user_version") == SCHEMA_VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
+        # Another process may have brought it up to date meanwhile, and further.
+        _refuse_strangers(path, connection)
         version = _number(connection, "user_version")
         if version:
             for earlier in range(version, SCHEMA_VERSION):

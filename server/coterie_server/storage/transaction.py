@@ -19,6 +19,7 @@ from coterie_server.storage.abc import (
     Survey,
     how_held,
 )
+from coterie_server.storage.busy import begin
 from coterie_server.storage.damage import check_record, checksum
 from coterie_server.storage.mark import Progress
 
@@ -47,8 +48,8 @@ _ROWS: Final = (256, 64, 16, 4, 1)
 T = TypeVar("T")
 
 
-Broken = Mapping[tuple[int, int], str]
-"""The shards and epochs under which an append failed, each with the reason."""
+Broken = Mapping[int, tuple[int, str]]
+"""The shards to which an append failed, each with the epoch that it was under, and the reason."""
 
 
 class Transaction:
@@ -63,7 +64,7 @@ class Transaction:
         self._broken = broken
         self._changes: dict[int, dict[bytes, bytes | None]] = {}
         # Takes the right to write at once, so that the epochs read here hold until the end.
-        connection.execute("BEGIN IMMEDIATE")
+        begin(connection)
         store, commits, epochs = connection.execute(_COUNT).fetchone()
         self._progress = Progress(store, commits)
         self._held_epochs = _epochs(epochs or "")
@@ -90,8 +91,8 @@ class Transaction:
         shard, epoch = lease.shard, lease.fence.epoch
         if self._held_epochs.get(shard) != epoch:
             raise FencedError(shard, lease.fence, how_held(shard, self._holder(shard)))
-        failure = self._broken.get((shard, epoch))
-        if failure is not None:
+        broken, failure = self._broken.get(shard, (None, ""))
+        if broken == epoch:
             raise StoreError(
                 f"shard {shard} takes no appends until it is claimed again, because an earlier one "
                 f"failed: {failure}"

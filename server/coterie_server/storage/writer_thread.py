@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from coterie_server.storage.abc import FencedError, Lease, StoreError
+from coterie_server.storage.busy import give_up_soon, patiently
 from coterie_server.storage.damage import Damage, damaged
 from coterie_server.storage.guard import Guard, read_progress
 from coterie_server.storage.mark import Mark, Progress, mark_path
@@ -57,10 +58,20 @@ class _Database:
         self._is_behind = is_behind
         self._progress = read_progress(connection)
         self._guard = Guard(path, connection)
+        give_up_soon(connection)
 
     def check(self) -> None:
         """Raise `StoreError` if another program has changed the files."""
-        self._guard.check(self._progress)
+        self._guard.check()
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read what is committed."""
+
+        def attempt() -> T:
+            self.check()
+            return work(self.connection)
+
+        return patiently(attempt)
 
     def wrote(self, progress: Progress) -> None:
         """Note that a transaction is durable; raise `StoreError` if its file is gone."""
@@ -102,7 +113,7 @@ class WriterThread:
         self._loop = asyncio.get_running_loop()
         self._database: _Database
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None is the end
-        self._broken: dict[tuple[int, int], str] = {}
+        self._broken: dict[int, tuple[int, str]] = {}
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         # A daemon: a process that forgot to close its store should still be able to end.
@@ -228,8 +239,11 @@ class WriterThread:
         for job in jobs:
             lease = job.appends_under
             if lease is not None:
-                broken = (lease.shard, lease.fence.epoch)
-                self._broken.setdefault(broken, str(self._store_error(error)))
+                # Of the epochs of a shard, only the last can be in force.
+                before, _ = self._broken.get(lease.shard, (0, ""))
+                if before < lease.fence.epoch:
+                    why = str(self._store_error(error))
+                    self._broken[lease.shard] = (lease.fence.epoch, why)
         # Raising an error changes it, so each caller gets its own.
         return [(job.future, self._store_error(error)) for job in jobs]
 
@@ -237,8 +251,7 @@ class WriterThread:
         results: _Results = []
         for job in jobs:
             try:
-                database.check()
-                results.append((job.future, job.work(database.connection)))
+                results.append((job.future, database.read(job.work)))
             except Exception as error:  # noqa: BLE001  # a bug must fail its caller, not hang it
                 results.append((job.future, self._store_error(error)))
         return results

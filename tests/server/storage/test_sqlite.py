@@ -1,8 +1,10 @@
 """What only the SQLite store promises: grouped commits, and what happens when the disk fails."""
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from coterie_server.storage import FencedError, Lease, SqliteStore, StoreError, writer_thread
+from coterie_server.storage import (
+    FencedError,
+    Lease,
+    SqliteStore,
+    StoreError,
+    busy,
+    writer_thread,
+)
 from tests.server.storage.doubles import PATIENCE_S, Disk, disk_error
 
 pytestmark = pytest.mark.asyncio
@@ -329,10 +338,11 @@ async def test_file_that_cannot_be_written(path: Path) -> None:
             await store.append(lease, [(b"b", b"1")])
 
 
-async def test_file_that_is_kept_locked(store: SqliteStore, path: Path, disk: Disk) -> None:
+async def test_file_that_is_kept_locked(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy, "BUSY_TIMEOUT_S", 0.0)
     lease = await claimed(store)
-    (connection,) = disk.connections
-    connection.execute("PRAGMA busy_timeout = 1")
     rude = sqlite3.connect(path, isolation_level=None)
     rude.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="another program has kept it locked"):
@@ -340,6 +350,33 @@ async def test_file_that_is_kept_locked(store: SqliteStore, path: Path, disk: Di
     rude.close()
     assert await store.load(0) == []
     await store.append(await claimed(store), [(b"a", b"1")])
+
+
+async def test_writer_that_waits_is_not_starved(store: SqliteStore, path: Path) -> None:
+    """A busy process leaves the file unlocked for moments only."""
+    lease = await claimed(store)
+    has_begun, is_over = threading.Event(), threading.Event()
+    turns: list[int] = []
+
+    def hog() -> None:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rude:
+            while not is_over.is_set():
+                rude.execute("BEGIN IMMEDIATE")
+                turns.append(1)
+                has_begun.set()
+                is_over.wait(0.01)
+                rude.execute("ROLLBACK")
+                time.sleep(0.0001)
+
+    hogging = asyncio.create_task(asyncio.to_thread(hog))
+    await asyncio.to_thread(has_begun.wait, PATIENCE_S)
+    try:
+        for number in range(10):
+            await store.append(lease, [(b"%d" % number, b"1")])
+    finally:
+        is_over.set()
+        await hogging
+    assert len(turns) < 300
 
 
 async def test_bug_fails_its_callers(store: SqliteStore) -> None:
