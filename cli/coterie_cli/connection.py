@@ -88,8 +88,6 @@ def administer(
             fail(_no_such("topic", topic, _known(target, _topic_names)), FAILED)
         is_silent = isinstance(error, CoterieClientError) and error.retriable
         fail(sentence_of(error), UNREACHABLE if is_silent else FAILED)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 async def group_must_exist(admin: Admin, group: str) -> None:
@@ -219,8 +217,6 @@ def ask_about_group(
         fail(str(error), FAILED)
     except NoAnswerError as error:
         fail(f"{error} Say where the node answers HTTP with --http.", UNREACHABLE)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from typing import Any, Final, NoReturn
 
 import typer
 
+from coterie_cli.interrupts import raising_interrupts
+
 __all__ = [
     "FAILED",
     "MISUSED",
@@ -41,7 +43,8 @@ def showing_status(initial: str = "...") -> Iterator[Callable[[str], None]]:
     """Show at a terminal what is being done; call the result with what comes next."""
     from rich.console import Console
 
-    with Console(stderr=True, highlight=False).status(initial) as status:
+    console = Console(stderr=True, highlight=False)
+    with raising_interrupts(), console.status(initial) as status:
         yield status.update
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
+from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
 from coterie_cli.output import count_of, time_text
 from coterie_cli.rebalances import Record, explain
@@ -45,9 +46,10 @@ def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s:
     console = Console(highlight=False)
     try:
         if not console.is_terminal:
-            _look_on(_Printed(), address, group, first, every_s, timeout_s)
+            with raising_interrupts():
+                _look_on(_Printed(), address, group, first, every_s, timeout_s)
             return
-        with Live(console=console, auto_refresh=False) as live:
+        with raising_interrupts(), Live(console=console, auto_refresh=False) as live:
             _look_on(_Screen(live), address, group, first, every_s, timeout_s)
     except KeyboardInterrupt:
         return
