@@ -93,7 +93,7 @@ class TopicService:
             context,
             self._make_catalogue,
             counts=counts,
-            on_change=groups.topic_changed,
+            on_change=self._changed,
             until_told=self._until_all_told,
         )
         #: What is stored, as far as this node has read it; None if it has not.
@@ -101,6 +101,10 @@ class TopicService:
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._copied = TopicsVersion()
         self._looked = asyncio.Event()
+        #: One copy at a time, or an older one could take the place of a newer one.
+        self._is_copying = asyncio.Lock()
+        #: How often the catalogue came to this node, or went.
+        self._changes_of_owner = 0
         self._copying: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         #: Told when the others have to hear something new of this node.
@@ -135,8 +139,15 @@ class TopicService:
         owner = self._cluster.owner_of(CATALOGUE_SHARD)
         await self._copy_topics(owner.made if owner is not None else TopicsVersion())
 
+    def _changed(self, change: TopicChanged) -> None:
+        """This node has changed a topic, durably."""
+        self._groups.topic_changed(change)
+        if self._cluster.others:
+            self.announce()
+
     def gained(self, lease: Lease, before: str) -> None:
         """Serve the catalogue, which another node had `before`, if that is known."""
+        self._changes_of_owner += 1
         self.catalogue.take_over(lease)
         if before and before != lease.owner:
             self.catalogue.hold_back(self._until_all_told())
@@ -144,6 +155,7 @@ class TopicService:
 
     def lost(self) -> None:
         """Another node has the catalogue."""
+        self._changes_of_owner += 1
         self._copied = max(self._copied, self.catalogue.version)
         self.catalogue.fence()
         self._begin(self._copy_topics(self._copied))
@@ -152,6 +164,7 @@ class TopicService:
         """Let another node have the catalogue."""
         self._copied = max(self._copied, self.catalogue.version)
         await self._copy_topics(self._copied)
+        self._changes_of_owner += 1
         await self.catalogue.give_up()
 
     def looked(self) -> None:
@@ -241,9 +254,8 @@ class TopicService:
 
     async def _copy_topics(self, version: TopicsVersion) -> None:
         """Read the topics, which are at least at this version, and let the groups know them."""
-        stored = await self._store.load(CATALOGUE_SHARD)
-        copy = self._make_catalogue(self._ends)
-        copy.recover(from_stored(key, value) for key, value in stored)
+        async with self._is_copying:
+            copy = await self._read_copy()
         copy.only_tell()
         self._copy = copy
         if not self.catalogue.is_owned:
@@ -254,6 +266,17 @@ class TopicService:
         await self._groups.until_told()
         self._copied = max(self._copied, version)
         self.announce()
+
+    async def _read_copy(self) -> Catalogue:
+        """Read what is stored; anew if this node could have changed it meanwhile."""
+        while True:
+            before = self._changes_of_owner
+            stored = await self._store.load(CATALOGUE_SHARD)
+            if self._changes_of_owner == before:
+                break
+        copy = self._make_catalogue(self._ends)
+        copy.recover(from_stored(key, value) for key, value in stored)
+        return copy
 
     async def _until_all_told(self) -> None:
         """Wait until the groups of all nodes know, durably, what has become of topics by now."""
