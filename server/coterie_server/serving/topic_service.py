@@ -140,7 +140,7 @@ class TopicService:
         await self._copy_topics(owner.made if owner is not None else TopicsVersion())
 
     def _changed(self, change: TopicChanged) -> None:
-        """This node has changed a topic, durably."""
+        """Tell of a topic that this node has changed, durably."""
         self._groups.topic_changed(change)
         if self._cluster.others:
             self.announce()
