@@ -165,14 +165,13 @@ class GroupCoordinator:
         """
         step = Step(self.table, now_ms)
         is_cause = self.table.config.rebalance_on_topic_change
-        for group_id in list(self.table.groups):
-            group = step.group(group_id)
-            if group is None:
-                continue
-            if change == "deleted":
+        # Most groups have nothing to do with the topic, and there may be very many.
+        for group in list(self.table.groups.values()):
+            if change == "deleted" and group.offsets:
                 offsets.forget_topic(step, group, topic, until_ms)
             is_at_work = group.state in (GroupState.STABLE, GroupState.COMPLETING)
             if is_cause and is_at_work and topic in (group.topics() or ()):
+                step.group(group.id)  # so that its row is stored
                 rebalance.prepare(step, group, "topic_changed", f"{topic} {change}")
         return step.finish()
 

@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
         "on_reply",
         "peer",
         "times",
+        "turns",
     )
 
     _transport: asyncio.Transport
@@ -68,7 +69,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, registry: Registry, advertised: Address) -> None:
         self._registry = registry
         self.advertised = advertised
-        self.on_reply = registry.on_reply
+        self.on_reply, self.turns = registry.on_reply, registry.turns
         self.times = TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
         self._fast_path = FastPath(registry.fast_answers)
@@ -79,8 +80,7 @@ class Connection(asyncio.Protocol):
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
         # Answers are collected, to be sent together.
         self._corked = False
-        # What this connection last told its transport.
-        self._reading = True
+        self._reading = True  # What this connection last told its transport.
         self._close_reason = CloseReason.PEER
         self.peer = Peer()
         self.gone = False

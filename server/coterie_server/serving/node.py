@@ -28,6 +28,8 @@ from coterie_server.serving import (
 )
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.fan_out import ask_all, divide
+from coterie_server.serving.group_shard import fire_due, tell_of_topic
+from coterie_server.serving.shard import call_soon
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
@@ -251,9 +253,7 @@ class Node:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = None
-        now_ms = self._clock.now_ms()
-        for shard in self.shards:
-            shard.fire_due(now_ms)
+        fire_due(self.shards, self._clock.now_ms())
         due = [at_ms for shard in self.shards if (at_ms := shard.next_deadline()) is not None]
         if due and self._trust.holds:  # or `confirmed` comes back to it
             self._arm(min(due))
@@ -284,7 +284,7 @@ class Node:
             m.HeartbeatRequest: self._to_group,
             m.JoinGroupRequest: self._to_group,
             m.LeaveGroupRequest: self._to_group,
-            m.ListGroupsRequest: lambda e: self._hand_out(ask_all(e, self._shard_count)),
+            m.ListGroupsRequest: self._to_all,
             m.ListOffsetsRequest: self._to_topics,
             m.MetadataRequest: self._to_topics,
             m.OffsetCommitRequest: self._to_group,
@@ -309,11 +309,14 @@ class Node:
         self.shards[self._shard_of(exchange.message.group_id)].handle(exchange)
 
     def _to_several(self, exchange: Exchange) -> None:
-        self._hand_out(divide(exchange, self._shard_of))
+        divide(exchange, self._shard_of, self._hand_out, call_soon)
 
-    def _hand_out(self, parts: dict[int, PendingRequest]) -> None:
-        for shard, part in parts.items():
-            self.shards[shard].handle(part)
+    def _to_all(self, exchange: Exchange) -> None:
+        counts = [shard.group_count for shard in self.shards]
+        ask_all(exchange, counts, self._hand_out, call_soon)
+
+    def _hand_out(self, shard: int, part: PendingRequest) -> None:
+        self.shards[shard].handle(part)
 
     def _to_topics(self, exchange: Exchange) -> None:
         if self._catalogue is None:
@@ -324,8 +327,7 @@ class Node:
 
     def _topic_changed(self, change: TopicChanged) -> None:
         """Tell the coordinators that a topic is not what it was."""
-        for shard in self.shards:
-            shard.topic_changed(change.topic, change.change)
+        tell_of_topic(self.shards, change, self._context.turns)
         if self._config.rebalance_on_topic_change and self._catalogue is not None:
             self._catalogue.wake(change.topic)
 
@@ -371,7 +373,7 @@ class Node:
 
     def count_groups(self) -> int:
         """How many groups there are."""
-        return sum(len(shard.core.groups) for shard in self.shards if shard.core)
+        return sum(shard.group_count for shard in self.shards)
 
     @property
     def parked_fetches(self) -> int:

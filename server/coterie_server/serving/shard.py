@@ -27,9 +27,10 @@ from coterie_server.serving.leases import LeaseTrust
 from coterie_server.step import Refusal, Request
 from coterie_server.storage import FencedError
 from coterie_server.topics import PartitionEnds
+from coterie_server.turns import Piece, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from coterie_protocol.journal import Event
     from coterie_server.serving.clock import Clock
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from coterie_server.step import Outcome
     from coterie_server.storage import KeptRecord, Lease, Store
 
-__all__ = ["NodeContext", "PendingRequest", "ServedShard"]
+__all__ = ["NodeContext", "PendingRequest", "ServedShard", "call_soon"]
 
 _log = get_logger(__name__)
 
@@ -46,6 +47,9 @@ RETRY_FIRST_S: Final = 0.2
 RETRY_MAX_S: Final = 5.0
 #: That a shard can't be read is logged at first, then once in so many attempts: a minute, mostly.
 _COMPLAIN_EVERY: Final = 12
+#: How many members are answered in one turn of the event loop when a rebalance goes on: each answer
+#: is encoded and written to a connection.
+_REPLIES_AT_ONCE: Final = 100
 
 
 class PendingRequest(Request, Protocol):
@@ -71,6 +75,19 @@ def _ignore(*_: object) -> None:
     """Do nothing."""
 
 
+def call_soon(action: Callable[[], None]) -> None:
+    """Do something in the event loop's next turn."""
+    asyncio.get_running_loop().call_soon(action)
+
+
+def _reply_to_many(replies: Iterable[tuple[PendingRequest, Any]]) -> Iterator[None]:
+    piece = Piece(_REPLIES_AT_ONCE)
+    for pending, message in replies:
+        pending.reply(message)
+        if piece.is_whole():
+            yield
+
+
 @dataclass(frozen=True, slots=True)
 class NodeContext:
     """What all shards of a node have in common."""
@@ -89,6 +106,8 @@ class NodeContext:
     observe: Callable[[int, Event], None] = _ignore
     #: Told when a shard has something to do next, if that may be earlier than it was.
     arm: Callable[[int], None] = _ignore
+    #: Does what concerns very many groups or members.
+    turns: Turns = field(default_factory=lambda: Turns(call_soon))
 
 
 class ServedShard(ABC, Generic[C, R, Q]):
@@ -113,6 +132,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self._ends = context.ends
         self._observe = context.observe
         self._arm = context.arm
+        self._turns = context.turns
         self._queue: DurableQueue | None = None
         #: Requests that await their answers, parked or held back until something is durable.
         self._open: dict[Request, Q] = {}
@@ -226,10 +246,16 @@ class ServedShard(ABC, Generic[C, R, Q]):
             queue.when_durable(self._send, outcome, self._clock.date_of(now_ms))
 
     def _send(self, outcome: Outcome[R], date_ms: int) -> None:
-        for request, message in outcome.replies:
-            pending = self._open.pop(request, None)
-            if pending is not None:
+        replies = [
+            (pending, message)
+            for request, message in outcome.replies
+            if (pending := self._open.pop(request, None)) is not None
+        ]
+        if len(replies) <= _REPLIES_AT_ONCE:
+            for pending, message in replies:
                 pending.reply(message)
+        else:
+            self._turns.do(_reply_to_many(replies))
         for event in outcome.events:
             self._observe(date_ms, event)
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coterie_protocol.messages import MetadataResponsePartition
 from coterie_server.topics.records import Gone, Record, TopicRow
+from coterie_server.turns import AT_ONCE
+
+if TYPE_CHECKING:
+    from coterie_server.turns import Making
 
 __all__ = ["LEADER_EPOCH", "MetadataPartitions", "TopicTable"]
 
@@ -80,20 +84,24 @@ class MetadataPartitions:
         self._node_id = node_id
         self._made: list[MetadataResponsePartition] = []
 
-    def first(self, count: int) -> tuple[MetadataResponsePartition, ...]:
+    def first(self, count: int) -> Making[tuple[MetadataResponsePartition, ...]]:
         """The partitions of a topic that has so many."""
         here = (self._node_id,)
-        self._made.extend(
-            MetadataResponsePartition(
-                partition_index=index,
-                leader_id=self._node_id,
-                leader_epoch=LEADER_EPOCH,
-                replica_nodes=here,
-                isr_nodes=here,
+        made = self._made
+        while len(made) < count:
+            made.extend(
+                MetadataResponsePartition(
+                    partition_index=index,
+                    leader_id=self._node_id,
+                    leader_epoch=LEADER_EPOCH,
+                    replica_nodes=here,
+                    isr_nodes=here,
+                )
+                for index in range(len(made), min(count, len(made) + AT_ONCE))
             )
-            for index in range(len(self._made), count)
-        )
-        return tuple(self._made[:count])
+            if len(made) < count:
+                yield
+        return tuple(made[:count])
 
 
 def _lookalike_key(name: str) -> str:
