@@ -27,7 +27,7 @@ from coterie_server.group.states import GroupState
 from coterie_server.turns import AT_ONCE, Piece, begin, each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from coterie_protocol.messages import (
         OffsetDeleteRequest,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from coterie_server.step import Request
     from coterie_server.turns import Making
 
-__all__ = ["delete_offsets", "expire", "fetch_offsets", "forget_topic"]
+__all__ = ["delete_offsets", "expire", "fetch_offsets", "forget_topics"]
 
 T = TypeVar("T")
 
@@ -183,12 +183,12 @@ def _delete_topic(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(results))
 
 
-def forget_topic(step: Step, group: Group, topic: str, until_ms: int) -> None:
-    """Forget the offsets of a topic that is gone, those committed by then."""
+def forget_topics(step: Step, group: Group, topics: Collection[str], until_ms: int) -> None:
+    """Forget the offsets of topics that are gone, those committed by then."""
     partitions = [
         key
         for key, row in group.offsets.items()
-        if key[0] == topic and row.committed_at_ms <= until_ms
+        if key[0] in topics and row.committed_at_ms <= until_ms
     ]
     _drop(step, group, partitions)
     if partitions:

@@ -9,7 +9,7 @@ without offsets, whatever crashes in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -99,8 +99,8 @@ class _Deletion:
 class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     """Runs the catalogue.
 
-    `on_change` is told of each change when it is durable; `until_told` waits until the groups have
-    taken in, durably, what they were told.
+    `on_change` is told what became of topics when that is durable; `until_told` waits until the
+    groups have taken in, durably, what they were told.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         make: Callable[[PartitionEnds], Catalogue],
         *,
         counts: TopicCounts,
-        on_change: Callable[[TopicChanged], None],
+        on_change: Callable[[Mapping[str, str]], None],
         until_told: Callable[[], Awaitable[None]] = _no_groups,
     ) -> None:
         super().__init__(lease, context)
@@ -199,6 +199,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     def _tell(self, events: Iterable[Event]) -> None:
         """Let the groups and the journal know what has become of topics; it is durable."""
+        changes: dict[str, str] = {}
         for change in events:
             if isinstance(change, TopicChanged):
                 date_ms = self._clock.date_ms()
@@ -206,7 +207,9 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
                 if change.change == "deleted":
                     self._ends.forget(change.topic)
                 self._observe(date_ms, change)
-                self._on_change(change)
+                changes[change.topic] = change.change
+        if changes:
+            self._on_change(changes)
 
     def _answer(self, replies: Iterable[tuple[Any, Any]]) -> None:
         for request, answer in replies:
@@ -265,13 +268,13 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     # -- clients that wait for records ---------------------------------------------------------
 
-    def wake(self, topic: str) -> None:
-        """Answer all who wait for records of a topic, because it is not what it was.
+    def wake(self, topics: Collection[str]) -> None:
+        """Answer all who wait for records of topics that are not what they were.
 
         The leader of a group would otherwise assign the partitions that it knows of, and look for
         others minutes later.
         """
-        self._parked.wake(topic)
+        self._parked.wake(topics)
 
 
 def _differences(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[TopicChanged]:

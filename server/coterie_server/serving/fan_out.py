@@ -7,7 +7,7 @@ what one of them changes is durable before the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,6 +22,8 @@ __all__ = ["BATCH", "ask_all", "divide"]
 
 #: How many groups are asked for at once; to delete so many takes some milliseconds.
 BATCH: Final = 250
+#: How many names are looked at in one turn of the event loop to find their shards.
+_NAMES_AT_ONCE: Final = 5000
 
 #: Hands a part of a request to a shard.
 HandOut = Callable[[int, "PendingRequest"], None]
@@ -116,7 +118,7 @@ class _Part:
 
 
 class _Division:
-    """A request that is handed out in batches."""
+    """A request that names groups, handed out in batches."""
 
     def __init__(
         self,
@@ -127,51 +129,73 @@ class _Division:
         call_soon: CallSoon,
     ) -> None:
         self._whole = whole
+        self._named = _NAMED[type(whole.message)]
         self._items = items
         self._shard_of = shard_of
         self._hand_out = hand_out
         self._call_soon = call_soon
-        #: How many of the items were handed out.
-        self._upto = 0
+        self._batches = self._divide()
         #: The answers to the parts, each with the places of its items.
         self._answered: list[tuple[list[int], Any]] = []
 
     def go_on(self) -> None:
-        """Hand out the next batch, unless the client has gone."""
+        """Hand out the next batch, if there is one ready; unless the client has gone."""
         if self._whole.abandoned:
             return
-        named = _NAMED[type(self._whole.message)]
-        begin_at, self._upto = self._upto, min(self._upto + BATCH, len(self._items))
-        places: dict[int, list[int]] = {}
-        for place in range(begin_at, self._upto):
-            shard = self._shard_of(named.name_of(self._items[place]))
-            places.setdefault(shard, []).append(place)
-        batch = _Batch(len(places), lambda answers: self._take(list(places.values()), answers))
-        for number, (shard, its) in enumerate(places.items()):
-            message = replace(
-                self._whole.message, **{named.field: tuple(self._items[each] for each in its)}
-            )
-            self._hand_out(shard, _Part(self._whole, message, number, batch))
-
-    def _take(self, places: list[list[int]], answers: list[Any]) -> None:
-        self._answered += zip(places, answers, strict=True)
-        if self._upto < len(self._items):
-            self._call_soon(self.go_on)
-        else:
+        batch = next(self._batches, None)
+        if batch is None:
             self._whole.reply(begin(self._join()))
+        elif batch:
+            self._hand_out_batch(batch)
+        else:
+            self._call_soon(self.go_on)
+
+    def _divide(self) -> Iterator[list[tuple[int, list[int]]]]:
+        """The batches: shards, each with the places of its items.  Empty ones are to take time."""
+        places: dict[int, list[int]] = {}
+        piece = Piece(_NAMES_AT_ONCE)
+        for place, item in enumerate(self._items):
+            places.setdefault(self._shard_of(self._named.name_of(item)), []).append(place)
+            if piece.is_whole():
+                yield []
+        batch: list[tuple[int, list[int]]] = []
+        piece = Piece(BATCH)
+        for shard, its in places.items():
+            for some in (
+                its[begin_at : begin_at + BATCH] for begin_at in range(0, len(its), BATCH)
+            ):
+                batch.append((shard, some))
+                if piece.is_whole(len(some)):
+                    yield batch
+                    batch = []
+        if batch:
+            yield batch
+
+    def _hand_out_batch(self, places: list[tuple[int, list[int]]]) -> None:
+        def take(answers: list[Any]) -> None:
+            self._answered += zip((its for _, its in places), answers, strict=True)
+            if len(self._items) > BATCH:
+                self._call_soon(self.go_on)
+            else:
+                self.go_on()
+
+        batch = _Batch(len(places), take)
+        for number, (shard, its) in enumerate(places):
+            items = tuple(self._items[each] for each in its)
+            message = replace(self._whole.message, **{self._named.field: items})
+            self._hand_out(shard, _Part(self._whole, message, number, batch))
 
     def _join(self) -> Making[Any]:
         """The answer for all items, in the order in which the request names them."""
-        named = _NAMED[type(self._whole.message)]
         piece = Piece()
         joined: list[Any] = [None] * len(self._items)
         for places, part in self._answered:
             answer = (yield from part.making) if isinstance(part, Unfinished) else part
-            for place, item in zip(places, getattr(answer, named.answered), strict=True):
+            for place, item in zip(places, getattr(answer, self._named.answered), strict=True):
                 joined[place] = item
             if piece.is_whole(len(places)):
                 yield
-        return named.response(**{named.answered: tuple(joined)})
+        return self._named.response(**{self._named.answered: tuple(joined)})
 
 
 def _join_lists(parts: Iterable[Any]) -> Making[m.ListGroupsResponse]:

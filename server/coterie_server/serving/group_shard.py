@@ -14,15 +14,14 @@ from coterie_server.storage.offset_bundles import OffsetBundles
 from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from coterie_protocol.journal import TopicChanged
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
     from coterie_server.storage import KeptRecord, Lease
     from coterie_server.turns import Making, Turns
 
-__all__ = ["GroupShard", "fire_due", "tell_of_topic"]
+__all__ = ["GroupShard", "fire_due", "tell_of_topics"]
 
 #: How many groups are looked at in one turn of the event loop, in whole shards.
 _GROUPS_AT_ONCE: Final = 2000
@@ -35,11 +34,11 @@ def _do_nothing() -> None:
 
 
 @dataclass(eq=False, slots=True)
-class _TopicChange:
-    """What groups have to be told of a topic, until all that comes of it is durable."""
+class _TopicChanges:
+    """What groups have to be told of topics, until all that comes of it is durable."""
 
-    topic: str
-    change: str
+    #: What became of each topic.
+    changes: Mapping[str, str]
     at_ms: int
     #: Whether the present coordinator was told.
     is_told: bool = False
@@ -62,7 +61,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self._make = make
         self._generations_lost = generations_lost
         self._bundles = OffsetBundles()
-        self._changes: list[_TopicChange] = []
+        self._changes: list[_TopicChanges] = []
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -147,27 +146,27 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     # -- topics --------------------------------------------------------------------------------
 
-    def topic_changed(self, topic: str, change: str) -> Callable[[], None]:
-        """Take note that a topic has changed; the result tells the shard's groups about it.
+    def topics_changed(self, changes: Mapping[str, str]) -> Callable[[], None]:
+        """Take note of what became of topics; the result tells the shard's groups about it.
 
         `until_told` waits until they know for good.
         """
         if self._lease is None:
             return _do_nothing  # the node that has the shard sees to it
-        entry = _TopicChange(topic, change, self._clock.date_ms())
+        entry = _TopicChanges(changes, self._clock.date_ms())
         self._changes.append(entry)
         return partial(self._tell, entry, END_OF_TIME_MS)
 
-    def _tell(self, change: _TopicChange, until_ms: int) -> None:
+    def _tell(self, change: _TopicChanges, until_ms: int) -> None:
         coordinator = self.core
         if coordinator is None or change.is_told or change not in self._changes:
             return
         change.is_told = True
-        self.run(coordinator.topic_changed, change.topic, change.change, until_ms)
+        self.run(coordinator.topics_changed, change.changes, until_ms)
         if self._queue is not None and self.core is coordinator:
             self._queue.when_durable(self._taken_in, change)
 
-    def _taken_in(self, change: _TopicChange) -> None:
+    def _taken_in(self, change: _TopicChanges) -> None:
         self._changes.remove(change)
         change.is_taken_in.set()
 
@@ -188,9 +187,9 @@ def fire_due(shards: Sequence[GroupShard], now_ms: int) -> None:
             break
 
 
-def tell_of_topic(shards: Sequence[GroupShard], change: TopicChanged, turns: Turns) -> None:
-    """Tell the groups of all shards that a topic is not what it was, in turns if they are many."""
-    tellings = [shard.topic_changed(change.topic, change.change) for shard in shards]
+def tell_of_topics(shards: Sequence[GroupShard], changes: Mapping[str, str], turns: Turns) -> None:
+    """Tell the groups of all shards what became of topics, in turns if there are many groups."""
+    tellings = [shard.topics_changed(changes) for shard in shards]
 
     def tell() -> Making[None]:
         piece = Piece(_GROUPS_AT_ONCE)

@@ -28,14 +28,14 @@ from coterie_server.serving import (
 )
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.fan_out import ask_all, divide
-from coterie_server.serving.group_shard import fire_due, tell_of_topic
+from coterie_server.serving.group_shard import fire_due, tell_of_topics
 from coterie_server.serving.shard import call_soon
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from coterie_protocol.journal import Event, TopicChanged
+    from coterie_protocol.journal import Event
     from coterie_server.address import Address
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.journal import AcknowledgedState
@@ -163,7 +163,7 @@ class Node:
             self._context,
             self._make_catalogue,
             counts=self.topics,
-            on_change=self._topic_changed,
+            on_change=self._topics_changed,
             until_told=self._until_told,
         )
 
@@ -325,11 +325,11 @@ class Node:
 
     # -- what happens besides ------------------------------------------------------------------
 
-    def _topic_changed(self, change: TopicChanged) -> None:
-        """Tell the coordinators that a topic is not what it was."""
-        tell_of_topic(self.shards, change, self._context.turns)
+    def _topics_changed(self, changes: Mapping[str, str]) -> None:
+        """Tell the coordinators what became of topics."""
+        tell_of_topics(self.shards, changes, self._context.turns)
         if self._config.rebalance_on_topic_change and self._catalogue is not None:
-            self._catalogue.wake(change.topic)
+            self._catalogue.wake(changes)
 
     async def _until_told(self) -> None:
         """Wait until what the groups were told of topics is durable."""

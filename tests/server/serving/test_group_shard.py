@@ -194,7 +194,7 @@ async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
     await joined(harness)
     harness.store.error = StoreError("disk full")
     await harness.commit(5).answer
-    harness.shard.topic_changed("t", "grown")
+    harness.shard.topics_changed({"t": "grown"})()
     harness.store.error = None
     await until(lambda: causes(harness)[1:] == ["topic_changed"])
 
@@ -202,7 +202,7 @@ async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
 async def test_a_topic_change_outlives_a_store_that_fails_right_after(harness: Harness) -> None:
     """The group was told, but that it was is forgotten with its memory."""
     await joined(harness)
-    harness.shard.topic_changed("t", "grown")
+    harness.shard.topics_changed({"t": "grown"})()
     harness.store.error = StoreError("disk full")
     await harness.commit(5).answer
     harness.store.error = None
@@ -216,8 +216,8 @@ async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(
     harness: Harness,
 ) -> None:
     """To tell again that the former one was deleted must not delete the new one's offsets."""
-    harness.shard.topic_changed("t", "deleted")
-    harness.shard.topic_changed("t", "created")
+    harness.shard.topics_changed({"t": "deleted"})()
+    harness.shard.topics_changed({"t": "created"})()
     assert commit_error(await harness.commit(7).answer) == ErrorCode.NONE
     harness.store.error = StoreError("disk full")
     await harness.commit(8).answer
