@@ -7,7 +7,7 @@ what one of them changes is durable before the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ from coterie_protocol import messages as m
 from coterie_server.turns import Piece, Unfinished, begin
 
 if TYPE_CHECKING:
-    from coterie_server.serving.shard import PendingRequest
+    from coterie_server.serving.context import PendingRequest
     from coterie_server.turns import Making
 
 __all__ = ["BATCH", "ask_all", "divide"]
@@ -51,17 +51,17 @@ def divide(
 
 
 def ask_all(
-    request: PendingRequest, counts: Sequence[int], hand_out: HandOut, call_soon: CallSoon
+    request: PendingRequest, counts: Mapping[int, int], hand_out: HandOut, call_soon: CallSoon
 ) -> None:
-    """Ask all shards what is asked about all groups; `counts` says how many each of them has."""
-    shards = iter(range(len(counts)))
+    """Ask shards what is asked about all groups; `counts` says how many each of them has."""
+    shards = iter(enumerate(counts.items()))
     batch = _Batch(len(counts), lambda answers: request.reply(begin(_join_lists(answers))))
 
     def go_on() -> None:
         piece = Piece()
-        for shard in () if request.abandoned else shards:
-            hand_out(shard, _Part(request, request.message, shard, batch))
-            if piece.is_whole(counts[shard]):
+        for number, (shard, count) in () if request.abandoned else shards:
+            hand_out(shard, _Part(request, request.message, number, batch))
+            if piece.is_whole(count):
                 call_soon(go_on)
                 return
 

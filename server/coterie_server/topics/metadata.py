@@ -84,25 +84,25 @@ _Found = list["TopicRow | _Missing"]
 def _tell(step: Step, request: Request, found: _Found) -> Making[MetadataResponse]:
     message: MetadataRequest = request.message
     operations = _TOPIC_OPERATIONS if message.include_topic_authorized_operations else _NOT_ASKED
+    nodes = step.nodes.reached_by(request)
+    node_ids, controller_id = tuple(node_id for node_id, _ in nodes), step.nodes.controller_id
     topics, piece = [], Piece()
     for each in found:
         if isinstance(each, _Missing):
             topics.append(_tell_missing(each, operations))
         else:
-            partitions = yield from step.metadata_partitions.first(each.partitions)
+            partitions = yield from step.metadata_partitions.first(each.partitions, node_ids)
             topics.append(_tell_topic(each, partitions, operations))
         if piece.is_whole():
             yield
-    config, advertised = step.config, request.advertised
     with_cluster = message.include_cluster_authorized_operations
     return MetadataResponse(
-        brokers=(
-            MetadataResponseBroker(
-                node_id=config.node_id, host=advertised.host, port=advertised.port
-            ),
+        brokers=tuple(
+            MetadataResponseBroker(node_id=node_id, host=address.host, port=address.port)
+            for node_id, address in nodes
         ),
-        cluster_id=config.cluster_id,
-        controller_id=config.node_id,
+        cluster_id=step.config.cluster_id,
+        controller_id=controller_id,
         topics=tuple(topics),
         cluster_authorized_operations=_CLUSTER_OPERATIONS if with_cluster else _NOT_ASKED,
     )

@@ -31,7 +31,7 @@ def parts_of(whole: Pending) -> dict[int, Any]:
 def parts_of_list(whole: Pending, *counts: int) -> dict[int, Any]:
     """What is handed to each shard, which have so many groups, of a request about all groups."""
     parts: dict[int, Any] = {}
-    ask_all(whole, counts, parts.__setitem__, SlowLoop().call_soon)
+    ask_all(whole, dict(enumerate(counts)), parts.__setitem__, SlowLoop().call_soon)
     return parts
 
 
@@ -166,7 +166,9 @@ async def test_a_long_list_is_asked_for_one_large_shard_at_a_time() -> None:
     loop, asked = SlowLoop(), list[int]()
     counts = [AT_ONCE, AT_ONCE, 1, 1, AT_ONCE]
     whole = Pending(m.ListGroupsRequest(), 4)
-    ask_all(whole, counts, lambda shard, _part: asked.append(shard), loop.call_soon)
+    ask_all(
+        whole, dict(enumerate(counts)), lambda shard, _part: asked.append(shard), loop.call_soon
+    )
     assert asked == [0]
     loop.turn()
     assert asked == [0, 1]
