@@ -197,6 +197,7 @@ class LeaseKeeper:
             return None
         asked_s = self._trust.now_s()
         self._claiming.add(shard)
+        self._claimed_s.pop(shard, None)
         try:
             taken = await self._store.claim([shard], self._owner, self._ttl_ms)
         finally:
