@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
@@ -177,16 +178,12 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
                 for address in addresses
                 for row in list_groups(address or "", target.timeout_s, states)
             ]
-            return sorted(rows, key=_name_of)
+            return sorted(rows, key=itemgetter("group"))
     except (NoAnswerError, RefusedError) as error:
         if target.http is not None:
             fail(str(error), UNREACHABLE if isinstance(error, NoAnswerError) else FAILED)
     found = administer(target, lambda admin: admin.groups.list(states=states))
     return [_listed(each) for each in found]
-
-
-def _name_of(row: Mapping[str, Any]) -> str:
-    return str(row["group"])
 
 
 def _listed(group: GroupListing) -> dict[str, Any]:
@@ -202,7 +199,7 @@ def _listed(group: GroupListing) -> dict[str, Any]:
 
 def _group_names_at(address: str, timeout_s: float) -> list[str]:
     try:
-        return [_name_of(row) for row in list_groups(address, timeout_s)]
+        return [row["group"] for row in list_groups(address, timeout_s)]
     except (NoAnswerError, RefusedError):  # then there is just no name to suggest
         return []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
 
@@ -76,7 +76,7 @@ def _exchange(address: str, method: str, path: str, timeout_s: float) -> tuple[i
 
 
 def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """A node's groups as the HTTP pages show them, by name; raises as `ask` does."""
+    """A node's groups as the HTTP pages show them, in any order; raises as `ask` does."""
     import json
     from urllib.parse import urlencode
 
@@ -85,9 +85,11 @@ def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> l
     try:
         # One document is read faster than many.
         found = json.loads(b"[%s]" % b",".join(body.splitlines()))
-        return sorted(found, key=lambda group: str(group["group"]))
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         raise NoAnswerError(_not_coterie(address)) from None
+    if not all(isinstance(each, dict) and isinstance(each.get("group"), str) for each in found):
+        raise NoAnswerError(_not_coterie(address))
+    return cast("list[dict[str, Any]]", found)
 
 
 def _not_coterie(address: str) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from coterie_server.group.records import MemberRow, SupportedProtocol
     from coterie_server.step import Request
 
-__all__ = ["Member"]
+__all__ = ["Member", "metadata_of", "told_assignment"]
 
 
 @dataclass(eq=False, slots=True)
@@ -49,7 +49,7 @@ class Member:
     @property
     def assignment(self) -> bytes:
         """The assignment that it is told."""
-        return b"" if self.row.is_void else self.row.assignment
+        return told_assignment(self.row)
 
     @property
     def is_waiting(self) -> bool:
@@ -95,7 +95,7 @@ class Member:
 
     def metadata(self, protocol: str | None) -> bytes:
         """Its subscription in a protocol."""
-        return next((p.metadata for p in self.row.protocols if p.name == protocol), b"")
+        return metadata_of(self.row, protocol)
 
     def subscription(self, protocol: str | None) -> Subscription | None:
         """Its subscription as consumers write it; None if it is written otherwise."""
@@ -103,6 +103,16 @@ class Member:
         if data not in self._parsed:
             self._parsed = {data: _parse(data)}
         return self._parsed[data]
+
+
+def metadata_of(row: MemberRow, protocol: str | None) -> bytes:
+    """A member's subscription in a protocol."""
+    return next((p.metadata for p in row.protocols if p.name == protocol), b"")
+
+
+def told_assignment(row: MemberRow) -> bytes:
+    """The assignment that a member is told."""
+    return b"" if row.is_void else row.assignment
 
 
 def _parse(data: bytes) -> Subscription | None:
