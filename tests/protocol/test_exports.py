@@ -81,7 +81,7 @@ PUBLIC = {
     "coterie_protocol.schema": """
         Array BOOL BYTES Declaration FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID
         OWN_TAGS_FROM Primitive RECORDS STRING UUID VersionRange WireType declaration_of
-        declarations field request response struct
+        declarations field replaced request response struct
     """,
     "coterie_protocol.version": """
         VERSION

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol.consumer import Subscription, decode_subscription
 from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.schema import replaced
 
 if TYPE_CHECKING:
     from coterie_server.group.records import MemberRow, SupportedProtocol
     from coterie_server.step import Request
 
 __all__ = ["Member", "metadata_of", "told_assignment"]
+
+#: The members of a group mostly say the same, so a short subscription that was read is kept for
+#: the next member: so many, of at most so many bytes.
+_SHORT_KEPT: Final = 64
+_SHORT_BYTES: Final = 1024
 
 
 @dataclass(eq=False, slots=True)
@@ -63,7 +70,7 @@ class Member:
 
     def change(self, **values: Any) -> None:  # noqa: ANN401  # as `dataclasses.replace` has it
         """Put a changed row in place."""
-        self.row = replace(self.row, **values)
+        self.row = replaced(self.row, **values)
 
     def matches(self, protocols: tuple[SupportedProtocol, ...]) -> bool:
         """Whether a join with these protocols says nothing new."""
@@ -116,6 +123,15 @@ def told_assignment(row: MemberRow) -> bytes:
 
 
 def _parse(data: bytes) -> Subscription | None:
+    return _parse_short(data) if len(data) <= _SHORT_BYTES else _parse_any(data)
+
+
+@lru_cache(_SHORT_KEPT)
+def _parse_short(data: bytes) -> Subscription | None:
+    return _parse_any(data)
+
+
+def _parse_any(data: bytes) -> Subscription | None:
     try:
         return decode_subscription(data)
     except ProtocolError:
