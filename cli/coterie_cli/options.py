@@ -96,14 +96,15 @@ def _target_options(  # noqa: PLR0913  # one for each option
         typer.Option(
             metavar="HOST:PORT",
             envvar=Variable.HTTP,
-            help="Where the node answers HTTP, if that can't be found out.",
+            help="Where the node answers HTTP, unless it says so itself.",
         ),
     ] = None,
     tls: Annotated[
         bool | None, typer.Option("--tls/--no-tls", help="Connect with TLS.", show_default=False)
     ] = None,
     ca_file: Annotated[
-        Path | None, typer.Option(help="Authorities to trust, as PEM, instead of the system's.")
+        Path | None,
+        typer.Option(help="Authorities to trust, as PEM, instead of those of the system."),
     ] = None,
     user: Annotated[
         str | None,
@@ -123,7 +124,7 @@ def _target_options(  # noqa: PLR0913  # one for each option
         typer.Option(
             metavar="NAME",
             envvar=Variable.PROFILE,
-            help="The profile to take these options from ('coterie profile').",
+            help="The profile to take these options from; coterie profile makes one.",
             autocompletion=complete_profile,
         ),
     ] = None,
