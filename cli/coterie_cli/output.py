@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import Any, Final, NoReturn
 
@@ -20,6 +21,8 @@ __all__ = [
     "print_json",
     "print_json_rows",
     "print_table",
+    "printable",
+    "say",
     "showing_status",
     "time_text",
 ]
@@ -30,9 +33,32 @@ MISUSED: Final = 2
 UNREACHABLE: Final = 3
 
 
+#: What JSON may hold unescaped although a terminal would obey it: some controls, what turns the
+#: direction of writing, and what was no UTF-8.
+_OBEYED: Final = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """A text with escapes for all that a terminal would obey rather than show.
+
+    Clients choose the names of groups, members and hosts, and these may hold line breaks and a
+    terminal's commands.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def say(line: str = "", *, err: bool = False) -> None:
+    """Print a line, whatever is in the names that it contains."""
+    typer.echo(printable(line), err=err)
+
+
 def fail(sentence: str, code: int) -> NoReturn:
     """Say what went wrong, and end the command with an exit code."""
-    typer.secho(sentence, fg=typer.colors.RED, err=True)
+    # The code tells even where nothing can be said, as on a full disk.
+    with suppress(OSError):
+        typer.secho(printable(sentence), fg=typer.colors.RED, err=True)
     raise typer.Exit(code)
 
 
@@ -100,14 +126,14 @@ def _width(text: str) -> int:
 def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
 def print_json(value: object) -> None:
     """Print dataclasses, and whatever they contain, as JSON."""
     import json
 
-    typer.echo(json.dumps(as_json(value), indent=2, ensure_ascii=False))
+    _echo_json(json.dumps(as_json(value), indent=2, ensure_ascii=False))
 
 
 def print_json_rows(rows: Iterable[Mapping[str, object]]) -> None:
@@ -115,7 +141,11 @@ def print_json_rows(rows: Iterable[Mapping[str, object]]) -> None:
     import json
 
     lines = (json.dumps(row, ensure_ascii=False) for row in rows)
-    typer.echo("[" + ",\n ".join(lines) + "]")
+    _echo_json("[" + ",\n ".join(lines) + "]")
+
+
+def _echo_json(text: str) -> None:
+    typer.echo(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def as_json(value: object) -> Any:  # noqa: ANN401  # any JSON

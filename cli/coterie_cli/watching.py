@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
-from coterie_cli.output import count_of, time_text
+from coterie_cli.output import count_of, printable, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
 
@@ -130,24 +130,27 @@ def picture(found: Record, now_ms: int, silence: str = "") -> RenderableType:
     from rich.text import Text
 
     state = found["state"]
-    head = Text(f"{found['group']}  ", style="bold")
+    head = Text(printable(f"{found['group']}  "), style="bold")
     head.append(state, style=_STYLES.get(state, "yellow"))
-    head.append(f"  generation {found['generation']}  {found['protocol'] or 'no protocol yet'}")
+    protocol = printable(found["protocol"] or "no protocol yet")
+    head.append(f"  generation {found['generation']}  {protocol}")
     parts: list[RenderableType] = [head]
     if silence:
-        parts.append(Text(f"{silence}\nThis is what was known before:", style="red"))
+        parts.append(Text(f"{printable(silence)}\nThis is what was known before:", style="red"))
     parts.append(_member_table(found["members"], now_ms))
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
-        parts.append(Text(f"waits for {', '.join(waiting['members'])}", style="yellow"))
+        parts.append(Text(printable(f"waits for {', '.join(waiting['members'])}"), style="yellow"))
     parts += (
-        Text("\n".join(explain(record)), style="dim") for record in found["rebalances"][:_EXPLAINED]
+        Text("\n".join(map(printable, explain(record))), style="dim")
+        for record in found["rebalances"][:_EXPLAINED]
     )
     return Group(*parts)
 
 
 def _member_table(members: list[Record], now_ms: int) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     # Ids stay whole as long as there is any room for them; partitions are folded.
@@ -158,7 +161,8 @@ def _member_table(members: list[Record], now_ms: int) -> Table:
     for member in sorted(members, key=lambda each: str(each["member"])):
         silent_s = max(0.0, (now_ms - member["last_seen_ms"]) / 1000)
         heard = "waits" if member["parked"] else f"{silent_s:.1f} s ago"
-        table.add_row(_name(member), host_text(member["host"]), heard, _owned(member))
+        cells = (_name(member), host_text(member["host"]), heard, _owned(member))
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
 
 
@@ -234,4 +238,4 @@ class _Printed:
 
     def _print(self, lines: Iterator[str]) -> None:
         for line in lines:
-            print(line, flush=True)  # noqa: T201  # a pipe gets each line at once
+            print(printable(line), flush=True)  # noqa: T201  # a pipe gets each line at once

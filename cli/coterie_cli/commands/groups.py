@@ -17,6 +17,7 @@ from coterie_cli.output import (
     print_json,
     print_json_rows,
     print_table,
+    say,
     time_text,
 )
 from coterie_cli.rebalances import explain
@@ -94,7 +95,8 @@ def describe(group: GroupName, *, target: Target, json: Json = False) -> None:
         print_json(group_view(found))
         return
     assignor = f", {found.protocol}" if found.protocol else ""
-    typer.echo(f"{found.group_id}: {found.state}{assignor}, coordinated by {found.coordinator}\n")
+    say(f"{found.group_id}: {found.state}{assignor}, coordinated by {found.coordinator}")
+    say()
     print_members(found)
 
 
@@ -121,7 +123,7 @@ def print_members(group: GroupDescription) -> None:
 def delete(group: GroupName, *, target: Target) -> None:
     """Delete a group without members, and its offsets."""
     administer(target, lambda admin: admin.groups.delete(group), group=group)
-    typer.echo(f"Deleted {group} and its offsets.")
+    say(f"Deleted {group} and its offsets.")
 
 
 # -- why -------------------------------------------------------------------------------------------
@@ -145,9 +147,9 @@ def why(
         return
     for number, record in enumerate(records):
         if number:
-            typer.echo()
+            say()
         for line in explain(record):
-            typer.echo(line)
+            say(line)
     if len(records) < last:
         _print_beginning(group, found["history"], is_first=not records)
 
@@ -156,13 +158,14 @@ def _print_beginning(group: str, history: Mapping[str, Any], *, is_first: bool) 
     """Say why there are no more rebalances to explain, unless there never were any."""
     if history["since_ms"] is None:
         if is_first:
-            typer.echo(f"{group} has never rebalanced.")
+            say(f"{group} has never rebalanced.")
         return
     since = time_text(history["since_ms"])
     if is_first:
-        typer.echo(f"{group} has not rebalanced since {since}. {history['message']}")
+        say(f"{group} has not rebalanced since {since}. {history['message']}")
     else:
-        typer.echo(f"\nNothing is known of the time before {since}. {history['message']}")
+        say()
+        say(f"Nothing is known of the time before {since}. {history['message']}")
 
 
 # -- watch -----------------------------------------------------------------------------------------
@@ -191,4 +194,4 @@ def watch_group(
 def rebalance(group: GroupName, *, target: Target) -> None:
     """Rebalance a group of static members now."""
     found = ask_about_group(target, group, "rebalance", post=True)
-    typer.echo(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")
+    say(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from coterie_cli.output import FAILED, MISUSED, fail, print_table, time_text
+from coterie_cli.output import FAILED, MISUSED, fail, print_table, say, time_text
 
 if TYPE_CHECKING:
     from coterie_protocol.journal import Event, Line
@@ -53,7 +53,10 @@ def tail(
         return commits or not isinstance(line.event, OffsetsCommitted)
 
     def show(line: Line) -> None:
-        typer.echo(write_line(line).rstrip("\n") if json else _text_of(line))
+        if json:
+            typer.echo(write_line(line).rstrip("\n"))
+        else:
+            say(_text_of(line))
 
     folder = _journal_in(journal)
     seen: dict[str, int] = {}
@@ -121,10 +124,10 @@ def verify(journal: Folder = Path("coterie-data")) -> None:
     print_table(headings, rows, "There are no lines.")
     for bad in report.examples:
         kind = "torn" if bad.torn else "unreadable"
-        typer.echo(f"{bad.source}, line {bad.number}: {kind}: {bad.why}", err=True)
+        say(f"{bad.source}, line {bad.number}: {kind}: {bad.why}", err=True)
     if not report.is_whole:
         fail(f"Not whole: {report.missing} lines missing, {report.bad} unreadable.", FAILED)
-    typer.echo("Whole: nothing is missing, repeated or unreadable.")
+    say("Whole: nothing is missing, repeated or unreadable.")
 
 
 def _journal_in(path: Path) -> Path:

@@ -10,7 +10,7 @@ from coterie_cli.commands.groups import print_members
 from coterie_cli.connection import administer
 from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import GroupName, Json, Target, with_target
-from coterie_cli.output import FAILED, MISUSED, fail, print_json
+from coterie_cli.output import FAILED, MISUSED, fail, print_json, say
 from coterie_cli.views import member_views
 
 if TYPE_CHECKING:
@@ -57,4 +57,4 @@ def remove(
         await admin.members.remove(group, member_id=member, instance_id=instance, reason=reason)
 
     administer(target, work, group=group)
-    typer.echo(f"Removed {name} from {group}.")
+    say(f"Removed {name} from {group}.")

@@ -13,7 +13,7 @@ import typer
 from coterie_cli.connection import administer, group_must_exist
 from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import GroupName, Json, Target, with_target
-from coterie_cli.output import FAILED, MISUSED, count_of, fail, print_json, print_table
+from coterie_cli.output import FAILED, MISUSED, count_of, fail, print_json, print_table, say
 
 if TYPE_CHECKING:
     from coterie_client.admin import Admin
@@ -94,10 +94,10 @@ def reset(
     rows = [(t, n, _old(before, (t, n)), offset) for (t, n), offset in sorted(after.items())]
     print_table(("TOPIC", "PARTITION", "OFFSET", "NEW"), rows, "There is nothing to reset.")
     if dry_run:
-        typer.echo("Nothing was changed: this was a dry run.")
+        say("Nothing was changed: this was a dry run.")
     elif after:
         administer(target, lambda admin: admin.offsets.set(group, after))
-        typer.echo(f"Set {count_of(len(after), 'offset')} of {group}.")
+        say(f"Set {count_of(len(after), 'offset')} of {group}.")
 
 
 def _check(destination: _Destination) -> None:
@@ -189,10 +189,10 @@ def delete(
     if not doomed:
         fail(f"{group} has no such offsets.", FAILED)
     if dry_run:
-        typer.echo(f"Would delete offsets of {brief(doomed)}; this was a dry run.")
+        say(f"Would delete offsets of {brief(doomed)}; this was a dry run.")
     else:
         administer(target, lambda admin: admin.offsets.delete(group, doomed))
-        typer.echo(f"Deleted offsets of {brief(doomed)}.")
+        say(f"Deleted offsets of {brief(doomed)}.")
 
 
 # -- choosing partitions ---------------------------------------------------------------------------

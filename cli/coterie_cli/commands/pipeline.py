@@ -19,6 +19,8 @@ from coterie_cli.output import (
     fail,
     print_json,
     print_table,
+    printable,
+    say,
     showing_status,
     time_text,
 )
@@ -85,7 +87,7 @@ def run(
         print_json({**as_json(done.reading), "rows": done.moment.rows, "tables": paths})
         return
     reading = done.reading
-    typer.echo(f"{count_of(reading.segments, 'file')}, {reading.fresh:,} of them new or changed.")
+    say(f"{count_of(reading.segments, 'file')}, {reading.fresh:,} of them new or changed.")
     print_table(
         ("TABLE", "ROWS", "PARQUET"),
         [(name, done.moment.rows[name], path) for name, path in paths.items()],
@@ -103,7 +105,7 @@ def _print_advice(advice: Sequence[Row]) -> None:
     for row in sorted(advice, key=lambda row: (order.index(row.severity), row.group, row.sentence)):
         group = f"{row.group}: " if row.group else ""
         console.print(f"{row.severity:7}", style=_COLOURS[row.severity], end="")
-        console.print(f"{group}{row.sentence}", markup=False, soft_wrap=True)
+        console.print(printable(f"{group}{row.sentence}"), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -168,7 +170,7 @@ def _print_alert(row: Row, *, json: bool) -> None:
 
         typer.echo(dumps(as_json(row.asDict(recursive=True))))
         return
-    typer.echo(f"{time_text(row.at_ms)}  {row.kind.replace('_', ' ')}  {row.sentence}")
+    say(f"{time_text(row.at_ms)}  {row.kind.replace('_', ' ')}  {row.sentence}")
 
 
 @app.command()
@@ -199,7 +201,7 @@ def report(
     drawn = (
         f", {summary.groups_drawn} of them drawn" if summary.groups_drawn < summary.groups else ""
     )
-    typer.echo(
+    say(
         f"{output}: {count_of(summary.groups, 'group')}{drawn}, "
         f"{count_of(summary.rebalances, 'rebalance')}, {count_of(summary.overlaps, 'overlap')}; "
         f"{summary.size_bytes / 1e6:.1f} MB. Open it in a browser."

@@ -11,7 +11,7 @@ import typer
 
 from coterie_cli.completion import complete_profile
 from coterie_cli.options import Json
-from coterie_cli.output import FAILED, MISUSED, fail, print_json, print_table
+from coterie_cli.output import FAILED, MISUSED, fail, print_json, print_table, say
 from coterie_cli.profiles import ProfileError, Profiles, file_path
 from coterie_cli.variables import BOOTSTRAP
 
@@ -79,7 +79,7 @@ def use(name: Name) -> None:
     with _profiles(to_write=True) as profiles:
         profiles.get(name)
         profiles.current = name
-    typer.echo(f"Commands use {name} now.")
+    say(f"Commands use {name} now.")
 
 
 @app.command("set")
@@ -119,7 +119,7 @@ def set_profile(  # one for each option
         )
         if len(profiles.by_name) == 1:
             profiles.current = name
-    typer.echo(f"{'Made' if is_new else 'Changed'} {name}.")
+    say(f"{'Made' if is_new else 'Changed'} {name}.")
 
 
 @app.command()
@@ -130,4 +130,4 @@ def delete(name: Name) -> None:
         del profiles.by_name[name]
         if profiles.current == name:
             profiles.current = None
-    typer.echo(f"Deleted {name}.")
+    say(f"Deleted {name}.")
