@@ -78,7 +78,9 @@ def administer(
     try:
         return run_admin(target, work)
     except ConfigurationError as error:
-        fail(str(error), MISUSED)
+        sentence = str(error).rstrip(".")
+        # To programmers it is a parameter, here it is an option.
+        fail(f"--{sentence}." if sentence.startswith("bootstrap") else f"{sentence}.", MISUSED)
     except ConnectionFailedError as error:
         fail(_unreachable(error), UNREACHABLE)
     except CoterieError as error:

@@ -13,7 +13,8 @@ import typer
 from coterie_cli.completion import complete_group, complete_profile, complete_topic
 from coterie_cli.output import MISUSED, fail
 from coterie_cli.profiles import ProfileError
-from coterie_cli.target import TIMEOUT_S, Target, target_of
+from coterie_cli.target import TIMEOUT_S, Target, TargetError, target_of
+from coterie_cli.target_values import MECHANISMS, TIMEOUT_MAX_S, TIMEOUT_MIN_S
 from coterie_cli.variables import BOOTSTRAP, HTTP, PASSWORD, Variable
 
 __all__ = [
@@ -75,7 +76,7 @@ def expand_options(
 def _make_target(ctx: typer.Context, **given: Any) -> Target:  # noqa: ANN401  # whatever the options are
     try:
         return target_of(ctx, given)
-    except ProfileError as error:
+    except (ProfileError, TargetError) as error:
         sentence = str(error)
         fail(sentence[:1].upper() + sentence[1:], MISUSED)
 
@@ -110,12 +111,15 @@ def _target_options(  # noqa: PLR0913  # one for each option
         typer.Option(help=f"Authenticate as this user, with the password in {PASSWORD}."),
     ] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="PLAIN, the default, SCRAM-SHA-256 or SCRAM-SHA-512.")
+        str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}; the first by default.")
     ] = None,
     timeout: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0.1, help=f"How long to wait. By default {TIMEOUT_S:g}."
+            metavar="SECONDS",
+            min=TIMEOUT_MIN_S,
+            max=TIMEOUT_MAX_S,
+            help=f"How long to wait. By default {TIMEOUT_S:g}.",
         ),
     ] = None,
     profile: Annotated[
