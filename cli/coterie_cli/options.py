@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -26,6 +27,8 @@ __all__ = [
     "Target",
     "TopicName",
     "Variable",
+    "check_name",
+    "check_number",
     "expand_options",
     "with_target",
 ]
@@ -33,11 +36,42 @@ __all__ = [
 _Command = Callable[..., None]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+#: Kafka's protocol gives a text's length in 16 bits.
+_NAME_BYTES_MAX: Final = 32_767
+
+
+def check_name(name: str | None) -> str | None:
+    """Refuse a name that a request could not carry."""
+    try:
+        length = len((name or "").encode())
+    except UnicodeEncodeError:
+        raise typer.BadParameter(f"{name!r} is not UTF-8 text.") from None
+    if length > _NAME_BYTES_MAX:
+        raise typer.BadParameter(
+            f"no name has more than {_NAME_BYTES_MAX:,} bytes, got {length:,}."
+        )
+    return name
+
+
+def check_number(value: float | None) -> float | None:
+    """Refuse NaN, which no bounds keep out."""
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("nan is not a number of anything.")
+    return value
+
+
 GroupName = Annotated[
-    str, typer.Argument(help="The group.", show_default=False, autocompletion=complete_group)
+    str,
+    typer.Argument(
+        help="The group.", show_default=False, autocompletion=complete_group, callback=check_name
+    ),
 ]
 TopicName = Annotated[
-    str, typer.Argument(help="The topic.", show_default=False, autocompletion=complete_topic)
+    str,
+    typer.Argument(
+        help="The topic.", show_default=False, autocompletion=complete_topic, callback=check_name
+    ),
 ]
 
 

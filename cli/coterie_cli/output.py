@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
-from typing import Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 import typer
 
@@ -22,6 +22,7 @@ __all__ = [
     "print_json_rows",
     "print_table",
     "printable",
+    "reader_is_gone",
     "say",
     "showing_status",
     "time_text",
@@ -60,6 +61,23 @@ def fail(sentence: str, code: int) -> NoReturn:
     with suppress(OSError):
         typer.secho(printable(sentence), fg=typer.colors.RED, err=True)
     raise typer.Exit(code)
+
+
+def reader_is_gone(stream: IO[str]) -> bool:
+    """Whether a stream is a pipe that no program reads any more.
+
+    One that has nothing to write would not notice otherwise, and go on for ever.
+    """
+    import select
+
+    if not hasattr(select, "poll"):
+        return False
+    watched = select.poll()
+    try:
+        watched.register(stream.fileno(), 0)  # errors are told even so
+        return any(event & select.POLLERR for _, event in watched.poll(0))
+    except (OSError, ValueError):  # it is no file, as in a test
+        return False
 
 
 @contextmanager

@@ -6,12 +6,13 @@ it is said since when there is no answer, and the watch goes on when there is on
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
-from coterie_cli.output import count_of, printable, time_text
+from coterie_cli.output import count_of, printable, reader_is_gone, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
 
@@ -58,7 +59,7 @@ def _look_on(  # what `watch` was given
 ) -> None:
     view.answered(first, _now_ms())
     path = path_of_group(group)
-    while True:
+    while not reader_is_gone(sys.stdout):
         time.sleep(every_s)
         try:
             found = ask(address, path, timeout_s=min(timeout_s, _LOOK_S))

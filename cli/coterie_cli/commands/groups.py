@@ -9,7 +9,7 @@ import typer
 
 from coterie_cli.connection import administer, ask_about_group, find_groups, http_address
 from coterie_cli.nearest import did_you_mean
-from coterie_cli.options import GroupName, Json, Target, with_target
+from coterie_cli.options import GroupName, Json, Target, check_number, with_target
 from coterie_cli.output import (
     MISUSED,
     count_of,
@@ -51,7 +51,7 @@ def _states(given: list[str] | None) -> list[str] | None:
     for state in given or ():
         if state.lower() not in by_letters:
             known = did_you_mean(state, _STATES)
-            hint = f", but {', '.join(_STATES)}." if known == "." else known
+            hint = f". There are {', '.join(_STATES)}." if known == "." else known
             fail(f"There is no state {state!r}{hint}", MISUSED)
     return given and [by_letters[state.lower()] for state in given]
 
@@ -177,7 +177,10 @@ def watch_group(
     group: GroupName,
     *,
     target: Target,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    every: Annotated[
+        float,
+        typer.Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=check_number),
+    ] = 1.0,
 ) -> None:
     """Watch a group live, until Ctrl-C; outside of a terminal, print a line for each change."""
     from coterie_cli.watching import watch

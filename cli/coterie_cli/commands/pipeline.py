@@ -10,7 +10,7 @@ import typer
 
 from coterie_cli.commands.import_kafka import import_kafka
 from coterie_cli.commands.what_if import what_if
-from coterie_cli.options import Json
+from coterie_cli.options import Json, check_number
 from coterie_cli.output import (
     FAILED,
     MISUSED,
@@ -113,8 +113,14 @@ def _print_advice(advice: Sequence[Row]) -> None:
 def follow(
     journals: Journals,
     out: Out,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 1.0,
-    refresh: Annotated[float, typer.Option(min=1, help="Seconds between new tables.")] = 60.0,
+    every: Annotated[
+        float,
+        typer.Option(min=0.1, max=86_400, help="Seconds between looks.", callback=check_number),
+    ] = 1.0,
+    refresh: Annotated[
+        float,
+        typer.Option(min=1, max=86_400, help="Seconds between new tables.", callback=check_number),
+    ] = 60.0,
     storm: Annotated[
         str, typer.Option(help="Alert at so many rebalances of a group within so many minutes.")
     ] = "5/5",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from coterie_cli.connection import administer
-from coterie_cli.options import Json, Target, TopicName, with_target
+from coterie_cli.options import Json, Target, TopicName, check_name, with_target
 from coterie_cli.output import count_of, print_json, print_table, say
 from coterie_cli.views import topic_view
 
@@ -15,8 +15,11 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, create, grow and delete topics.")
 
-NewName = Annotated[str, typer.Argument(help="The topic.", show_default=False)]
-Partitions = Annotated[int, typer.Argument(min=1, help="How many partitions.", show_default=False)]
+NewName = Annotated[str, typer.Argument(help="The topic.", show_default=False, callback=check_name)]
+Partitions = Annotated[
+    int,
+    typer.Argument(min=1, max=2**31 - 1, help="How many partitions.", show_default=False),
+]
 
 
 @app.command("list")
