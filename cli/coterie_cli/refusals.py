@@ -62,6 +62,10 @@ def _of_batch(error: BatchFailedError) -> list[str]:
 
 
 def _of_kafka(error: KafkaError, detail: str) -> str:
+    from coterie_protocol.errors import IllegalSaslStateError
+
+    if isinstance(error, IllegalSaslStateError):
+        return f"The server takes no user and password here: leave out --user ({error.name})."
     subject, colon, told = detail.partition(": ")
     reason = told if colon and told else error.default_message
     later = " It may work later." if _may_pass(error) else ""

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from coterie_cli.main import app
 from coterie_cli.refusals import sentence_of
-from coterie_protocol.errors import PolicyViolationError
+from coterie_protocol.errors import IllegalSaslStateError, PolicyViolationError
 from coterie_protocol.journal import GroupDeleted, Line, write_line
 
 #: A server that is asked would end the command with 3.
@@ -89,6 +89,19 @@ def test_unknown_profile_of_the_simulator_is_told_in_one_line() -> None:
 def test_name_of_a_setting_is_not_capitalized() -> None:
     error = PolicyViolationError("topic t: topic.max.partitions is 3, and it would have 4")
     assert sentence_of(error).startswith("topic.max.partitions is 3")
+
+
+def test_user_where_the_server_asks_for_none_is_told() -> None:
+    error = IllegalSaslStateError("127.0.0.1:9092, SASL handshake")
+    assert sentence_of(error) == (
+        "The server takes no user and password here: leave out --user (ILLEGAL_SASL_STATE)."
+    )
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/Town", "Europe", "", "../../etc/passwd"])
+def test_zone_that_is_none_is_told(zone: str, tmp_path: Path) -> None:
+    words = ("pipeline", "import-kafka", str(tmp_path), "--out", "o", "--zone", zone)
+    assert refused(*words).startswith(f"There is no time zone {zone!r}")
 
 
 # -- journals --------------------------------------------------------------------------------------

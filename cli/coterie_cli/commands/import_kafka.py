@@ -40,7 +40,7 @@ def import_kafka(
 
     try:
         time_zone = ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # the last for a part of the world
         fail(f"There is no time zone {zone!r}: give a name such as Europe/Berlin.", MISUSED)
     with showing_status("reading") as show:
         try:
@@ -55,6 +55,10 @@ def import_kafka(
             )
         except KafkaLogsError as error:
             fail(str(error), FAILED)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            fail(f"{error.filename} can't be read or written: {error.strerror}.", FAILED)
     if json:
         print_json(imported)
     else:
