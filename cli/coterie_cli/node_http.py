@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final, Self
+from contextlib import closing
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    import socket
+from coterie_cli.daemon_threads import DaemonThreads
 
 __all__ = ["NoAnswerError", "RefusedError", "ask", "list_groups", "path_of_group"]
 
@@ -59,7 +58,7 @@ def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> l
     from urllib.parse import urlencode
 
     query = urlencode([("format", "jsonl"), *(("state", state) for state in states)])
-    body = _answer_of(address, f"/v1/groups?{query}", timeout_s=timeout_s, is_long=True)
+    body = _answer_of(address, f"/v1/groups?{query}", timeout_s=timeout_s, has_lines=True)
     try:
         # One document is read faster than many.
         found = json.loads(b"[%s]" % b",".join(body.splitlines()))
@@ -71,62 +70,31 @@ def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> l
 
 
 def _answer_of(
-    address: str, path: str, *, timeout_s: float, post: bool = False, is_long: bool = False
+    address: str, path: str, *, timeout_s: float, post: bool = False, has_lines: bool = False
 ) -> bytes:
-    """The body of an answer.
-
-    All of it has to come in time, unless `is_long`: then its beginning has to, and each piece.
-    """
+    """The body of an answer, which has JSON, or lines of it."""
     import http.client
 
+    # A socket's timeout bounds each wait, of which a server that answers in drops has many, and
+    # finding out where a host is has none.
+    method = "POST" if post else "GET"
+    asked = DaemonThreads().submit(_exchange, address, method, path, timeout_s)
     try:
-        connection = http.client.HTTPConnection(address, timeout=timeout_s)
-        with closing(connection):
-            connection.connect()
-            with _Deadline(connection.sock, timeout_s) as deadline:
-                connection.request("POST" if post else "GET", path)
-                response = connection.getresponse()
-                if is_long:
-                    deadline.lift()
-                body = response.read()
+        status, kind, body = asked.result(timeout_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NoAnswerError(_why_silent(address, timeout_s, error)) from None
-    is_lines = response.headers.get_content_type() == _LINES
-    if response.status == http.client.OK and is_lines == is_long:
+    if status == http.client.OK and (kind == _LINES) == has_lines:
         return body
     raise _refusal(body) or NoAnswerError(_not_coterie(address))
 
 
-class _Deadline:
-    """Ends a connection when its time is up; a socket's own timeout begins anew with every byte."""
+def _exchange(address: str, method: str, path: str, timeout_s: float) -> tuple[int, str, bytes]:
+    import http.client
 
-    def __init__(self, opened: socket.socket, seconds: float) -> None:
-        from threading import Timer
-
-        self._socket = opened
-        self._has_passed = False
-        self._timer = Timer(seconds, self._end)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.lift()
-        if self._has_passed:
-            raise TimeoutError
-
-    def lift(self) -> None:
-        """Let the connection go on for as long as it takes."""
-        self._timer.cancel()
-
-    def _end(self) -> None:
-        import socket
-
-        self._has_passed = True
-        with suppress(OSError):  # it may have ended by itself
-            self._socket.shutdown(socket.SHUT_RDWR)
+    with closing(http.client.HTTPConnection(address, timeout=timeout_s)) as connection:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return response.status, response.headers.get_content_type(), response.read()
 
 
 def _why_silent(address: str, timeout_s: float, error: Exception) -> str:

@@ -103,13 +103,6 @@ def test_server_that_drips_is_not_waited_for(*, lists: bool) -> None:
     assert said == "No answer from http://A within 0.5 s."
 
 
-def test_long_list_may_take_longer_as_long_as_it_comes() -> None:
-    head, _, body = answer(ROW * 8, kind="application/x-ndjson").partition(b"\r\n\r\n")
-    pieces = [body[n : n + len(ROW)] for n in range(0, len(body), len(ROW))]
-    with listener(head + b"\r\n\r\n", *pieces, every_s=0.1) as address:
-        assert len(list_groups(address, 0.3)) == 8
-
-
 @pytest.mark.parametrize(
     ("pieces", "said"),
     [

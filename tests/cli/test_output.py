@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 import typer
 
-from coterie_cli.output import FAILED, fail, print_json, print_table, say
+from coterie_cli.output import FAILED, fail, print_json, print_prose, print_table, say, table_lines
 
 #: A group's name that would colour the terminal, begin a new line and turn the direction.
 HOSTILE: Final = "a\x1b[31mred\nline\u202egnp\x9b"
@@ -97,3 +97,29 @@ def test_letter_that_the_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "out").read_text() == "Made \\u6ce8\\u6587.\n"
+
+
+def test_lists_that_make_a_table_too_wide_get_lines_of_their_own() -> None:
+    rows = [("billing-2120f14a", "10.1.2.3", "orders[0-9]"), ("b", "10.1.2.4", "-")]
+    headings = ("MEMBER", "HOST", "PARTITIONS")
+    assert table_lines(headings, rows, 39) == [
+        "MEMBER            HOST      PARTITIONS",
+        "billing-2120f14a  10.1.2.3  orders[0-9]",
+        "b                 10.1.2.4  -",
+    ]
+    assert table_lines(headings, rows, 38) == [
+        "MEMBER            HOST\n  PARTITIONS",
+        "billing-2120f14a  10.1.2.3\n  orders[0-9]",
+        "b                 10.1.2.4\n  -",
+    ]
+
+
+def test_words_and_ids_stay_whole_at_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    member = "coterie-26f7a707-0c1d-4c66-9c6c-f0771b76cfec"
+    print_prose(f"  Waited for 1 member: {member}.", 50)
+    print_prose(f"  Waited for 1 member: {member}.", None)
+    assert capsys.readouterr().out.splitlines() == [
+        "  Waited for 1 member:",
+        f"    {member}.",
+        f"  Waited for 1 member: {member}.",
+    ]

@@ -16,8 +16,10 @@ from coterie_cli.output import (
     fail,
     print_json,
     print_json_rows,
+    print_prose,
     print_table,
     say,
+    terminal_columns,
     time_text,
 )
 from coterie_cli.rebalances import explain
@@ -115,7 +117,7 @@ def print_members(group: GroupDescription) -> None:
         for member in group.members
     )
     headings = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
-    print_table(headings, rows, "It has no members.")
+    print_table(headings, rows, "It has no members.", is_long=True)
 
 
 @app.command()
@@ -145,11 +147,12 @@ def why(
     if json:
         print_json(records)
         return
+    columns = terminal_columns()
     for number, record in enumerate(records):
         if number:
             say()
         for line in explain(record):
-            say(line)
+            print_prose(line, columns)
     if len(records) < last:
         _print_beginning(group, found["history"], is_first=not records)
 
@@ -161,11 +164,12 @@ def _print_beginning(group: str, history: Mapping[str, Any], *, is_first: bool) 
             say(f"{group} has never rebalanced.")
         return
     since = time_text(history["since_ms"])
+    sentence = f"Nothing is known of the time before {since}."
     if is_first:
-        say(f"{group} has not rebalanced since {since}. {history['message']}")
+        sentence = f"{group} has not rebalanced since {since}."
     else:
         say()
-        say(f"Nothing is known of the time before {since}. {history['message']}")
+    print_prose(f"{sentence} {history['message']}", terminal_columns())
 
 
 # -- watch -----------------------------------------------------------------------------------------

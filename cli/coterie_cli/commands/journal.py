@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.output import (
     FAILED,
     MISUSED,
@@ -77,13 +78,11 @@ def tail(
         if reader.bad:
             number = count_of(reader.bad, "line")
             say(f"{number} can't be read: `coterie journal verify` says which.", err=True)
-        try:
+        with suppress(KeyboardInterrupt), raising_interrupts():
             while follow and not reader_is_gone(sys.stdout):
                 time.sleep(_EVERY_S)
                 for line in reader.new_lines():
                     show(line)
-        except KeyboardInterrupt:
-            pass
 
 
 class _Reader:

@@ -6,8 +6,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, final
 
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import OffsetCommitRequest
 from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
-from coterie_server.serving.shard import NodeContext, PendingRequest, ServedShard
+from coterie_server.serving.context import NodeContext, PendingRequest
+from coterie_server.serving.shard import ServedShard
 from coterie_server.step import Refusal
 from coterie_server.storage.offset_bundles import OffsetBundles
 
@@ -39,17 +42,23 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     def __init__(
         self,
-        lease: Lease,
+        shard: int,
         context: NodeContext,
         make: Callable[[], GroupCoordinator],
         *,
         generations_lost: int = 0,
     ) -> None:
-        super().__init__(lease, context)
+        super().__init__(shard, context)
         self._make = make
         self._generations_lost = generations_lost
         self._bundles = OffsetBundles()
         self._changes: list[_TopicChange] = []
+        #: When the shard came back from another node, in the time of the event loop; 0 if it
+        #: never was away.
+        self._back_since_ms = 0
+        self._was_away = False
+        #: Whether all that came of reading the shard is durable.
+        self.has_recovered = False
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -61,8 +70,8 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
             self._ends.recover(group.offsets.values(), coordinator.table.topics)
         self._bundles, self.core = bundles, coordinator
         self._release(outcome, now_ms)
-        if lost and self._queue is not None:
-            self._queue.when_durable(self._skipped)
+        if self._queue is not None:
+            self._queue.when_durable(self._recovered)
         if (due_ms := coordinator.next_deadline()) is not None:
             self._arm(due_ms)
         # What they may have missed, or forgotten with the shard's memory.
@@ -70,22 +79,46 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
             if self.core is coordinator:
                 self._tell(change, change.at_ms)
 
-    def _skipped(self) -> None:
+    def _recovered(self) -> None:
         self._generations_lost = 0
+        self.has_recovered = True
 
-    def fence(self) -> None:
-        """Another node has the shard, and tells its groups what they have to know."""
-        super().fence()
-        changes, self._changes = self._changes, []
-        for change in changes:
-            change.is_taken_in.set()
+    def _forget(self) -> None:
+        super()._forget()
+        self.has_recovered = False
+
+    def own(self, lease: Lease) -> None:
+        """The shard is this node's; it is to be loaded."""
+        super().own(lease)
+        if self._was_away:
+            self._back_since_ms = int(asyncio.get_running_loop().time() * 1000)
+
+    def _end_life(self, trouble: ErrorCode) -> None:
+        super()._end_life(trouble)
+        if self._lease is None:  # the node that has the shard tells its groups
+            self._was_away = True
+            changes, self._changes = self._changes, []
+            for change in changes:
+                change.is_taken_in.set()
 
     # -- requests and time ---------------------------------------------------------------------
 
     def _take(self, request: PendingRequest) -> None:
-        if self.core is not None:
+        if self._back_since_ms and self._may_be_overtaken(request):
+            request.close("a commit may have been overtaken on its way, while another node had it")
+        elif self.core is not None:
             self._open[request] = request
             self.run(self.core.handle, request)
+
+    def _may_be_overtaken(self, request: PendingRequest) -> bool:
+        """Whether a commit may be older than one that another node has taken.
+
+        The order of commits is known for as long as one process has the shard.  What is on its way
+        on a connection from before may have been given up, and sent anew to that node.
+        """
+        message = request.message
+        is_numbered = type(message) is OffsetCommitRequest and message.sequence >= 0
+        return is_numbered and request.connected_ms <= self._back_since_ms
 
     def _put(self, queue: DurableQueue, records: list[Record]) -> None:
         queue.put(self._bundles.pack(records))
