@@ -278,7 +278,7 @@ def test_authorities_may_be_anywhere_but_in_a_directory_that_is_gone(
     assert target().ca_file == gone / "ca.pem"
     gone.rmdir()
     assert "the current directory is gone" in run("profile", "set", "a", "--ca-file", "x", code=2)
-    assert "not known" in run("topics", "list", "--ca-file", "~nobodys/x", code=2)
+    assert "not known" in run("topics", "list", "--ca-file", "~unknown-user/x", code=2)
 
 
 # -- the page --------------------------------------------------------------------------------------

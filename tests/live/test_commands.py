@@ -114,7 +114,9 @@ def test_missing_thing_is_an_error_that_names_the_nearest(
 def test_unknown_state_is_refused_with_the_nearest(commands: CommandRunner) -> None:
     said = commands.refused("groups", "list", "--state", "stabel", code=2)
     assert said == "There is no state 'stabel'. The nearest known one is 'Stable'.\n"
-    assert "but PreparingRebalance, " in commands.refused("groups", "list", "--state", "x", code=2)
+    assert "There are PreparingRebalance, " in commands.refused(
+        "groups", "list", "--state", "x", code=2
+    )
     assert "static" in commands.told("groups", "list", "--state", "stable")
 
 
