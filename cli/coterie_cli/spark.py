@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from coterie_cli.options import Variable, expand_options
-from coterie_cli.output import MISUSED, fail
+from coterie_cli.output import FAILED, MISUSED, fail
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +55,8 @@ def running_spark(
     engine: Engine, show: Callable[[str], None], defaults: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """Start Spark, and stop it in the end; the user's settings override `defaults`."""
+    from pyspark.errors import PySparkException
+
     from coterie_pipeline.java import NoJavaError
     from coterie_pipeline.session import spark_session
 
@@ -64,6 +66,9 @@ def running_spark(
         session = spark_session(engine.master, settings, memory=engine.memory)
     except NoJavaError as error:
         fail(str(error), MISUSED)
+    except PySparkException as error:
+        # Spark itself has said more, in lines of its own.
+        fail(f"Spark can't start on {engine.master!r}: {str(error).splitlines()[0]}", FAILED)
     try:
         yield session
     finally:

@@ -42,6 +42,8 @@ _REFUSALS: Final = (
 
 #: Open files that are not connections of clients: the store, the journal, HTTP, listening sockets.
 _OTHER_FILES: Final = 100
+#: Too few to serve any client.
+_LEAST_FILES: Final = 40
 #: How many new objects make the collector look for garbage among them; Python's default is 700.
 _NEW_OBJECTS: Final = 20_000
 
@@ -51,8 +53,9 @@ def run(options: ServerOptions) -> int:
     configure(options.settings.log_level, options.settings.log_format, sys.stderr)
     _collect_garbage_rarely()
     try:
+        allowed = _within_open_files(options)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(serve(_within_open_files(options)))
+            runner.run(serve(allowed))
     except _REFUSALS as error:
         return _complain(str(error))
     return 0
@@ -123,6 +126,12 @@ def _within_open_files(options: ServerOptions) -> ServerOptions:
     """The options, with no more connections than this process may have open files."""
     wanted = options.settings.max_connections
     possible = raise_open_file_limit(wanted)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if _is_less(files, _LEAST_FILES):
+        raise ServerError(
+            f"this process may have {files} open files, and needs {_LEAST_FILES} at least. Raise"
+            " the limit, as with `ulimit -n 4096`."
+        )
     if possible == wanted:
         return options
     _log.info("the limit of open files allows fewer connections", set=wanted, connections=possible)

@@ -203,3 +203,23 @@ def test_failed_start_is_explained_in_a_sentence(
     assert all(line.startswith("{") for line in logged)
     assert sentence.startswith("coterie: ")
     assert place.fill(CIRCUMSTANCES[name][1]) in sentence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("files", [8, 20])
+def test_too_few_open_files_are_told_in_a_sentence(files: int, tmp_path: Path) -> None:
+    command = f'ulimit -n {files}; exec "$0" serve --listen {HOST}:0 --http off'
+    ended = subprocess.run(
+        ["/bin/sh", "-c", command, coterie()],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_TIMEOUT_S,
+        check=False,
+        env=environment(),
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        f"coterie: this process may have {files} open files, and needs 40 at least. Raise the"
+        " limit, as with `ulimit -n 4096`.\n"
+    )
