@@ -47,6 +47,8 @@ _OTHER_FILES: Final = 100
 #: (2,000 from 3.13 on), 10 and 10.  The first two looks take some milliseconds.  The last takes as
 #: many as there are thousands of groups, so it is for garbage that nothing is known to make.
 _LOOKS: Final = (5_000, 5, 1_000)
+#: Too few to serve any client.
+_LEAST_FILES: Final = 40
 
 
 def run(options: ServerOptions) -> int:
@@ -54,8 +56,9 @@ def run(options: ServerOptions) -> int:
     configure(options.settings.log_level, options.settings.log_format, sys.stderr)
     _collect_garbage_rarely()
     try:
+        allowed = _within_open_files(options)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(serve(_within_open_files(options)))
+            runner.run(serve(allowed))
     except _REFUSALS as error:
         return _complain(str(error))
     return 0
@@ -126,6 +129,12 @@ def _within_open_files(options: ServerOptions) -> ServerOptions:
     """The options, with no more connections than this process may have open files."""
     wanted = options.settings.max_connections
     possible = raise_open_file_limit(wanted)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if _is_less(files, _LEAST_FILES):
+        raise ServerError(
+            f"this process may have {files} open files, and needs {_LEAST_FILES} at least. Raise"
+            " the limit, as with `ulimit -n 4096`."
+        )
     if possible == wanted:
         return options
     _log.info("the limit of open files allows fewer connections", set=wanted, connections=possible)
