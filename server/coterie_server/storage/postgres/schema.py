@@ -125,7 +125,7 @@ async def _look(session: Session, schema: str) -> _Found:
         ours = {"records", "fences", "leases", "nodes", "agreed", "timelines"}
         return _Found(bool(names), None, tuple(sorted(here & ours)))
     (row,) = await session.fetch(
-        f"SELECT coalesce(max(version), 0) AS version FROM {quoted(schema)}.coterie_version"  # noqa: S608  # the name is quoted
+        f"SELECT coalesce(max(version), 0) AS version FROM {quoted(schema)}.coterie_version"
     )
     return _Found(bool(names), row["version"], ())
 
