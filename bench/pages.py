@@ -97,12 +97,12 @@ class Client:
 
 
 def _fill(server: Server, groups: int, members: int) -> None:
-    runners = server.node.shards  # much faster than over the wire
     now_ms = server.clock.now_ms()
+    # Without the wire, which would take much longer.
     for number in range(groups):
         group_id = f"group-{number:08}"
-        runner = runners[server.node._shard_of(group_id)]  # noqa: SLF001
-        assert runner.core is not None
+        coordinator = server.node.coordinator(group_id)
+        assert coordinator is not None
         partition = m.OffsetCommitRequestPartition(
             partition_index=0, committed_offset=1, committed_metadata=""
         )
@@ -110,9 +110,9 @@ def _fill(server: Server, groups: int, members: int) -> None:
         message = m.OffsetCommitRequest(
             group_id=group_id, generation_id_or_member_epoch=-1, member_id="", topics=(topic,)
         )
-        runner.core.handle(Asked(message, 7, "bench"), now_ms)
-    runner = runners[server.node._shard_of("large")]  # noqa: SLF001
-    assert runner.core is not None
+        coordinator.handle(Asked(message, 7, "bench"), now_ms)
+    coordinator = server.node.coordinator("large")
+    assert coordinator is not None
     for number in range(members):
         protocol = m.JoinGroupRequestProtocol(name="range", metadata=bytes(_MEMBER_BYTES))
         join = m.JoinGroupRequest(
@@ -124,7 +124,7 @@ def _fill(server: Server, groups: int, members: int) -> None:
             protocol_type="bench",
             protocols=(protocol,),
         )
-        runner.core.handle(Asked(join, 5, "bench"), now_ms)
+        coordinator.handle(Asked(join, 5, "bench"), now_ms)
 
 
 async def _bench(groups: int, members: int) -> list[Row]:

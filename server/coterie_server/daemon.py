@@ -18,7 +18,6 @@ from coterie_server.config.listeners import NamedAddress
 from coterie_server.log import configure
 from coterie_server.log.logger import get_logger
 from coterie_server.server import Server, ServerError, ServerOptions
-from coterie_server.serving import ShardsTakenError
 from coterie_server.storage import StoreError
 from coterie_server.storage.lock import DirectoryInUseError, DirectoryUnusableError
 from coterie_server.storage.urls import without_password
@@ -38,7 +37,6 @@ _REFUSALS: Final = (
     DirectoryInUseError,
     DirectoryUnusableError,
     ServerError,
-    ShardsTakenError,
     StoreError,
     TopicRefusal,
 )

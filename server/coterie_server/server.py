@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -33,6 +34,8 @@ from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
 from coterie_server.serving.clock import Clock
+from coterie_server.serving.discovery import ANY_HOST
+from coterie_server.serving.loss import find_loss
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import open_store
 from coterie_server.storage.lock import hold_directory
@@ -170,7 +173,8 @@ class Server:
         self._parts.push_async_callback(
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
         )
-        node = self._node = self._make_node(store, await self._listen(listener))
+        node_options = await self._listen(listener, is_shared=store.is_shared)
+        node = self._node = self._make_node(store, node_options)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
         self._parts.callback(view.close)
@@ -252,7 +256,7 @@ class Server:
         ours = (address.host for address in addresses if address is not None)
         return AllowedHosts((*ours, *options.settings.http_allowed_hosts.split(",")))
 
-    async def _listen(self, listener: Listener) -> NodeOptions:
+    async def _listen(self, listener: Listener, *, is_shared: bool) -> NodeOptions:
         """Begin to listen; only then are the ports known."""
         options, settings = self.options, self.options.settings
         for each in options.listeners:
@@ -264,12 +268,24 @@ class Server:
                 raise ServerError(f"can't listen on {each}: {_why(error)}.") from error
         return NodeOptions(
             node_id=settings.node_id,
-            address=options.listeners[0].advertise or self.address,
+            address=self.address,
             shards=settings.shards,
             lease_ms=settings.shard_lease_ms,
             accept_loss=options.accept_data_loss,
             http=(http.host, http.port) if (http := self._http_address) else None,
+            addresses=self._advertised(),
+            look_every_ms=settings.shard_poll_interval_ms if is_shared else None,
         )
+
+    def _advertised(self) -> dict[str, Address]:
+        """Where each listener is reached: under the machine's name, if it is open to all hosts."""
+        found: dict[str, Address] = {}
+        for each in self.options.listeners:
+            bound = self._addresses[each.name]
+            wanted = each.advertise or bound
+            host = socket.gethostname() if wanted.host in ANY_HOST else wanted.host
+            found[each.name] = Address(host, wanted.port or bound.port)
+        return found
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:
         settings = self.options.settings
@@ -289,8 +305,10 @@ class Server:
         options = self.options
         if options.data_dir is None or options.accept_data_loss or not store.is_lasting:
             return
+        if store.is_shared or not node.serves_all:
+            return  # other nodes have changed it since, or will
         directory, name = options.data_dir / "journal", str(options.settings.node_id)
-        loss = node.find_loss(await asyncio.to_thread(read_acknowledged, directory, name))
+        loss = find_loss(node, await asyncio.to_thread(read_acknowledged, directory, name))
         if loss is not None:
             raise ServerError(
                 f"{store.url} has lost what was acknowledged: by the journal, {loss}. It may be an"

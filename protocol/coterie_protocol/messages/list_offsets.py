@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from coterie_protocol.api_keys import ApiKey
 from coterie_protocol.schema import (
+    BOOL,
     INT8,
     INT16,
     INT32,
     INT64,
+    OWN_TAGS_FROM,
     STRING,
     Array,
     field,
@@ -51,6 +53,8 @@ class ListOffsetsRequest:
     replica_id: int = field(INT32)
     isolation_level: int = field(INT8, versions="2+", default=0)
     topics: tuple[ListOffsetsTopic, ...] = field(Array(ListOffsetsTopic))
+    #: Coterie's own: asked by a node of another one, for what that knows by itself.
+    by_itself: bool = field(BOOL, versions="6+", tag=OWN_TAGS_FROM, ignorable=True, default=False)
 
 
 @struct()

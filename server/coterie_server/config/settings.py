@@ -296,12 +296,20 @@ class Settings:
         at_most=10_000,
     )
     shard_lease_ms: int = _number(
-        10_000,
+        3_000,
         "How long a node keeps its shards without renewing its leases on them: the time until "
         "another node can take over after a crash.",
         unit="ms",
         at_least=1000,
         at_most=3_600_000,
+    )
+    shard_poll_interval_ms: int = _number(
+        100,
+        "How often a node that shares its store with others looks what they do: how soon it takes "
+        "what one of them gives away.",
+        unit="ms",
+        at_least=10,
+        at_most=60_000,
     )
     shutdown_timeout_ms: int = _number(
         5000,

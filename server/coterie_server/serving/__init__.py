@@ -6,24 +6,43 @@ differ in), `durable_queue`, `leases`, `clock`.  `fan_out` divides requests that
 `discovery` answers those that ask none, `failures` says how requests are refused.
 """
 
-from coterie_server.serving.catalogue_shard import CATALOGUE_SHARD, CatalogueShard, TopicCounts
+from coterie_server.serving.catalogue_shard import CatalogueShard
+from coterie_server.serving.cluster import (
+    CATALOGUE_SHARD,
+    Cluster,
+    Directory,
+    Neighbour,
+    NodeNote,
+    TopicsVersion,
+)
+from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue, Meter
 from coterie_server.serving.group_shard import GroupShard
-from coterie_server.serving.leases import LeaseKeeper, LeaseTerms, LeaseTrust, ShardsTakenError
-from coterie_server.serving.shard import NodeContext, PendingRequest, ServedShard
+from coterie_server.serving.leases import LeaseKeeper, LeaseTerms, LeaseTrust
+from coterie_server.serving.peers import AskNode, ask_node
+from coterie_server.serving.shard import ServedShard
+from coterie_server.serving.topic_counts import TopicCounts
+from coterie_server.serving.topic_service import TopicService
 
 __all__ = [
     "CATALOGUE_SHARD",
+    "AskNode",
     "CatalogueShard",
+    "Cluster",
+    "Directory",
     "DurableQueue",
     "GroupShard",
     "LeaseKeeper",
     "LeaseTerms",
     "LeaseTrust",
     "Meter",
+    "Neighbour",
     "NodeContext",
+    "NodeNote",
     "PendingRequest",
     "ServedShard",
-    "ShardsTakenError",
     "TopicCounts",
+    "TopicService",
+    "TopicsVersion",
+    "ask_node",
 ]

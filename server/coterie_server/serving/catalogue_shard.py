@@ -9,7 +9,6 @@ without offsets, whatever crashes in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -17,8 +16,10 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import TopicChanged
 from coterie_server.net import Exchange
+from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
+from coterie_server.serving.context import NodeContext
 from coterie_server.serving.parked_fetches import ParkedFetches
-from coterie_server.serving.shard import NodeContext, ServedShard
+from coterie_server.serving.shard import ServedShard
 from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue, HangUp, Later, Record, from_stored, to_stored
 
@@ -27,58 +28,16 @@ if TYPE_CHECKING:
 
     from coterie_protocol.journal import Event
     from coterie_server.serving.durable_queue import DurableQueue
+    from coterie_server.serving.topic_counts import TopicCounts
     from coterie_server.step import Outcome
-    from coterie_server.storage import KeptRecord, Lease
-    from coterie_server.topics import PartitionEnds, TopicRow
+    from coterie_server.storage import KeptRecord
+    from coterie_server.topics import PartitionEnds
 
-__all__ = ["CATALOGUE_SHARD", "CatalogueShard", "TopicCounts"]
-
-#: Where the store keeps the topics, apart from all groups.
-CATALOGUE_SHARD: Final = -1
+__all__ = ["CATALOGUE_SHARD", "CatalogueShard"]
 
 #: How long a deletion waits at most for the groups to forget, whatever its client allows.
 _DELETION_MIN_S: Final = 1.0
 _DELETION_MAX_S: Final = 30.0
-
-
-@final
-class TopicCounts(Mapping[str, int]):
-    """How many partitions each topic has, for the coordinators: what is durable, and no more."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-        self._changed_ms: dict[str, int] = {}
-
-    def read(self, topics: Mapping[str, TopicRow]) -> None:
-        """Take over what is stored."""
-        self.counts = {name: row.partitions for name, row in topics.items()}
-        self._changed_ms = {name: row.changed_at_ms for name, row in topics.items()}
-
-    def apply(self, change: TopicChanged, date_ms: int) -> None:
-        """Take over a change that is durable."""
-        if change.partitions:
-            self.counts[change.topic] = change.partitions
-            self._changed_ms[change.topic] = date_ms
-        else:
-            self.counts.pop(change.topic, None)
-            self._changed_ms.pop(change.topic, None)
-
-    def changed_at(self, topic: str) -> int:
-        """When a topic was made or grew last."""
-        return self._changed_ms.get(topic, 0)
-
-    def __getitem__(self, topic: str) -> int:
-        return self.counts[topic]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.counts)
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    def get(self, topic: str, default: Any = None) -> Any:  # noqa: ANN401  # as Mapping has it
-        """As a dictionary has it; the mixin's would raise and catch for every unknown topic."""
-        return self.counts.get(topic, default)
 
 
 async def _no_groups() -> None:
@@ -89,8 +48,9 @@ async def _no_groups() -> None:
 class _Deletion:
     """Topics that are being deleted: to be forgotten by all groups before they can be made anew."""
 
-    topics: frozenset[str]
-    outcome: Outcome[Record]
+    #: None stands for all that there may have been.
+    topics: frozenset[str] | None
+    outcome: Outcome[Record] | None
     #: Waits for the groups, once the topics are durably gone.
     task: asyncio.Task[None] | None = None
 
@@ -105,7 +65,6 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     def __init__(
         self,
-        lease: Lease,
         context: NodeContext,
         make: Callable[[PartitionEnds], Catalogue],
         *,
@@ -113,12 +72,12 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         on_change: Callable[[TopicChanged], None],
         until_told: Callable[[], Awaitable[None]] = _no_groups,
     ) -> None:
-        super().__init__(lease, context)
+        super().__init__(CATALOGUE_SHARD, context)
         self._make = make
         self._counts = counts
         self._on_change = on_change
         self._until_told = until_told
-        self._has_served = False
+        self._changes = 0
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._deletions: set[_Deletion] = set()
         #: Requests that may make topics anew that are being deleted.
@@ -131,15 +90,32 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     # -- life ----------------------------------------------------------------------------------
 
+    @property
+    def version(self) -> TopicsVersion:
+        """How far this node has brought the topics."""
+        if self._lease is None:
+            return TopicsVersion()
+        return TopicsVersion(*self._lease.fence, self._changes)
+
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
         catalogue = self._make(self._ends)
         catalogue.recover(from_stored(key, value) for key, value in stored)
         self.core = catalogue
-        if self._has_served:
-            # A change may have been stored though the store said that it failed.
-            self._tell(list(_differences(self._counts.counts, catalogue.counts)))
-        self._counts.read(catalogue.topics)
-        self._has_served = True
+        # A change may have been stored though the store said that it failed.
+        for change in self._counts.read(catalogue.topics):
+            self._tell_of(change)
+
+    def hold_back(self, ready: Awaitable[None]) -> None:
+        """Make no topic before all groups have forgotten those that a former owner deleted."""
+        deletion = _Deletion(None, None)
+        self._deletions.add(deletion)
+        deletion.task = asyncio.ensure_future(self._end_hold(deletion, ready))
+
+    async def _end_hold(self, deletion: _Deletion, ready: Awaitable[None]) -> None:
+        try:
+            await ready
+        finally:
+            self._end(deletion)
 
     def _forget(self) -> None:
         super()._forget()
@@ -155,6 +131,11 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     def _take_open(self) -> list[Exchange]:
         return [*super()._take_open(), *self._take_behind(), *self._parked.take_all()]
+
+    async def give_up(self) -> None:
+        """Serve the topics no longer; those who wait for records are told that there are none."""
+        self._parked.answer_all()
+        await super().give_up()
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -193,20 +174,26 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         self._tell(outcome.events)
         deletion = next((each for each in self._deletions if each.outcome is outcome), None)
         if deletion is not None:
-            deletion.task = asyncio.get_running_loop().create_task(self._finish(deletion))
+            finish = self._finish(deletion, outcome)
+            deletion.task = asyncio.get_running_loop().create_task(finish)
         else:
             self._answer(outcome.replies)
 
     def _tell(self, events: Iterable[Event]) -> None:
         """Let the groups and the journal know what has become of topics; it is durable."""
+        topics = {} if self.core is None else self.core.topics
         for change in events:
             if isinstance(change, TopicChanged):
-                date_ms = self._clock.date_ms()
-                self._counts.apply(change, date_ms)
-                if change.change == "deleted":
-                    self._ends.forget(change.topic)
-                self._observe(date_ms, change)
-                self._on_change(change)
+                row = topics.get(change.topic)
+                self._counts.apply(change, row, self._clock.date_ms())
+                self._tell_of(change)
+
+    def _tell_of(self, change: TopicChanged) -> None:
+        self._changes += 1
+        if change.change == "deleted":
+            self._ends.forget(change.topic)
+        self._observe(self._clock.date_ms(), change)
+        self._on_change(change)
 
     def _answer(self, replies: Iterable[tuple[Any, Any]]) -> None:
         for request, answer in replies:
@@ -224,7 +211,10 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     # -- deletions -----------------------------------------------------------------------------
 
     def _is_being_deleted(self, topics: set[str]) -> bool:
-        return any(deletion.topics & topics for deletion in self._deletions)
+        missing = topics - self._counts.keys()
+        return any(
+            missing if each.topics is None else each.topics & topics for each in self._deletions
+        )
 
     def _begin_deletion(self, outcome: Outcome[Record]) -> None:
         topics = frozenset(
@@ -235,9 +225,9 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         if topics:
             self._deletions.add(_Deletion(topics, outcome))
 
-    async def _finish(self, deletion: _Deletion) -> None:
+    async def _finish(self, deletion: _Deletion, outcome: Outcome[Record]) -> None:
         """Answer when all groups have forgotten the topics, or as late as the client allows."""
-        ((request, answer),) = deletion.outcome.replies
+        ((request, answer),) = outcome.replies
         forgotten = asyncio.ensure_future(self._until_told())
         try:
             allowed_s = request.message.timeout_ms / 1000
@@ -249,7 +239,10 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
             await forgotten
         finally:
             forgotten.cancel()
-            self._deletions.discard(deletion)
+            self._end(deletion)
+
+    def _end(self, deletion: _Deletion) -> None:
+        self._deletions.discard(deletion)
         for waiting in self._take_behind():
             self.handle(waiting)
 
@@ -272,20 +265,6 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         others minutes later.
         """
         self._parked.wake(topic)
-
-
-def _differences(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[TopicChanged]:
-    for topic in sorted(before.keys() | after.keys()):
-        old, new = before.get(topic, 0), after.get(topic, 0)
-        if not new:
-            change = "deleted"
-        elif not old:
-            change = "created"
-        elif new != old:
-            change = "grown"
-        else:
-            continue
-        yield TopicChanged(topic=topic, change=change, partitions_before=old, partitions=new)
 
 
 def _named(message: Any) -> set[str]:  # noqa: ANN401  # any request

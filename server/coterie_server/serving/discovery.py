@@ -20,8 +20,10 @@ from coterie_protocol.messages import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coterie_protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
-    from coterie_server.address import Address
+    from coterie_server.serving.cluster import Neighbour
 
 __all__ = [
     "ANY_HOST",
@@ -43,6 +45,9 @@ _SOFTWARE_SINCE = 3
 
 #: Addresses to listen on, not to connect to.
 ANY_HOST: Final = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
+
+_ONLY_GROUPS: Final = "Coterie coordinates consumer groups, not transactions or share groups."
+_NO_NODE: Final = "No node has the group just now; one will in a moment."
 
 _GROUP_KEYS = 0
 _MANY_KEYS_FROM = 4
@@ -84,38 +89,44 @@ def _is_loopback(host: str) -> bool:
 
 
 def find_coordinator(
-    message: FindCoordinatorRequest, version: int, node_id: int, advertised: Address
+    message: FindCoordinatorRequest, version: int, coordinator_of: Callable[[str], Neighbour | None]
 ) -> FindCoordinatorResponse:
-    """Tell where the groups' coordinator is: it is this node, reached as this client reaches it."""
-    is_group = message.key_type == _GROUP_KEYS
-    error = ErrorCode.NONE if is_group else ErrorCode.INVALID_REQUEST
-    where = (node_id, advertised.host, advertised.port) if is_group else (-1, "", -1)
+    """Tell which node has a group, and where this client reaches it."""
     if version >= _MANY_KEYS_FROM:
+        keys = message.coordinator_keys
         return FindCoordinatorResponse(
-            coordinators=tuple(_found(key, where, error) for key in message.coordinator_keys)
+            coordinators=tuple(_found(message, key, coordinator_of) for key in keys)
         )
+    found = _found(message, message.key, coordinator_of)
     return FindCoordinatorResponse(
-        error_code=error,
-        error_message="NONE" if is_group else _only_groups(),
-        node_id=where[0],
-        host=where[1],
-        port=where[2],
+        error_code=found.error_code,
+        error_message=found.error_message or "NONE",
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
     )
 
 
-def _found(key: str, where: tuple[int, str, int], error: ErrorCode) -> Coordinator:
+def _found(
+    message: FindCoordinatorRequest, key: str, coordinator_of: Callable[[str], Neighbour | None]
+) -> Coordinator:
+    if message.key_type != _GROUP_KEYS:
+        return _not_found(key, ErrorCode.INVALID_REQUEST, _ONLY_GROUPS)
+    node = coordinator_of(key)
+    if node is None:
+        return _not_found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NO_NODE)
     return Coordinator(
         key=key,
-        node_id=where[0],
-        host=where[1],
-        port=where[2],
-        error_code=error,
-        error_message=_only_groups() if error else "",
+        node_id=node.node_id,
+        host=node.address.host,
+        port=node.address.port,
+        error_code=ErrorCode.NONE,
+        error_message="",
     )
 
 
-def _only_groups() -> str:
-    return "Coterie coordinates consumer groups, not transactions or share groups."
+def _not_found(key: str, error: ErrorCode, why: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=why)
 
 
 def handshake(message: SaslHandshakeRequest) -> SaslHandshakeResponse:

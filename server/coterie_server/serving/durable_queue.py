@@ -44,8 +44,7 @@ class DurableQueue:
         meter: Meter | None = None,
     ) -> None:
         self._store = store
-        self._shard = lease.shard
-        self._epoch = lease.epoch
+        self._lease = lease
         self._meter = meter
         self._on_failure = on_failure
         self._batch: list[tuple[bytes, bytes | None]] = []
@@ -99,7 +98,7 @@ class DurableQueue:
                 batch, upto = self._batch, self._handed_in
                 self._batch = []
                 began = time.perf_counter()
-                await self._store.append(self._shard, self._epoch, batch)
+                await self._store.append(self._lease, batch)
                 if self._meter is not None:
                     self._meter.store_appended(len(batch), time.perf_counter() - began)
                 self._durable = upto

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
 
 if TYPE_CHECKING:
-    from coterie_server.serving.shard import PendingRequest
+    from coterie_server.serving.context import PendingRequest
 
 __all__ = ["ask_all", "divide"]
 
@@ -28,11 +28,11 @@ def divide(request: PendingRequest, shard_of: Callable[[str], int]) -> dict[int,
     )
 
 
-def ask_all(request: PendingRequest, shards: int) -> dict[int, PendingRequest]:
-    """What to hand to each shard of a request that is about all groups."""
-    if shards == 1:
-        return {0: request}
-    return _parts(request, dict.fromkeys(range(shards), request.message))
+def ask_all(request: PendingRequest, shards: Sequence[int]) -> dict[int, PendingRequest]:
+    """What to hand to each of some shards of a request that is about all groups."""
+    if len(shards) == 1:
+        return {shards[0]: request}
+    return _parts(request, dict.fromkeys(shards, request.message))
 
 
 def _parts(whole: PendingRequest, messages: Mapping[int, Any]) -> dict[int, PendingRequest]:

@@ -6,8 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, final
 
+from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
-from coterie_server.serving.shard import NodeContext, PendingRequest, ServedShard
+from coterie_server.serving.context import NodeContext, PendingRequest
+from coterie_server.serving.shard import ServedShard
 from coterie_server.step import Refusal
 from coterie_server.storage.offset_bundles import OffsetBundles
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.storage import KeptRecord, Lease
+    from coterie_server.storage import KeptRecord
 
 __all__ = ["GroupShard"]
 
@@ -39,17 +41,19 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     def __init__(
         self,
-        lease: Lease,
+        shard: int,
         context: NodeContext,
         make: Callable[[], GroupCoordinator],
         *,
         generations_lost: int = 0,
     ) -> None:
-        super().__init__(lease, context)
+        super().__init__(shard, context)
         self._make = make
         self._generations_lost = generations_lost
         self._bundles = OffsetBundles()
         self._changes: list[_TopicChange] = []
+        #: Whether all that came of reading the shard is durable.
+        self.has_recovered = False
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -61,8 +65,8 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
             self._ends.recover(group.offsets.values(), coordinator.table.topics)
         self._bundles, self.core = bundles, coordinator
         self._release(outcome, now_ms)
-        if lost and self._queue is not None:
-            self._queue.when_durable(self._skipped)
+        if self._queue is not None:
+            self._queue.when_durable(self._recovered)
         if (due_ms := coordinator.next_deadline()) is not None:
             self._arm(due_ms)
         # What they may have missed, or forgotten with the shard's memory.
@@ -70,15 +74,20 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
             if self.core is coordinator:
                 self._tell(change, change.at_ms)
 
-    def _skipped(self) -> None:
+    def _recovered(self) -> None:
         self._generations_lost = 0
+        self.has_recovered = True
 
-    def fence(self) -> None:
-        """Another node has the shard, and tells its groups what they have to know."""
-        super().fence()
-        changes, self._changes = self._changes, []
-        for change in changes:
-            change.is_taken_in.set()
+    def _forget(self) -> None:
+        super()._forget()
+        self.has_recovered = False
+
+    def _end_life(self, trouble: ErrorCode) -> None:
+        super()._end_life(trouble)
+        if self._lease is None:  # the node that has the shard tells its groups
+            changes, self._changes = self._changes, []
+            for change in changes:
+                change.is_taken_in.set()
 
     # -- requests and time ---------------------------------------------------------------------
 

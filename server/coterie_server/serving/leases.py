@@ -1,10 +1,13 @@
 """Which shards are this node's, and until when it may act on that.
 
-A lease on a shard is kept in the store.  Each write shows its epoch, so the store itself refuses a
-node that lost a shard without noticing.  Answers that need no write have no such guard:
-so a node trusts its leases only for their length, less a margin, counted from before it last asked
-for them.  Without that trust nothing is answered; requests are held until the store has confirmed
-the leases, which takes a moment after a pause, or refused if it can't.
+Leases on shards are kept in the store.  Each write shows its fence, so the store itself refuses a
+node that lost a shard without noticing.  Answers that need no write have no such guard: so a node
+trusts its leases only for their length, less a margin, counted from before it last asked for them.
+Without that trust nothing is answered; requests are held until the store has confirmed the leases,
+which takes a moment after a pause, or refused if it can't.
+
+Nodes that use the same store share its shards.  Each looks into the store again and again, finds
+out who is there, claims what is free and gives away what it has too much of (`shares.py`).
 """
 
 from __future__ import annotations
@@ -13,17 +16,20 @@ import asyncio
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from coterie_protocol.exceptions import CoterieError
 from coterie_server.log.logger import get_logger
+from coterie_server.serving.shares import Move, Scene, next_move
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Sequence
 
+    from coterie_server.serving.cluster import Cluster
     from coterie_server.storage import Lease, Store
 
-__all__ = ["LeaseHolder", "LeaseKeeper", "LeaseTerms", "LeaseTrust", "ShardsTakenError"]
+__all__ = ["LeaseHolder", "LeaseKeeper", "LeaseTerms", "LeaseTrust"]
+
+T = TypeVar("T")
 
 _log = get_logger(__name__)
 
@@ -31,12 +37,10 @@ _log = get_logger(__name__)
 _RENEWALS_PER_LEASE: Final = 3
 #: This part of a lease is left unused: clocks of two machines don't run at quite the same speed.
 _MARGIN: Final = 10
-#: How long to wait after a renewal failed.
+#: How long to wait after the store failed.
 _RETRY_S: Final = 0.5
-
-
-class ShardsTakenError(CoterieError):
-    """Another node holds shards of this store."""
+#: A node gives away this part of all shards at a time at most, so that most of them are served.
+_GIVEN_AT_ONCE: Final = 20
 
 
 class LeaseTrust:
@@ -67,11 +71,20 @@ class LeaseTrust:
 class LeaseHolder(Protocol):
     """Serves the shards whose leases a keeper keeps."""
 
+    def note(self, *, is_settled: bool) -> bytes:
+        """What the node tells the others."""
+
     def lost(self, shard: int) -> None:
         """Another node has a shard."""
 
-    def gained(self, lease: Lease) -> None:
-        """A shard that was lost can be served again."""
+    def gained(self, lease: Lease, before: str) -> None:
+        """A shard can be served; `before` is who had it last, if that is known."""
+
+    async def give_up(self, shard: int) -> None:
+        """Serve a shard no longer, and return when nothing more is written to it."""
+
+    def looked(self) -> None:
+        """The other nodes may not be what they were."""
 
     def confirmed(self) -> None:
         """The leases hold."""
@@ -82,57 +95,58 @@ class LeaseHolder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """In whose name shards are leased, and for how long at a time."""
+    """In whose name shards are leased, and how."""
 
     owner: str
-    #: Where clients find the owner.
-    address: str
     ttl_ms: int
+    #: How often to look what other nodes do; None if there are none.
+    look_every_ms: int | None = None
 
 
 class LeaseKeeper:
-    """Claims shards, renews the leases on them, and takes back what it lost when that is free."""
+    """Claims this node's share of the shards, renews its leases, and gives what is too much."""
 
     def __init__(
         self,
         store: Store,
         terms: LeaseTerms,
         trust: LeaseTrust,
-        now_ms: Callable[[], int],
+        cluster: Cluster,
         holder: LeaseHolder,
     ) -> None:
         self._store = store
         self._trust = trust
         self._owner = terms.owner
-        self._address = terms.address
         self._ttl_ms = terms.ttl_ms
-        self._now_ms = now_ms
+        self._renew_every_s = terms.ttl_ms / 1000 / _RENEWALS_PER_LEASE
+        look_ms = terms.look_every_ms
+        self._look_every_s = self._renew_every_s if look_ms is None else look_ms / 1000
+        self._cluster = cluster
         self._holder = holder
-        self._shards: tuple[int, ...] = ()
+        self._shards: Sequence[int] = ()
         self._leases: dict[int, Lease] = {}
+        #: Who had each shard last, as far as it was seen.
+        self._owners: dict[int, str] = {}
         self._wake = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
+        self._moving: asyncio.Task[None] | None = None
+        self._joined_s = -math.inf
+        self._renewed_s = -math.inf
         #: Why the leases can't be renewed; empty if they can.
         self.trouble = ""
 
-    async def claim_all(self, shards: Iterable[int]) -> dict[int, Lease]:
-        """Take all these shards, or raise `ShardsTakenError` and leave them to their owners."""
-        self._shards = tuple(shards)
-        asked_s = self._trust.now_s()
-        claimed = await asyncio.gather(*(self._claim(shard) for shard in self._shards))
-        self._leases = {lease.shard: lease for lease in claimed if lease is not None}
-        if None in claimed:
-            holders = {
-                f"{held.owner} at {held.address}"
-                for held in await self._store.leases()
-                if held.owner not in ("", self._owner)
-            }
-            await self._release()
-            raise ShardsTakenError(
-                f"{self._store.url} is in use by {', '.join(sorted(holders))}."
-                " Stop that node, or give this one a store of its own."
-            )
-        self._trust.extend(asked_s, self._ttl_ms)
+    # -- life ----------------------------------------------------------------------------------
+
+    async def join(self, shards: Sequence[int]) -> dict[int, Lease]:
+        """Be one of the nodes that share these shards; return what is free for this one."""
+        self._shards = shards
+        await self._store.reserve(self._owner, self._ttl_ms)
+        self._joined_s = self._trust.now_s()
+        await self._renew()
+        await self._look()
+        # Because the name is reserved, leases under it are those of a process that has ended.
+        own = {shard for shard, owner in self._cluster.owners.items() if owner == self._owner}
+        await self._claim(self._next_move(apart_from=own).claim)
         return dict(self._leases)
 
     def start(self) -> None:
@@ -140,61 +154,83 @@ class LeaseKeeper:
         self._trust.doubt = self._wake.set
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
-    def lost(self, shard: int) -> None:
-        """The store refused a write to a shard: another node has it."""
-        self._leases.pop(shard, None)
+    def announce(self) -> None:
+        """Tell the others soon what the node has to say."""
+        self._wake.set()
 
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.wait({self._keeping})
-        await self._release()
+        for task in (self._keeping, self._moving):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
+        leases, self._leases = list(self._leases.values()), {}
+        # First, so that the others share out among themselves what is free a moment later.
+        await self._store.withdraw(self._owner)
+        await self._store.release(leases)
 
-    async def _release(self) -> None:
-        leases, self._leases = self._leases, {}
-        await asyncio.gather(*(self._store.release(lease) for lease in leases.values()))
+    # -- single shards -------------------------------------------------------------------------
 
-    async def _claim(self, shard: int) -> Lease | None:
-        now_ms = self._now_ms()
-        return await self._store.claim(shard, self._owner, self._address, now_ms, self._ttl_ms)
+    def lost(self, shard: int) -> None:
+        """Another node has a shard, as the store says."""
+        self._leases.pop(shard, None)
+        self._cluster.lost(shard)
 
-    # -- keeping them --------------------------------------------------------------------------
+    async def claim_again(self, shard: int) -> Lease | None:
+        """Claim a shard anew, so that no write under the former lease can come any more.
+
+        Returns None if the shard is this node's no longer.
+        """
+        held = self._leases.get(shard)
+        if held is None:
+            return None
+        taken = await self._store.claim([shard], self._owner, self._ttl_ms)
+        if self._leases.get(shard) is not held:
+            await self._store.release(taken)  # it was lost, or given up, meanwhile
+            return None
+        if not taken:
+            self.lost(shard)
+            return None
+        self._leases[shard] = taken[0]
+        return taken[0]
+
+    # -- keeping the leases --------------------------------------------------------------------
 
     async def _keep(self) -> None:
-        pause_s = self._ttl_ms / 1000 / _RENEWALS_PER_LEASE
-        wait_s = pause_s
+        wait_s = min(self._look_every_s, self._renew_every_s)
         while True:
+            is_asked = await self._woken_within(wait_s)
             try:
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-            self._wake.clear()
-            try:
-                await self._renew(pause_s)
-                await self._take_back()
+                since_s = self._trust.now_s() - self._renewed_s
+                if is_asked or since_s + wait_s > self._renew_every_s:
+                    await self._renew()
+                await self._look()
+                self._move_on()
             except Exception as error:  # noqa: BLE001  # whatever it is, try again
                 self._be_in_trouble(str(error) or repr(error))
-                wait_s = min(_RETRY_S, pause_s)
+                wait_s = min(_RETRY_S, self._renew_every_s)
             else:
-                wait_s = pause_s
+                wait_s = min(self._look_every_s, self._renew_every_s)
 
-    async def _renew(self, complain_after_s: float) -> None:
-        asked_s, before = self._trust.now_s(), list(self._leases.values())
-        renewal = asyncio.ensure_future(self._store.renew(before, self._now_ms(), self._ttl_ms))
+    async def _woken_within(self, wait_s: float) -> bool:
         try:
-            while not renewal.done():
-                await asyncio.wait({renewal}, timeout=complain_after_s)
-                if not renewal.done():
-                    self._be_in_trouble("the store does not answer")
-        except asyncio.CancelledError:
-            renewal.cancel()
-            raise
-        held = {lease.shard: lease for lease in renewal.result()}
+            async with asyncio.timeout(wait_s):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        self._wake.clear()
+        return True
+
+    async def _renew(self) -> None:
+        asked_s, before = self._trust.now_s(), list(self._leases.values())
+        is_settled = asked_s - self._joined_s >= self._ttl_ms / 1000
+        note = self._holder.note(is_settled=is_settled)
+        renewed = await self._answer_to(self._store.renew(self._owner, note, before, self._ttl_ms))
+        held = {lease.shard: lease for lease in renewed}
         for lease in before:
             if self._leases.get(lease.shard) is lease:
                 self._take_in(lease.shard, held.get(lease.shard))
+        self._renewed_s = asked_s
         self._trust.extend(asked_s, self._ttl_ms)
         if self.trouble:
             _log.warning("leases are renewed again")
@@ -205,25 +241,83 @@ class LeaseKeeper:
         if renewed is not None:
             self._leases[shard] = renewed
         else:
-            del self._leases[shard]
+            self.lost(shard)
             self._holder.lost(shard)
 
-    async def _take_back(self) -> None:
-        """Claim the shards that were lost, once no node has a valid lease on them."""
-        missing = [shard for shard in self._shards if shard not in self._leases]
-        if not missing:
-            return
-        now_ms = self._now_ms()
-        # Asked for by hand, as a process that goes by our own name by mistake counts as well.
-        taken = {held.shard for held in await self._store.leases() if now_ms < held.expires_ms}
-        for shard in missing:
-            lease = None if shard in taken else await self._claim(shard)
-            if lease is not None:
-                self._leases[shard] = lease
-                self._holder.gained(lease)
+    async def _answer_to(self, asking: Coroutine[object, object, T]) -> T:
+        """Wait for the store, and say so if that takes too long."""
+        asked = asyncio.ensure_future(asking)
+        try:
+            while not asked.done():
+                await asyncio.wait({asked}, timeout=self._renew_every_s)
+                if not asked.done():
+                    self._be_in_trouble("the store does not answer")
+        except asyncio.CancelledError:
+            asked.cancel()
+            raise
+        return asked.result()
 
     def _be_in_trouble(self, why: str) -> None:
         if why != self.trouble:
             _log.warning("leases can't be renewed", error=why)
         self.trouble = why
         self._holder.doubted()
+
+    # -- sharing -------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        survey = await self._answer_to(self._store.survey())
+        self._cluster.look(survey, self._leases)
+        self._owners |= {lease.shard: lease.owner for lease in survey.leases}
+        self._holder.looked()
+
+    def _move_on(self) -> None:
+        """Claim and give what is due, unless that is being done."""
+        if self._moving is not None and not self._moving.done():
+            return
+        move = self._next_move()
+        if move:
+            self._moving = asyncio.get_running_loop().create_task(self._do(move))
+
+    def _next_move(self, apart_from: set[int] | None = None) -> Move:
+        """What to do next; leases on these shards don't count."""
+        notes, owners = self._cluster.notes, self._cluster.owners
+        scene = Scene(
+            shards=self._shards,
+            me=self._owner,
+            mine=self._leases.keys(),
+            # One under our own name that is not ours counts as well: two processes that take
+            # their shards from each other would never end.
+            others={
+                shard: owner
+                for shard, owner in owners.items()
+                if shard not in self._leases and shard not in (apart_from or ())
+            },
+            present={self._owner, *notes},
+            settled={owner for owner, note in notes.items() if note.is_settled},
+        )
+        return next_move(scene, max(len(self._shards) // _GIVEN_AT_ONCE, 1))
+
+    async def _do(self, move: Move) -> None:
+        try:
+            await asyncio.gather(*map(self._give, move.give))
+            await self._claim(move.claim)
+        except Exception as error:  # noqa: BLE001  # whatever it is, look again
+            _log.warning("shards can't be taken or given", error=str(error) or repr(error))
+
+    async def _give(self, shard: int) -> None:
+        lease = self._leases.get(shard)
+        if lease is None:
+            return
+        await self._holder.give_up(shard)
+        lease = self._leases.pop(shard, lease)
+        self._cluster.lost(shard)
+        await self._store.release([lease])
+
+    async def _claim(self, shards: Sequence[int]) -> None:
+        if not shards:
+            return
+        for lease in await self._store.claim(shards, self._owner, self._ttl_ms):
+            self._leases[lease.shard] = lease
+            self._cluster.gained(lease.shard)
+            self._holder.gained(lease, self._owners.get(lease.shard, ""))

@@ -1,44 +1,52 @@
 """The node: which shard gets which request, and when something is due.
 
 Requests about groups go to the shard of the group, those about topics to the catalogue.  The few
-that ask many shards are divided, and their answers put together again.
+that ask many shards are divided, and their answers put together again.  What other nodes have is
+refused as Kafka does, so that clients ask for the right one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
-from coterie_protocol import messages as m
 from coterie_server.group import CommitOrder, GroupCoordinator
 from coterie_server.log.limits import LimitLog
 from coterie_server.log.logger import get_logger
 from coterie_server.serving import (
     CATALOGUE_SHARD,
-    CatalogueShard,
+    Cluster,
+    Directory,
     GroupShard,
     LeaseKeeper,
     LeaseTerms,
     LeaseTrust,
     NodeContext,
+    NodeNote,
     TopicCounts,
-    discovery,
+    TopicService,
+    ask_node,
 )
 from coterie_server.serving.clock import Ticker
-from coterie_server.serving.fan_out import ask_all, divide
+from coterie_server.serving.router import Router
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coterie_protocol import messages as m
     from coterie_protocol.journal import Event, TopicChanged
     from coterie_server.address import Address
     from coterie_server.group import Config, Group, IdSource
-    from coterie_server.journal import AcknowledgedState
     from coterie_server.net import Exchange
-    from coterie_server.serving import Meter, PendingRequest
+    from coterie_server.serving import (
+        AskNode,
+        CatalogueShard,
+        Meter,
+        TopicsVersion,
+    )
     from coterie_server.serving.clock import Clock
     from coterie_server.storage import Lease, Store
     from coterie_server.topics import Catalogue, PartitionEnds
@@ -57,7 +65,7 @@ class NodeOptions:
     """What a node is called, where it is reached, and how it divides its groups."""
 
     node_id: int
-    #: Where clients find it, for those who ask who has a shard.
+    #: Where it is reached by clients and by other nodes.
     address: Address
     shards: int
     lease_ms: int
@@ -65,6 +73,10 @@ class NodeOptions:
     accept_loss: bool = False
     #: The host and the port on which the node answers HTTP, if it does.
     http: tuple[str, int] | None = None
+    #: Where it is reached by each of its listeners, if it has several.
+    addresses: Mapping[str, Address] = field(default_factory=dict)
+    #: How often to look what other nodes do; None if there are no others.
+    look_every_ms: int | None = None
 
     @property
     def owner(self) -> str:
@@ -73,7 +85,7 @@ class NodeOptions:
 
 
 class Node:
-    """Serves all the shards of a store."""
+    """Serves its share of the shards of a store."""
 
     def __init__(
         self,
@@ -93,58 +105,71 @@ class Node:
         self._clock = clock
         self._make_ids = make_ids
         self._make_catalogue = make_catalogue
+        #: How other nodes are asked.
+        self.ask: AskNode = ask_node
         self._ticker = Ticker(clock, observe)
         #: How many partitions each topic has.
         self.topics = TopicCounts()
         self._shard_count = options.shards
-        #: The shards of groups, by number.
+        #: The shards of groups, by number, this node's and others'.
         self.shards: list[GroupShard] = []
-        self._catalogue: CatalogueShard | None = None
+        self._router: Router | None = None
+        self._cluster = Cluster(options.owner)
+        self._addresses = dict(options.addresses) or {"": options.address}
+        self._directory = Directory(self._cluster, options.node_id, self._addresses)
         self._trust = LeaseTrust(clock.elapsed_s)
-        terms = LeaseTerms(options.owner, str(options.address), options.lease_ms)
-        self._keeper = LeaseKeeper(store, terms, self._trust, clock.date_ms, self)
+        terms = LeaseTerms(options.owner, options.lease_ms, options.look_every_ms)
+        self._keeper = LeaseKeeper(store, terms, self._trust, self._cluster, self)
         self._context = NodeContext(
             store,
             clock,
             self._trust,
             self._keeper.lost,
+            self._keeper.claim_again,
             meter,
             LimitLog(),
             observe=observe,
             arm=self._arm,
         )
+        self._has_joined = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
-        self._routes = self._make_routes()
 
     # -- life ----------------------------------------------------------------------------------
 
     async def start(self, topics: dict[str, int] | None = None) -> None:
-        """Claim the shards, read them, and be ready to serve."""
+        """Claim this node's share of the shards, read them, and be ready to serve."""
         self._ticker.start()
-        await self._store.reserve(self._options.owner)
         await self._agree_on_shards()
-        leases = await self._keeper.claim_all((CATALOGUE_SHARD, *range(self._shard_count)))
-        ids = self._make_ids(leases[CATALOGUE_SHARD].epoch)
-        self._catalogue = self._make_catalogue_shard(leases.pop(CATALOGUE_SHARD))
-        await self._catalogue.load()
-        self.shards = [self._make_group_shard(lease, ids) for _, lease in sorted(leases.items())]
+        self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
+        service = self._make_topic_service()
+        self._router = Router(self.shards, service, self._directory, self._options.http)
+        leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
+        self._has_joined = True
+        if CATALOGUE_SHARD in leases:
+            await service.catalogue.load()
+        else:
+            await service.read()
         self._keeper.start()
         for shard in self.shards:
-            await shard.load()
+            if shard.shard in leases:
+                await shard.load()
         if self._options.accept_loss:
-            for shard in self.shards:
-                if not await shard.until_durable():
-                    raise StoreError(f"shard {shard.shard} can't be stored; the log says why")
-            await self._store.accept_loss()
-            _log.warning(
-                "what the store lacks is taken for lost, and all groups begin new generations;"
-                " from now on start it without --accept-data-loss",
-                generations_skipped=_GENERATIONS_SKIPPED,
-            )
+            await self._accept_loss()
         for name, partitions in (topics or {}).items():
-            await self._catalogue.ensure(name, partitions)
+            await service.ensure(name, partitions)
         self._clock.start()
+
+    async def _accept_loss(self) -> None:
+        for shard in self.shards:
+            if not await shard.until_durable():
+                raise StoreError(f"shard {shard.shard} can't be stored; the log says why")
+        await self._store.accept_loss()
+        _log.warning(
+            "what the store lacks is taken for lost, and all groups begin new generations;"
+            " from now on start it without --accept-data-loss",
+            generations_skipped=_GENERATIONS_SKIPPED,
+        )
 
     async def _agree_on_shards(self) -> None:
         """A store keeps the number of shards that it was begun with."""
@@ -155,24 +180,26 @@ class Node:
                 "the store keeps its number of shards", shards=self._shard_count, set=wanted
             )
 
-    def _make_catalogue_shard(self, lease: Lease) -> CatalogueShard:
-        return CatalogueShard(
-            lease,
+    def _make_topic_service(self) -> TopicService:
+        service = TopicService(
             self._context,
             self._make_catalogue,
-            counts=self.topics,
-            on_change=self._topic_changed,
-            until_told=self._until_told,
+            self.topics,
+            self._directory,
+            self,
+            self.ask,
         )
+        service.announce = self._keeper.announce
+        return service
 
-    def _make_group_shard(self, lease: Lease, ids: IdSource) -> GroupShard:
+    def _make_group_shard(self, shard: int) -> GroupShard:
         order = CommitOrder()  # of all the lives that the shard has in this process
         return GroupShard(
-            lease,
+            shard,
             self._context,
             lambda: GroupCoordinator(
                 self._config,
-                ids,
+                self._make_ids(self.shards[shard].fence_number),
                 self.topics,
                 self.count_groups,
                 commit_order=order,
@@ -187,29 +214,51 @@ class Node:
         self._ticker.stop()
         if self._alarm is not None:
             self._alarm.cancel()
-        for shard in self.all_shards():
-            await shard.close()
+        await asyncio.gather(*(shard.close() for shard in self.shards))
+        if self._router is not None:
+            await self._router.topics.close()
         await self._keeper.stop()
 
     # -- leases --------------------------------------------------------------------------------
 
-    def _shard(self, number: int) -> CatalogueShard | GroupShard:
-        if number == CATALOGUE_SHARD and self._catalogue is not None:
-            return self._catalogue
-        return self.shards[number]
-
     def all_shards(self) -> list[CatalogueShard | GroupShard]:
         """The shards of groups by number, then the catalogue."""
-        catalogue = [] if self._catalogue is None else [self._catalogue]
-        return [*self.shards, *catalogue]
+        return [] if self._router is None else [*self.shards, self._router.topics.catalogue]
+
+    def note(self, *, is_settled: bool) -> bytes:
+        """What the node tells the others."""
+        service = self._serving.topics
+        return NodeNote(
+            self._options.node_id, self._addresses, is_settled, service.made, service.seen
+        ).to_bytes()
 
     def lost(self, shard: int) -> None:
         """Another node has a shard: stop serving it."""
-        self._shard(shard).fence()
+        if shard == CATALOGUE_SHARD:
+            self._serving.topics.lost()
+        else:
+            self.shards[shard].fence()
 
-    def gained(self, lease: Lease) -> None:
-        """A shard that was lost is this node's again: serve it."""
-        self._shard(lease.shard).take_over(lease)
+    def gained(self, lease: Lease, before: str) -> None:
+        """A shard is this node's: serve it."""
+        if not self._has_joined:  # `start` reads it
+            shards = {shard.shard: shard for shard in self.all_shards()}
+            shards[lease.shard].own(lease)
+        elif lease.shard == CATALOGUE_SHARD:
+            self._serving.topics.gained(lease, before)
+        else:
+            self.shards[lease.shard].take_over(lease)
+
+    async def give_up(self, shard: int) -> None:
+        """Serve a shard no longer, and return when nothing more is written to it."""
+        if shard == CATALOGUE_SHARD:
+            await self._serving.topics.give_up()
+        else:
+            await self.shards[shard].give_up()
+
+    def looked(self) -> None:
+        """The other nodes may not be what they were."""
+        self._serving.topics.looked()
 
     def confirmed(self) -> None:
         """The leases hold: go on with what was held meanwhile, then with what is due."""
@@ -226,7 +275,7 @@ class Node:
     def trouble(self) -> str:
         """Why not all requests can be served just now, in a sentence; empty if they can."""
         shards = self.all_shards()
-        unserved = [shard for shard in shards if not shard.is_served]
+        unserved = [shard for shard in shards if shard.is_owned and not shard.is_served]
         if unserved:
             what = f"{len(unserved)} of {len(shards)} shards can't be served"
             why = next((shard.failure for shard in unserved if shard.failure), "")
@@ -262,103 +311,56 @@ class Node:
 
     def handle(self, exchange: Exchange) -> None:
         """Take a request."""
-        self._routes[type(exchange.message)](exchange)
+        self._serving.routes[type(exchange.message)](exchange)
 
     def try_heartbeat(self, message: m.HeartbeatRequest) -> m.HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
-        return self.shards[self._shard_of(message.group_id)].try_heartbeat(message)
+        return self._serving.group_shard(message.group_id).try_heartbeat(message)
 
-    def _make_routes(self) -> dict[type[Any], Callable[[Exchange], None]]:
-        node_id = self._options.node_id
-        return {
-            m.ApiVersionsRequest: self._tell_versions,
-            m.CreatePartitionsRequest: self._to_topics,
-            m.CreateTopicsRequest: self._to_topics,
-            m.DeleteGroupsRequest: self._to_several,
-            m.DeleteTopicsRequest: self._to_topics,
-            m.DescribeGroupsRequest: self._to_several,
-            m.FetchRequest: self._to_topics,
-            m.FindCoordinatorRequest: lambda e: e.reply(
-                discovery.find_coordinator(e.message, e.version, node_id, e.advertised)
-            ),
-            m.HeartbeatRequest: self._to_group,
-            m.JoinGroupRequest: self._to_group,
-            m.LeaveGroupRequest: self._to_group,
-            m.ListGroupsRequest: lambda e: self._hand_out(ask_all(e, self._shard_count)),
-            m.ListOffsetsRequest: self._to_topics,
-            m.MetadataRequest: self._to_topics,
-            m.OffsetCommitRequest: self._to_group,
-            m.OffsetDeleteRequest: self._to_group,
-            m.OffsetFetchRequest: lambda e: (
-                self._to_several(e) if e.message.groups else self._to_group(e)
-            ),
-            m.ProduceRequest: self._to_topics,
-            m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.message)),
-            m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
-            m.SyncGroupRequest: self._to_group,
-        }
-
-    def _tell_versions(self, exchange: Exchange) -> None:
-        http = discovery.http_address_for(exchange.host, self._options.http)
-        exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
-
-    def _shard_of(self, group_id: str) -> int:
-        return zlib.crc32(group_id.encode()) % self._shard_count
-
-    def _to_group(self, exchange: Exchange) -> None:
-        self.shards[self._shard_of(exchange.message.group_id)].handle(exchange)
-
-    def _to_several(self, exchange: Exchange) -> None:
-        self._hand_out(divide(exchange, self._shard_of))
-
-    def _hand_out(self, parts: dict[int, PendingRequest]) -> None:
-        for shard, part in parts.items():
-            self.shards[shard].handle(part)
-
-    def _to_topics(self, exchange: Exchange) -> None:
-        if self._catalogue is None:
-            raise AssertionError("a request before the node was started")
-        self._catalogue.handle(exchange)
+    @property
+    def _serving(self) -> Router:
+        if self._router is None:
+            raise AssertionError("the node was not started")
+        return self._router
 
     # -- what happens besides ------------------------------------------------------------------
 
-    def _topic_changed(self, change: TopicChanged) -> None:
+    def topic_changed(self, change: TopicChanged) -> None:
         """Tell the coordinators that a topic is not what it was."""
         for shard in self.shards:
             shard.topic_changed(change.topic, change.change)
-        if self._config.rebalance_on_topic_change and self._catalogue is not None:
-            self._catalogue.wake(change.topic)
+        if self._config.rebalance_on_topic_change:
+            self._serving.topics.wake(change.topic)
 
-    async def _until_told(self) -> None:
+    async def until_told(self) -> None:
         """Wait until what the groups were told of topics is durable."""
         for shard in self.shards:
             await shard.until_told()
 
-    def find_loss(self, journal: AcknowledgedState) -> str | None:
-        """What a journal knows and the groups do not, in words; None if nothing is missing."""
-        return journal.find_loss(self._generation_of, self._committed_at, self._forgot_at)
+    def groups_know(self, version: TopicsVersion) -> bool:
+        """Whether the groups of all nodes know the topics at this version, durably."""
+        return all(self._knows(shard, version) for shard in self.shards)
 
-    def _generation_of(self, group_id: str) -> int:
-        coordinator = self._coordinator(group_id)
-        return coordinator.generation_of(group_id) if coordinator else 0
-
-    def _committed_at(self, group_id: str, topic: str, partition: int) -> int | None:
-        group = self.group(group_id)
-        row = group.offsets.get((topic, partition)) if group else None
-        return row.committed_at_ms if row else None
-
-    def _forgot_at(self, group_id: str) -> int:
-        coordinator = self._coordinator(group_id)
-        return coordinator.table.floor.forgot_at_ms if coordinator else -1
+    def _knows(self, shard: GroupShard, version: TopicsVersion) -> bool:
+        if shard.is_owned:
+            return shard.has_recovered
+        owner = self._cluster.owner_of(shard.shard)
+        return owner is not None and owner.seen >= version
 
     # -- what there is, to be shown and not to be changed --------------------------------------
 
-    def _coordinator(self, group_id: str) -> GroupCoordinator | None:
-        return self.shards[self._shard_of(group_id)].core
+    @property
+    def serves_all(self) -> bool:
+        """Whether all groups are this node's, and in memory."""
+        return all(shard.is_served for shard in self.shards)
+
+    def coordinator(self, group_id: str) -> GroupCoordinator | None:
+        """The coordinator that a group has, or would have; None if this node has none for it."""
+        return self._serving.group_shard(group_id).core
 
     def group(self, group_id: str) -> Group | None:
         """A group."""
-        coordinator = self._coordinator(group_id)
+        coordinator = self.coordinator(group_id)
         return coordinator.groups.get(group_id) if coordinator else None
 
     def groups(self) -> list[Group]:
@@ -376,11 +378,11 @@ class Node:
     @property
     def parked_fetches(self) -> int:
         """How many requests for records wait, as there never are any."""
-        return self._catalogue.parked if self._catalogue else 0
+        return self._router.topics.parked if self._router is not None else 0
 
     def phase_deadline(self, group: Group) -> int | None:
         """When the present phase of a group's rebalance ends at the latest."""
-        coordinator = self._coordinator(group.id)
+        coordinator = self.coordinator(group.id)
         return coordinator.phase_deadline(group) if coordinator else None
 
     def date_of(self, now_ms: int) -> int:
@@ -389,10 +391,8 @@ class Node:
 
     async def ensure_topic(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""
-        if self._catalogue is None:
-            raise AssertionError("the node was not started")
-        await self._catalogue.ensure(name, partitions)
+        await self._serving.topics.ensure(name, partitions)
 
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
-        await self.shards[self._shard_of(group_id)].force_rebalance(group_id)
+        await self._serving.group_shard(group_id).force_rebalance(group_id)

@@ -3,7 +3,8 @@
 A shard's core and its queue of appends belong together: they are one life of the shard.  When the
 store fails, or the core does, that life is over, and the next one begins by reading what is stored.
 It does so only when the last append of the former life has ended, one way or the other: an append
-that came behind the reading would be stored, and not be known.
+that came behind the reading would be stored, and not be known.  After an append has failed, which
+may yet come, only a new claim makes sure of that.
 
 The groups' shards and the catalogue of topics live such lives, and all that concerns them is here:
 taking, holding and refusing requests, storing what comes of a step before it is told, and getting
@@ -14,81 +15,39 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import CoterieError
-from coterie_server.log.limits import LimitLog
 from coterie_server.log.logger import get_logger
+from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.failures import refusal
-from coterie_server.serving.leases import LeaseTrust
 from coterie_server.step import Refusal, Request
 from coterie_server.storage import FencedError
-from coterie_server.topics import PartitionEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie_protocol.journal import Event
-    from coterie_server.serving.clock import Clock
-    from coterie_server.serving.durable_queue import Meter
     from coterie_server.step import Outcome
-    from coterie_server.storage import KeptRecord, Lease, Store
+    from coterie_server.storage import KeptRecord, Lease
 
-__all__ = ["NodeContext", "PendingRequest", "ServedShard"]
+__all__ = ["ServedShard"]
 
 _log = get_logger(__name__)
 
 #: How long to wait before a shard that could not be read is tried again, at first and at most.
 RETRY_FIRST_S: Final = 0.2
 RETRY_MAX_S: Final = 5.0
+#: More epochs than there can be in one timeline.
+_TIMELINE_SHIFT: Final = 40
 #: That a shard can't be read is logged at first, then once in so many attempts: a minute, mostly.
 _COMPLAIN_EVERY: Final = 12
-
-
-class PendingRequest(Request, Protocol):
-    """A request as a shard sees it: an `Exchange`, or a part of one that asks several shards."""
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether no client waits for the reply any more."""
-
-    def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
-        """Answer it, exactly once."""
-
-    def close(self, why: str) -> None:
-        """Close its connection instead of answering."""
 
 
 C = TypeVar("C")
 R = TypeVar("R")
 Q = TypeVar("Q", bound=PendingRequest)
-
-
-def _ignore(*_: object) -> None:
-    """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeContext:
-    """What all shards of a node have in common."""
-
-    store: Store
-    clock: Clock
-    #: Until when the node may act as the owner of its shards; without end if nothing limits it.
-    trust: LeaseTrust = field(default_factory=LeaseTrust)
-    #: Told of a shard that another node has, as the store says.
-    on_fenced: Callable[[int], None] = _ignore
-    meter: Meter | None = None
-    limit_log: LimitLog = field(default_factory=LimitLog)
-    #: Where partitions end: at the highest offset that the groups of any shard have committed.
-    ends: PartitionEnds = field(default_factory=PartitionEnds)
-    #: Told of events, with their dates.
-    observe: Callable[[int, Event], None] = _ignore
-    #: Told when a shard has something to do next, if that may be earlier than it was.
-    arm: Callable[[int], None] = _ignore
 
 
 class ServedShard(ABC, Generic[C, R, Q]):
@@ -99,15 +58,16 @@ class ServedShard(ABC, Generic[C, R, Q]):
     leases still hold, requests are held until it can.
     """
 
-    def __init__(self, lease: Lease, context: NodeContext) -> None:
-        self.shard: Final = lease.shard
+    def __init__(self, shard: int, context: NodeContext) -> None:
+        self.shard: Final = shard
         #: Groups or topics in memory; None while the shard is not served.
         self.core: C | None = None
-        self._lease: Lease | None = lease
+        self._lease: Lease | None = None
         self._store = context.store
         self._clock = context.clock
         self._trust = context.trust
         self._on_fenced = context.on_fenced
+        self._claim_again = context.claim_again
         self._meter = context.meter
         self._limit_log = context.limit_log
         self._ends = context.ends
@@ -121,9 +81,24 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self._reload: asyncio.Task[None] | None = None
         self._is_closed = False
         #: What clients are told while there is no core.
-        self._trouble = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._trouble = ErrorCode.NOT_COORDINATOR
+        #: Whether an append has failed under the lease, and may yet come.
+        self._has_failed = False
         #: Why its store failed last, for people; empty if it did not.
         self.failure = ""
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether the shard is this node's, as far as it knows."""
+        return self._lease is not None
+
+    @property
+    def fence_number(self) -> int:
+        """A number that only grows with the fences of the shard's leases; 0 without a lease."""
+        if self._lease is None:
+            return 0
+        fence = self._lease.fence
+        return fence.timeline << _TIMELINE_SHIFT | fence.epoch
 
     @property
     def is_served(self) -> bool:
@@ -242,12 +217,24 @@ class ServedShard(ABC, Generic[C, R, Q]):
 
     # -- life ----------------------------------------------------------------------------------
 
+    def own(self, lease: Lease) -> None:
+        """The shard is this node's; it is to be loaded."""
+        self._lease, self._trouble = lease, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._has_failed = False
+
+    def take_over(self, lease: Lease) -> None:
+        """The shard is this node's now: read it."""
+        self.own(lease)
+        self._load_soon(0)
+
     async def load(self) -> None:
         """Read the shard and serve it from then on, unless it is given up meanwhile."""
-        lease = self._lease
         await self._end_former_life()
+        lease = self._lease
+        if lease is None:
+            return
         stored = await self._store.load(self.shard)
-        if lease is None or self._is_closed or self._lease is not lease:
+        if self._is_closed or self._lease is not lease:
             return
         self._queue = DurableQueue(self._store, lease, self._store_failed, self._meter)
         self._recover(stored)
@@ -259,11 +246,25 @@ class ServedShard(ABC, Generic[C, R, Q]):
             await queue.settle()
         for request in self._take_open():
             self._refuse(request)
+        if self._has_failed and self._lease is not None:
+            await self._renew_claim(self._lease)
 
-    def take_over(self, lease: Lease) -> None:
-        """The shard is this node's again: read it."""
-        self._lease, self._trouble = lease, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        self._load_soon()
+    async def _renew_claim(self, failed: Lease) -> None:
+        claim = self._claim_again or self._claim_alone
+        lease = await claim(self.shard)
+        if self._lease is not failed:
+            return
+        if lease is None:
+            self.fence()
+        else:
+            self._lease, self._has_failed = lease, False
+
+    async def _claim_alone(self, shard: int) -> Lease | None:
+        """Claim the shard again where no keeper does."""
+        if self._lease is None:
+            return None
+        taken = await self._store.claim([shard], self._lease.owner, self._lease.left_ms)
+        return taken[0] if taken else None
 
     def fence(self) -> None:
         """Another node has the shard: answer nothing and write nothing in its name any more."""
@@ -272,6 +273,16 @@ class ServedShard(ABC, Generic[C, R, Q]):
         _log.error("a shard is lost to another node", shard=self.shard)
         self._lease = None
         self._end_life(ErrorCode.NOT_COORDINATOR)
+
+    async def give_up(self) -> None:
+        """Serve the shard no longer; when this returns, nothing more is written to it."""
+        self._lease = None
+        self._trouble = ErrorCode.NOT_COORDINATOR
+        self._forget()
+        if self._queue is not None:
+            await self._queue.settle()
+        if self._lease is None:
+            self._end_life(ErrorCode.NOT_COORDINATOR)
 
     async def close(self) -> None:
         """Wait until what was begun is durable, and refuse all requests that still wait."""
@@ -313,6 +324,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
             _log.error(
                 "a shard can't be served", shard=self.shard, error=self.failure, exc_info=bug
             )
+        self._has_failed = True
         self._end_life(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._load_soon()
 
@@ -327,16 +339,17 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self._forget()
         self._load_soon()
 
-    def _load_soon(self) -> None:
+    def _load_soon(self, delay_s: float | None = None) -> None:
         if self._reload is None and not self._is_closed:
-            self._reload = asyncio.get_running_loop().create_task(self._load_again())
+            wait_s = RETRY_FIRST_S if delay_s is None else delay_s
+            self._reload = asyncio.get_running_loop().create_task(self._load_again(wait_s))
 
-    async def _load_again(self) -> None:
-        delay_s, attempts = RETRY_FIRST_S, 0
+    async def _load_again(self, delay_s: float) -> None:
+        attempts = 0
         try:
             while self.core is None and self._lease is not None:
                 await asyncio.sleep(delay_s)
-                delay_s = min(delay_s * 2, RETRY_MAX_S)
+                delay_s = min(max(delay_s * 2, RETRY_FIRST_S), RETRY_MAX_S)
                 try:
                     await self.load()
                 except Exception as error:  # noqa: BLE001  # whatever it is, try again
@@ -347,4 +360,4 @@ class ServedShard(ABC, Generic[C, R, Q]):
         finally:
             self._reload = None
         if self.core is not None:
-            _log.warning("a shard is served again", shard=self.shard)
+            _log.info("a shard is served", shard=self.shard)

@@ -10,9 +10,9 @@ How a commit becomes bytes on disk
    offsets that were committed together share a record, so the next commit of the same partitions
    writes one.  Rows of groups, members and topics are a record each, and their bytes are the
    business of the core that owns them (`group/records.py`, `topics/records.py`).
-2. The shard's queue calls `Store.append` with the records and the epoch of its lease.  Every claim
-   of a shard raises its epoch, and an append under an older epoch is refused: a node that lost a
-   shard without noticing can't write to it.
+2. The shard's queue calls `Store.append` with its lease and the records.  Every claim of a shard
+   raises its fence, and an append under an older one is refused: a node that lost a shard without
+   noticing can't write to it.
 3. `SqliteStore` hands the call to a thread (`writer_thread.py`).  All calls that wait when the
    thread looks become one `Transaction`, with one fsync.  Its first statement takes the right to
    write, increments the store's transaction counter and reads the epochs.  Each record is written
@@ -43,8 +43,12 @@ keeps a second daemon out of a data directory; another keeps a second process fr
 name in a store.  So a node that starts may claim its own shards at once: no other process can still
 write under their former leases.
 
-There are no migrations, since no version was released yet: a file with another schema version is
-refused and left as it is (`schema.py`).
+Several processes may use a file at the same time.  SQLite lets one of them write at a time, and the
+others look every few milliseconds whether it is their turn (`busy.py`).  They share the mark: each
+writes the number of its own transaction, and the highest counts.
+
+A file of an earlier schema version is brought up to date when it is opened, in one transaction; one
+of a later version is refused and left as it is (`schema.py`).
 """
 
 from __future__ import annotations
@@ -53,28 +57,34 @@ import re
 from pathlib import Path
 
 from coterie_server.storage.abc import (
+    Fence,
     FencedError,
     KeptRecord,
     Lease,
+    NodeEntry,
     OwnerTakenError,
     Record,
     Store,
     StoreError,
+    Survey,
 )
 from coterie_server.storage.memory import MemoryStore
 from coterie_server.storage.sqlite import SqliteStore
 from coterie_server.storage.urls import without_password
 
 __all__ = [
+    "Fence",
     "FencedError",
     "KeptRecord",
     "Lease",
     "MemoryStore",
+    "NodeEntry",
     "OwnerTakenError",
     "Record",
     "SqliteStore",
     "Store",
     "StoreError",
+    "Survey",
     "open_store",
 ]
 

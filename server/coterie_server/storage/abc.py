@@ -1,14 +1,18 @@
 """The contract of every store.
 
-A store keeps records, which are pairs of bytes, in shards, which are numbers.  It knows nothing of
-groups and reads no clock: time comes in as `now_ms`.  Each shard has an epoch, which only grows,
-and at most one lease.  A write to a shard carries the epoch of the writer's lease, and the store
-refuses epochs that have passed: a node that lost a shard without noticing can't write to it.
+A store keeps records, which are pairs of bytes, in shards, which are numbers; it knows nothing of
+groups.  Several nodes may share it.  Each keeps an entry that lists it, and leases on shards.
+A shard has at most one lease at a time, and each lease another fence, which only grows.  A write
+carries the fence of the writer's lease, and the store refuses fences that have passed: a node that
+lost a shard without noticing can't write to it.
+
+Leases and entries expire by the store's own clock, and nodes hear how long is left, not until when:
+so the clocks of nodes need not agree.
 
 CoterieError
 ├── StoreError      the store could not do it: disk full, file damaged, store closed, ...
 │   └── OwnerTakenError   another process uses the same name
-└── FencedError     the shard has another epoch now: another node may own it
+└── FencedError     the shard has another fence now: another node may own it
 """
 
 from __future__ import annotations
@@ -17,19 +21,23 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from coterie_protocol.exceptions import CoterieError
 
 __all__ = [
     "CHUNK_RECORDS",
+    "Fence",
     "FencedError",
     "KeptRecord",
     "Lease",
+    "NodeEntry",
     "OwnerTakenError",
     "Record",
     "Store",
     "StoreError",
+    "Survey",
+    "how_held",
 ]
 
 Record = tuple[bytes, bytes | None]
@@ -42,21 +50,72 @@ CHUNK_RECORDS: Final = 1000
 """How many records `Store.scan` yields at a time unless told otherwise."""
 
 
+class Fence(NamedTuple):
+    """What orders the leases of a shard: a later one has a higher fence.
+
+    The timeline is that of the database underneath, which begins a new one when a replica takes
+    over that may lack its last writes; a store that can't lose any has only one.
+    """
+
+    timeline: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.timeline}.{self.epoch}" if self.timeline else str(self.epoch)
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A node's right to write to a shard until `expires_ms`, and under `epoch` only.
+    """A node's right to write to a shard, under this fence only.
 
     An expired lease still lets its owner write, until another node claims the shard.
     """
 
     shard: int
-    epoch: int
+    fence: Fence
     owner: str
-    address: str
-    expires_ms: int
+    #: How long it was valid for when the store was asked; it has expired if nothing is left.
+    left_ms: int
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it had not expired when the store was asked."""
+        return self.left_ms > 0
 
     def __str__(self) -> str:
-        return f"shard {self.shard} is held by {self.owner} at {self.address}, epoch {self.epoch}"
+        return f"shard {self.shard} is held by {self.owner}, epoch {self.fence}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEntry:
+    """A node that uses the store, as all of them see it."""
+
+    owner: str
+    #: What the node says of itself: where it is reached, for example.
+    note: bytes
+    #: How long the entry was valid for when the store was asked; the node is gone if nothing is
+    #: left.
+    left_ms: int
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it had not expired when the store was asked."""
+        return self.left_ms > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Who uses the store, and who has which shard, at one moment."""
+
+    #: In order of owners, expired or not.
+    nodes: tuple[NodeEntry, ...]
+    #: Of each shard that has one, in order of shards, expired or not.
+    leases: tuple[Lease, ...]
+
+
+def how_held(shard: int, lease: Lease | None) -> str:
+    """How a shard is held now, for people."""
+    return str(lease) if lease else f"no node holds shard {shard}"
 
 
 class StoreError(CoterieError):
@@ -80,20 +139,17 @@ class OwnerTakenError(StoreError):
 
 
 class FencedError(CoterieError):
-    """An append under an epoch that is not the shard's; nothing of it was kept.
+    """An append under a fence that is not the shard's; nothing of it was kept."""
 
-    `holder` is the lease that the shard is under now; None if it is free.
-    """
-
-    def __init__(self, shard: int, epoch: int, holder: Lease | None) -> None:
-        super().__init__(shard, epoch, holder)
+    def __init__(self, shard: int, fence: Fence, now: str) -> None:
+        super().__init__(shard, fence, now)
         self.shard = shard
-        self.epoch = epoch
-        self.holder = holder
+        self.fence = fence
+        #: How the shard is held now, for people.
+        self.now = now
 
     def __str__(self) -> str:
-        now = self.holder or f"no node holds shard {self.shard}"
-        return f"epoch {self.epoch} of shard {self.shard} has passed: {now}"
+        return f"epoch {self.fence} of shard {self.shard} has passed: {self.now}"
 
 
 class Store(ABC):
@@ -109,6 +165,8 @@ class Store(ABC):
 
     #: Whether its content outlives the process.
     is_lasting: bool = True
+    #: Whether other nodes use it as well, or may.
+    is_shared: bool = False
 
     @property
     @abstractmethod
@@ -138,45 +196,54 @@ class Store(ABC):
         """
 
     @abstractmethod
-    async def reserve(self, owner: str) -> None:
+    async def reserve(self, owner: str, ttl_ms: int) -> None:
         """Reserve a name for this process for as long as the store is open.
 
         An owner is one process: because its former process has ended, it may claim a shard again
         without waiting for its former lease to expire.  Raises `OwnerTakenError` while another open
-        store of the same content has the name, in this process or another.  A process that ends, in
-        whatever way, gives up its names.
+        store of the same content has the name, in this process or another.
+
+        A process that ends, in whatever way, gives up its names: at once where the store can tell,
+        otherwise when its entry has expired, which this waits for.
         """
 
     @abstractmethod
-    async def claim(
-        self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int
-    ) -> Lease | None:
-        """Take a shard for `ttl_ms`; None while another owner's lease on it is valid.
+    async def renew(
+        self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
+    ) -> list[Lease]:
+        """Keep a node listed and its leases held for `ttl_ms` from now.
 
-        A lease is valid while `now_ms` is less than its `expires_ms`.  A successful claim raises
-        the shard's epoch, also when the same owner claims again: writes under the former epoch are
-        refused from then on.  So `reserve` the owner's name first.  `address` is where clients find
-        the owner.
+        Returns the leases that are still held.  An expired one is, unless another node claimed the
+        shard.  `reserve` the name first; raises `OwnerTakenError` if another process has it by now.
         """
 
     @abstractmethod
-    async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
-        """Extend leases to `ttl_ms` from now; return those still held, with their new end.
+    async def withdraw(self, owner: str) -> None:
+        """List a node no longer; its leases stay as they are."""
 
-        An expired lease is still held unless another owner claimed the shard.
+    @abstractmethod
+    async def survey(self) -> Survey:
+        """Return who uses the store, and who has which shard.
+
+        What is long expired may be left out, but for the leases.
         """
 
     @abstractmethod
-    async def release(self, lease: Lease) -> None:
-        """Give a shard up, so that any node can claim it at once.
+    async def claim(self, shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
+        """Take shards for `ttl_ms`, but those on which another owner's lease is valid.
 
-        Appends under the lease's epoch are refused from then on.  A lease that is no longer held
-        is left alone.
+        Each shard that is taken gets a higher fence, also when the same owner claims it again:
+        writes under the former fence are refused from then on, those that are under way included.
+        So `reserve` the owner's name first.
         """
 
     @abstractmethod
-    async def leases(self) -> list[Lease]:
-        """Return the lease of each shard that has one, in order of shards, expired or not."""
+    async def release(self, leases: Iterable[Lease]) -> None:
+        """Give shards up, so that any node can claim them at once.
+
+        Appends under the fences of the leases are refused from then on.  A lease that is no longer
+        held is left alone.
+        """
 
     @abstractmethod
     def scan(
@@ -191,23 +258,21 @@ class Store(ABC):
         """Return what a shard holds, in key order.
 
         That is the last value of each key that was not deleted since.  Appends that were called
-        before have taken effect or failed; after a failure, loading makes the shard accept appends
-        again.
+        before have taken effect or failed, if the shard was claimed after they failed.
         """
         return [record async for chunk in self.scan(shard) for record in chunk]
 
     @abstractmethod
-    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
-        """Keep records, all of them or none; they are durable when it returns.
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+        """Keep records in a lease's shard, all of them or none; they are durable when it returns.
 
         Of several records with one key, the last counts.  Appends to one shard take effect in the
-        order of their calls.  Raises `FencedError` if `epoch` is not the shard's; then nothing is
-        kept, and other appends are not affected.
+        order of their calls.  Raises `FencedError` if the lease's fence is not the shard's; then
+        nothing is kept, and appends to other shards are not affected.
 
-        After a `StoreError`, reading the store does not find the records.  They may still turn up
-        if the machine fails right afterwards, as with any disk that reported an error, so do not
-        count on either.  No append overtakes one that failed: later ones to the same shard fail as
-        well, until the shard is loaded again.
+        After a `StoreError`, they may have been kept, or may still be on their way.  No append
+        overtakes one that failed: later ones under the same fence fail as well.  So claim the shard
+        again: what was on its way is refused from then on, and what is found then stays.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Notices when the file of an open store is deleted, replaced, or written to by other programs.
+"""Notices when the file of an open store is deleted, replaced, or written to without SQLite.
 
 A process keeps a deleted file open, and SQLite keeps its pages in memory: both go on as if nothing
 had happened, and everything they write is lost when the process ends.
@@ -18,6 +18,7 @@ from typing import IO, Final, NamedTuple, NoReturn
 
 from coterie_server.log.logger import get_logger
 from coterie_server.storage.abc import StoreError
+from coterie_server.storage.busy import begin
 from coterie_server.storage.damage import Damage, check_records, damaged
 from coterie_server.storage.mark import Progress
 
@@ -26,6 +27,17 @@ __all__ = ["Guard", "read_progress"]
 _log = get_logger(__name__)
 
 _SUFFIXES: Final = ("", "-wal")
+
+#: What is wrong with the place of the copy, and not with what was copied.
+_NO_DAMAGE: Final = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+)
 
 #: How often the files are looked at before a write; after each write they are looked at anyway.
 _LOOK_EVERY_S: Final = 0.25
@@ -55,7 +67,7 @@ class Guard:
         self._error: StoreError | None = None
         self._looked_at = time.monotonic()
 
-    def check(self, progress: Progress) -> None:
+    def check(self) -> None:
         """Raise `StoreError` if the files are not as this process left them, and ever after."""
         if self._error is not None:
             raise StoreError(str(self._error))
@@ -69,7 +81,7 @@ class Guard:
         self._check_identities(seen)
         version = self._data_version()
         if version == self._version:  # not written through SQLite
-            self._inspect(progress)
+            self._inspect(log_changed=seen[-1] != self._seen[-1])
         self._seen, self._version = seen, version
 
     def wrote(self) -> None:
@@ -102,19 +114,34 @@ class Guard:
                 " documentation"
             )
 
-    def _inspect(self, progress: Progress) -> None:
-        """Read files again that a program wrote to without SQLite."""
-        try:
-            with self._alone():
-                found = self._read_anew()
-        except (sqlite3.Error, Damage) as error:
-            self._distrust(damaged(self._path, str(error)))
-        except OSError as error:
-            raise StoreError(f"{self._path} can't be read: {error.strerror}") from error
+    def _inspect(self, *, log_changed: bool) -> None:
+        """Read files again that were written to, though nothing was committed.
+
+        Either a program did it without SQLite, or another node had SQLite copy the log into the
+        file.
+        """
+        where = {"path": str(self._path)}
+        begun = self._connection.in_transaction  # which has counted itself
+        with self._alone():
+            progress = self._committed(-1 if begun else 0)
+            found = self._read_anew()
         if found.store != progress.store or found.commits < progress.commits:
             behind = f"its log breaks off at transaction {found.commits} of {progress.commits}"
             self._distrust(damaged(self._path, behind))
-        _log.warning("another program wrote to the store, and did no damage", path=str(self._path))
+        if log_changed:
+            _log.warning("another program wrote to the store's log, and did no damage", **where)
+        else:  # as when another node has SQLite copy the log into the file
+            _log.info("another process wrote to the store's file, and did no damage", **where)
+
+    def _committed(self, correction: int) -> Progress:
+        """How far all processes have come together, by what SQLite has in memory."""
+        try:
+            known = read_progress(self._connection)
+        except (sqlite3.DatabaseError, Damage) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_DAMAGE:
+                raise
+            self._distrust(damaged(self._path, str(error)))
+        return Progress(known.store, known.commits + correction)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -122,7 +149,7 @@ class Guard:
         if self._connection.in_transaction:  # which took the right to write when it began
             yield
             return
-        self._connection.execute("BEGIN IMMEDIATE")
+        begin(self._connection)
         try:
             yield
         finally:
@@ -130,10 +157,25 @@ class Guard:
 
     def _read_anew(self) -> Progress:
         """How far the store has come by its files, whatever SQLite has in memory."""
-        with tempfile.TemporaryDirectory(prefix="coterie-") as folder:
-            for path in self._files:
-                self._copy(path, Path(folder) / Path(path).name)
-            return _inspected(Path(folder) / self._path.name)
+        try:
+            with tempfile.TemporaryDirectory(prefix="coterie-") as folder:
+                for path in self._files:
+                    self._copy(path, Path(folder) / Path(path).name)
+                return _inspected(Path(folder) / self._path.name)
+        except OSError as error:
+            raise self._unchecked(error.strerror or str(error)) from error
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_DAMAGE:
+                raise self._unchecked(str(error)) from error
+            self._distrust(damaged(self._path, str(error)))
+        except Damage as error:
+            self._distrust(damaged(self._path, str(error)))
+
+    def _unchecked(self, why: str) -> StoreError:
+        return StoreError(
+            f"{self._path} was written to by another program, and a copy of it can't be checked in"
+            f" {tempfile.gettempdir()}: {why}"
+        )
 
     def _copy(self, path: str, to: Path) -> None:
         """Copy a file, and keep it open from then on.

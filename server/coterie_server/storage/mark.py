@@ -31,8 +31,10 @@ _MAGIC: Final = b"coterie\x01"
 _ENTRY: Final = struct.Struct(">8s32sQ")
 _CHECK: Final = struct.Struct(">I")
 _SIZE: Final = _ENTRY.size + _CHECK.size
-#: Two places, written in turn, each in a block of its own: a torn write spoils only one.
-_PLACES: Final = (0, 4096)
+#: Places that are written in turn, each in a block of its own: a torn write spoils only one.
+#: Two would do for one process.  But processes that share a store write in the order in which they
+#: get to it, and one that is late must not put its number over the highest.
+_PLACES: Final = tuple(block * 4096 for block in range(16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,9 @@ class Mark:
 
     def begin_anew(self, progress: Progress) -> None:
         """Replace the mark, whatever it said before."""
-        self.close()
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+        # In place, as other processes may have the file open.
+        with contextlib.suppress(OSError):  # which `write` tells
+            os.truncate(self._path, 0)
         self.write(progress)
 
     def close(self) -> None:

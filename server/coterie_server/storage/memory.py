@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from coterie_server.storage.abc import (
     CHUNK_RECORDS,
+    Fence,
     FencedError,
     KeptRecord,
     Lease,
+    NodeEntry,
     OwnerTakenError,
     Record,
     Store,
     StoreError,
+    Survey,
+    how_held,
 )
 
 __all__ = ["MemoryStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A lease, and until when it is valid."""
+
+    lease: Lease
+    expires_ms: int
 
 
 @dataclass(slots=True)
 class _Content:
     """What outlives closing a store, as a file does."""
 
+    now_ms: Callable[[], int]
     records: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)  # also of shards without a lease
-    leases: dict[int, Lease] = field(default_factory=dict)
+    leases: dict[int, _Held] = field(default_factory=dict)
+    #: The note of each node, and until when it is listed.
+    nodes: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     agreed: dict[str, str] = field(default_factory=dict)
     names: dict[str, MemoryStore] = field(default_factory=dict)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class MemoryStore(Store):
@@ -38,13 +58,15 @@ class MemoryStore(Store):
 
     is_lasting = False
 
-    def __init__(self, content: _Content | None = None) -> None:
-        self._content = _Content() if content is None else content
+    def __init__(self, now_ms: Callable[[], int] = _wall_ms) -> None:
+        self._content = _Content(now_ms)
         self._is_open = False
 
     def twin(self) -> MemoryStore:
         """Return another, closed store of the same content, as a second process would open."""
-        return MemoryStore(self._content)
+        twin = MemoryStore()
+        twin._content = self._content
+        return twin
 
     @property
     def url(self) -> str:
@@ -66,46 +88,79 @@ class MemoryStore(Store):
         for owner in [owner for owner, holder in names.items() if holder is self]:
             del names[owner]
 
-    async def reserve(self, owner: str) -> None:
+    # -- nodes and leases ----------------------------------------------------------------------
+
+    async def reserve(self, owner: str, ttl_ms: int) -> None:
         """Reserve a name for as long as the store is open."""
-        holder = self._opened().names.setdefault(owner, self)
-        if holder is not self:
+        del ttl_ms
+        self._check_name(owner)
+        self._content.names[owner] = self
+
+    def _check_name(self, owner: str) -> None:
+        if self._opened().names.get(owner, self) is not self:
             raise OwnerTakenError(self.url, owner, "another store of the same content")
 
-    async def claim(
-        self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int
-    ) -> Lease | None:
-        """Take a shard for `ttl_ms`; None while another owner's lease on it is valid."""
-        content = self._opened()
-        held = content.leases.get(shard)
-        if held is not None and held.owner != owner and now_ms < held.expires_ms:
-            return None
-        epoch = content.epochs.get(shard, 0) + 1
-        lease = Lease(shard, epoch, owner, address, now_ms + ttl_ms)
-        content.epochs[shard] = epoch
-        content.leases[shard] = lease
-        return lease
-
-    async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
-        """Extend leases to `ttl_ms` from now; return those still held, with their new end."""
-        held = self._opened().leases
+    async def renew(
+        self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
+    ) -> list[Lease]:
+        """Keep a node listed and its leases held for `ttl_ms` from now."""
+        self._check_name(owner)
+        content = self._content
+        expires_ms = content.now_ms() + ttl_ms
+        content.nodes[owner] = (note, expires_ms)
         renewed = [
-            replace(lease, expires_ms=now_ms + ttl_ms)
+            replace(lease, left_ms=ttl_ms)
             for lease in leases
-            if _is_under(held.get(lease.shard), lease.epoch)
+            if self._is_under(lease.shard, lease.fence)
         ]
-        held.update({lease.shard: lease for lease in renewed})
+        content.leases.update({lease.shard: _Held(lease, expires_ms) for lease in renewed})
         return renewed
 
-    async def release(self, lease: Lease) -> None:
-        """Give a shard up, so that any node can claim it at once."""
-        held = self._opened().leases
-        if _is_under(held.get(lease.shard), lease.epoch):
-            del held[lease.shard]
+    async def withdraw(self, owner: str) -> None:
+        """List a node no longer."""
+        self._opened().nodes.pop(owner, None)
 
-    async def leases(self) -> list[Lease]:
-        """Return the lease of each shard that has one, by shard, whether expired or not."""
-        return [lease for _, lease in sorted(self._opened().leases.items())]
+    async def survey(self) -> Survey:
+        """Return who uses the store, and who has which shard."""
+        content = self._opened()
+        now_ms = content.now_ms()
+        return Survey(
+            tuple(
+                NodeEntry(owner, note, expires_ms - now_ms)
+                for owner, (note, expires_ms) in sorted(content.nodes.items())
+            ),
+            tuple(
+                replace(held.lease, left_ms=held.expires_ms - now_ms)
+                for _, held in sorted(content.leases.items())
+            ),
+        )
+
+    async def claim(self, shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
+        """Take shards for `ttl_ms`, but those on which another owner's lease is valid."""
+        content = self._opened()
+        now_ms = content.now_ms()
+        taken: list[Lease] = []
+        for shard in shards:
+            held = content.leases.get(shard)
+            if held is None or held.lease.owner == owner or now_ms >= held.expires_ms:
+                content.epochs[shard] = content.epochs.get(shard, 0) + 1
+                lease = Lease(shard, Fence(0, content.epochs[shard]), owner, ttl_ms)
+                content.leases[shard] = _Held(lease, now_ms + ttl_ms)
+                taken.append(lease)
+        return taken
+
+    async def release(self, leases: Iterable[Lease]) -> None:
+        """Give shards up, so that any node can claim them at once."""
+        held = self._opened().leases
+        for lease in leases:
+            if self._is_under(lease.shard, lease.fence):
+                del held[lease.shard]
+
+    def _is_under(self, shard: int, fence: Fence) -> bool:
+        held = self._content.leases.get(shard)
+        return held is not None and held.lease.fence == fence
+
+    # -- records -------------------------------------------------------------------------------
 
     async def scan(
         self, shard: int, chunk_records: int = CHUNK_RECORDS
@@ -115,13 +170,14 @@ class MemoryStore(Store):
         for start in range(0, len(kept), chunk_records):
             yield kept[start : start + chunk_records]
 
-    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Keep records, all of them or none."""
         content = self._opened()
-        held = content.leases.get(shard)
-        if not _is_under(held, epoch):
-            raise FencedError(shard, epoch, held)
-        kept = content.records.setdefault(shard, {})
+        if not self._is_under(lease.shard, lease.fence):
+            held = content.leases.get(lease.shard)
+            now = how_held(lease.shard, held.lease if held else None)
+            raise FencedError(lease.shard, lease.fence, now)
+        kept = content.records.setdefault(lease.shard, {})
         for key, value in records:
             if value is None:
                 kept.pop(key, None)
@@ -136,7 +192,3 @@ class MemoryStore(Store):
         if not self._is_open:
             raise StoreError(f"{self.url} is not open")
         return self._content
-
-
-def _is_under(held: Lease | None, epoch: int) -> bool:
-    return held is not None and held.epoch == epoch

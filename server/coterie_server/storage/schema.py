@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from coterie_server.storage.abc import StoreError
+from coterie_server.storage.busy import BUSY_TIMEOUT_S
 from coterie_server.storage.damage import damaged
 from coterie_server.storage.guard import read_progress
 from coterie_server.storage.mark import Mark, Progress, mark_path
@@ -20,10 +21,8 @@ Connect = Callable[..., sqlite3.Connection]
 
 APPLICATION_ID: Final = 0x436F5465  # "CoTe": tells our files from other programs'
 
-#: The version of the tables and of what is in them; a file with any other is refused.
-SCHEMA_VERSION: Final = 1
-
-BUSY_TIMEOUT_S: Final = 5.0  # other processes write for milliseconds; this long is a hang
+#: The version of the tables and of what is in them; a file with a later one is refused.
+SCHEMA_VERSION: Final = 2
 
 CACHE_KIB: Final = 16_384
 
@@ -38,6 +37,12 @@ _WAY_ON: Final = (
 # this limit is cut off.
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024
 
+_NODES: Final = """
+    CREATE TABLE nodes (
+        owner TEXT NOT NULL PRIMARY KEY, note BLOB NOT NULL, expires_ms INTEGER NOT NULL
+    )
+"""
+
 _TABLES: Final = (
     # Rows are found by shard and key only, so they are kept in that order and nothing else is.
     """
@@ -50,14 +55,18 @@ _TABLES: Final = (
     """
     CREATE TABLE leases (
         shard INTEGER NOT NULL PRIMARY KEY, epoch INTEGER NOT NULL,
-        owner TEXT NOT NULL, address TEXT NOT NULL, expires_ms INTEGER NOT NULL
+        owner TEXT NOT NULL, expires_ms INTEGER NOT NULL
     )
     """,
+    _NODES,
     "CREATE TABLE agreed (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     # Transactions are counted, and the mark beside the file remembers the number (see mark.py), so
     # that a file which lost some of them is not taken for an older one.
     "CREATE TABLE progress (store TEXT NOT NULL, commits INTEGER NOT NULL)",
 )
+
+#: What makes a file of a version one of the next.
+_MIGRATIONS: Final = {1: ("ALTER TABLE leases DROP COLUMN address", _NODES)}
 
 
 def open_database(
@@ -83,7 +92,7 @@ def open_database(
         raise explain(path, error) from error
     try:
         _configure(path, connection)
-        _create_tables(connection)
+        _create_tables(path, connection)
         if accept_loss:
             _part_from_the_past(connection)
     except BaseException as error:
@@ -122,7 +131,7 @@ def _inspect(path: Path, mark: Mark, connect: Connect, *, accept_loss: bool) -> 
 
 def _refuse_loss(path: Path, connection: sqlite3.Connection, marked: Progress) -> None:
     # A file without tables was created by a process that was killed at once.
-    has_tables = _number(connection, "user_version") == SCHEMA_VERSION
+    has_tables = _number(connection, "user_version") > 0
     found = read_progress(connection) if has_tables else Progress(marked.store, 0)
     if found.store != marked.store:
         raise StoreError(
@@ -151,9 +160,9 @@ def _refuse_strangers(path: Path, connection: sqlite3.Connection) -> None:
             f"file for the store"
         )
     version = _number(connection, "user_version")
-    if version != SCHEMA_VERSION:
+    if version > SCHEMA_VERSION:
         raise StoreError(
-            f"{path} was written by another version of Coterie (schema {version}; this one reads "
+            f"{path} was written by a later version of Coterie (schema {version}; this one reads "
             f"{SCHEMA_VERSION}): start that version, or name another file for the store"
         )
 
@@ -179,18 +188,25 @@ def _configure(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
 
-def _create_tables(connection: sqlite3.Connection) -> None:
+def _create_tables(path: Path, connection: sqlite3.Connection) -> None:
     # First without a lock, because a file that has them need not wait for its writers.
     if _number(connection, "user_version") == SCHEMA_VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if _number(connection, "user_version") != SCHEMA_VERSION:
+        # Another process may have brought it up to date meanwhile, and further.
+        _refuse_strangers(path, connection)
+        version = _number(connection, "user_version")
+        if version:
+            for earlier in range(version, SCHEMA_VERSION):
+                for change in _MIGRATIONS[earlier]:
+                    connection.execute(change)
+        else:
             for table in _TABLES:
                 connection.execute(table)
             connection.execute("INSERT INTO progress VALUES (?, 0)", (uuid.uuid4().hex,))
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
 from coterie_server.storage.abc import (
@@ -14,13 +15,18 @@ from coterie_server.storage.abc import (
     Record,
     Store,
     StoreError,
+    Survey,
 )
 from coterie_server.storage.lock import FileLock, HeldError
 from coterie_server.storage.schema import Connect
-from coterie_server.storage.transaction import read_leases, read_records
+from coterie_server.storage.transaction import read_records, read_survey
 from coterie_server.storage.writer_thread import WriterThread
 
 __all__ = ["SqliteStore"]
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class SqliteStore(Store):
@@ -38,10 +44,13 @@ class SqliteStore(Store):
         *,
         connect: Connect = sqlite3.connect,
         accept_loss: bool = False,
+        now_ms: Callable[[], int] = _wall_ms,
     ) -> None:
         self._path = Path(path).absolute()
         self._connect = connect
         self._accept_loss = accept_loss
+        # All users of a file are on one machine, so its clock is the store's.
+        self._now_ms = now_ms
         self._writer: WriterThread | None = None
         self._names: list[FileLock] = []
 
@@ -70,8 +79,12 @@ class SqliteStore(Store):
         """Begin the mark anew at what the store holds."""
         await self._opened().accept_loss()
 
-    async def reserve(self, owner: str) -> None:
-        """Reserve a name for this process for as long as the store is open."""
+    async def reserve(self, owner: str, ttl_ms: int) -> None:
+        """Reserve a name for this process for as long as the store is open.
+
+        The lock is given up by the end of its process, so there is nothing to wait for.
+        """
+        del ttl_ms
         self._opened()
         file = self._path.resolve()  # the name must be taken for users of other links, too
         path = file.with_name(f"{file.name}-{owner}.lock")
@@ -82,28 +95,34 @@ class SqliteStore(Store):
         except OSError as error:
             raise StoreError(f"{path} can't be written: {error.strerror}") from error
 
-    async def claim(
-        self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int
-    ) -> Lease | None:
-        """Take a shard for `ttl_ms`; None while another owner's lease on it is valid."""
-        return await self._opened().write(
-            lambda transaction: transaction.claim(shard, owner, address, now_ms, ttl_ms)
-        )
-
-    async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
-        """Extend leases to `ttl_ms` from now; return those still held, with their new end."""
+    async def renew(
+        self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
+    ) -> list[Lease]:
+        """Keep a node listed and its leases held for `ttl_ms` from now."""
         held = tuple(leases)
         return await self._opened().write(
-            lambda transaction: transaction.renew(held, now_ms, ttl_ms)
+            lambda transaction: transaction.renew(owner, note, held, self._now_ms(), ttl_ms)
         )
 
-    async def release(self, lease: Lease) -> None:
-        """Give a shard up, so that any node can claim it at once."""
-        await self._opened().write(lambda transaction: transaction.release(lease))
+    async def withdraw(self, owner: str) -> None:
+        """List a node no longer."""
+        await self._opened().write(lambda transaction: transaction.withdraw(owner))
 
-    async def leases(self) -> list[Lease]:
-        """Return the lease of each shard that has one, by shard, whether expired or not."""
-        return await self._opened().read(read_leases)
+    async def survey(self) -> Survey:
+        """Return who uses the store, and who has which shard."""
+        return await self._opened().read(lambda connection: read_survey(connection, self._now_ms()))
+
+    async def claim(self, shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
+        """Take shards for `ttl_ms`, but those on which another owner's lease is valid."""
+        wanted = tuple(shards)
+        return await self._opened().write(
+            lambda transaction: transaction.claim(wanted, owner, self._now_ms(), ttl_ms)
+        )
+
+    async def release(self, leases: Iterable[Lease]) -> None:
+        """Give shards up, so that any node can claim them at once."""
+        given = tuple(leases)
+        await self._opened().write(lambda transaction: transaction.release(given))
 
     async def scan(
         self, shard: int, chunk_records: int = CHUNK_RECORDS
@@ -117,8 +136,7 @@ class SqliteStore(Store):
             chunk = await self._opened().read(
                 lambda connection, after=after: read_records(  # type: ignore[misc]
                     connection, shard, after, chunk_records
-                ),
-                mends=shard if after is None else None,
+                )
             )
             if chunk:
                 yield chunk
@@ -126,11 +144,11 @@ class SqliteStore(Store):
                 return
             after = chunk[-1][0]
 
-    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Keep records, all of them or none; they are durable when it returns."""
         unchanging = tuple(records)
         await self._opened().write(
-            lambda transaction: transaction.append(shard, epoch, unchanging), appends_to=shard
+            lambda transaction: transaction.append(lease, unchanging), appends_under=lease
         )
 
     async def agree(self, name: str, value: str) -> str:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import Final, TypeVar
 
-from coterie_server.storage.abc import FencedError, KeptRecord, Lease, Record, StoreError
+from coterie_server.storage.abc import (
+    Fence,
+    FencedError,
+    KeptRecord,
+    Lease,
+    NodeEntry,
+    Record,
+    StoreError,
+    Survey,
+    how_held,
+)
+from coterie_server.storage.busy import begin
 from coterie_server.storage.damage import check_record, checksum
 from coterie_server.storage.mark import Progress
 
-__all__ = ["Transaction", "read_leases", "read_records"]
+__all__ = ["Broken", "Transaction", "read_records", "read_survey"]
 
-_LEASE = "SELECT shard, epoch, owner, address, expires_ms FROM leases"
+_LEASE: Final = "SELECT shard, epoch, owner, expires_ms FROM leases"
 _READ: Final = "SELECT key, value, checksum FROM records WHERE shard = ?"
-_SET_LEASE = (
-    "INSERT OR REPLACE INTO leases (shard, epoch, owner, address, expires_ms)"
-    " VALUES (?, ?, ?, ?, ?)"
+_SET_LEASE: Final = (
+    "INSERT OR REPLACE INTO leases (shard, epoch, owner, expires_ms) VALUES (?, ?, ?, ?)"
 )
 _KEEP: Final = (
     "INSERT INTO records (shard, key, value, checksum) VALUES {}"
@@ -39,20 +48,23 @@ _ROWS: Final = (256, 64, 16, 4, 1)
 T = TypeVar("T")
 
 
+Broken = Mapping[int, tuple[int, str]]
+"""The shards to which an append failed, each with the epoch that it was under, and the reason."""
+
+
 class Transaction:
     """A transaction that is being put together.
 
     Appended records are gathered and written when it ends; of several values for a key, only the
-    last is.  Leases are written at once.  `broken` has the shards that take no appends until they
-    are loaded again, each with the reason.
+    last is.  Leases are written at once.  Epochs that are `broken` take no more appends.
     """
 
-    def __init__(self, connection: sqlite3.Connection, broken: Mapping[int, str]) -> None:
+    def __init__(self, connection: sqlite3.Connection, broken: Broken) -> None:
         self._connection = connection
         self._broken = broken
         self._changes: dict[int, dict[bytes, bytes | None]] = {}
         # Takes the right to write at once, so that the epochs read here hold until the end.
-        connection.execute("BEGIN IMMEDIATE")
+        begin(connection)
         store, commits, epochs = connection.execute(_COUNT).fetchone()
         self._progress = Progress(store, commits)
         self._held_epochs = _epochs(epochs or "")
@@ -74,38 +86,57 @@ class Transaction:
         self._connection.execute("COMMIT")
         return self._progress
 
-    def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+    def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Gather the records of one append, or refuse all of them."""
-        if shard in self._broken:
-            raise StoreError(
-                f"shard {shard} takes no appends until it is loaded again, because an earlier one "
-                f"failed: {self._broken[shard]}"
-            )
+        shard, epoch = lease.shard, lease.fence.epoch
         if self._held_epochs.get(shard) != epoch:
-            latest = self._latest(shard)
-            raise FencedError(shard, epoch, latest if latest and latest.owner else None)
+            raise FencedError(shard, lease.fence, how_held(shard, self._holder(shard)))
+        broken, failure = self._broken.get(shard, (None, ""))
+        if broken == epoch:
+            raise StoreError(
+                f"shard {shard} takes no appends until it is claimed again, because an earlier one "
+                f"failed: {failure}"
+            )
         self._changes.setdefault(shard, {}).update(records)
 
-    def claim(self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int) -> Lease | None:
-        """Write a lease with the next epoch, unless another owner's is valid."""
-        latest = self._latest(shard)
-        if latest and latest.owner not in ("", owner) and now_ms < latest.expires_ms:
-            return None
-        epoch = latest.epoch + 1 if latest else 1
-        return self._set(Lease(shard, epoch, owner, address, now_ms + ttl_ms))
-
-    def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
-        """Extend those of the leases that are still held, and return them."""
+    def claim(self, shards: Iterable[int], owner: str, now_ms: int, ttl_ms: int) -> list[Lease]:
+        """Write leases with the next epochs, but where another owner's is valid."""
         return [
-            self._set(replace(lease, expires_ms=now_ms + ttl_ms))
-            for lease in leases
-            if self._held_epochs.get(lease.shard) == lease.epoch
+            self._set(Lease(shard, Fence(0, epoch), owner, ttl_ms), now_ms + ttl_ms)
+            for shard in shards
+            if (epoch := self._free_epoch(shard, owner, now_ms)) is not None
         ]
 
-    def release(self, lease: Lease) -> None:
-        """Take the owner from a shard, if the lease is still held."""
-        if self._held_epochs.get(lease.shard) == lease.epoch:
-            self._set(replace(lease, owner=""))
+    def _free_epoch(self, shard: int, owner: str, now_ms: int) -> int | None:
+        """The epoch under which an owner can claim a shard; None if it can't."""
+        query = self._connection.execute(f"{_LEASE} WHERE shard = ?", (shard,))
+        _, epoch, holder, expires_ms = query.fetchone() or (shard, 0, "", 0)
+        return None if holder not in ("", owner) and now_ms < expires_ms else epoch + 1
+
+    def renew(
+        self, owner: str, note: bytes, leases: Iterable[Lease], now_ms: int, ttl_ms: int
+    ) -> list[Lease]:
+        """List a node, and extend those of its leases that are still held."""
+        expires_ms = now_ms + ttl_ms
+        self._connection.execute(
+            "INSERT OR REPLACE INTO nodes (owner, note, expires_ms) VALUES (?, ?, ?)",
+            (owner, note, expires_ms),
+        )
+        return [
+            self._set(Lease(lease.shard, lease.fence, owner, ttl_ms), expires_ms)
+            for lease in leases
+            if self._held_epochs.get(lease.shard) == lease.fence.epoch
+        ]
+
+    def withdraw(self, owner: str) -> None:
+        """List a node no longer."""
+        self._connection.execute("DELETE FROM nodes WHERE owner = ?", (owner,))
+
+    def release(self, leases: Iterable[Lease]) -> None:
+        """Take the owner from shards, where the leases are still held."""
+        for lease in leases:
+            if self._held_epochs.get(lease.shard) == lease.fence.epoch:
+                self._set(Lease(lease.shard, lease.fence, "", 0), 0)
 
     def agree(self, name: str, value: str) -> str:
         """Return the value stored under a name, after storing this one if there was none."""
@@ -115,15 +146,16 @@ class Transaction:
         assert isinstance(agreed, str)
         return agreed
 
-    def _latest(self, shard: int) -> Lease | None:
-        row = self._connection.execute(f"{_LEASE} WHERE shard = ?", (shard,)).fetchone()
-        return Lease(*row) if row else None
+    def _holder(self, shard: int) -> Lease | None:
+        query = self._connection.execute(f"{_LEASE} WHERE shard = ? AND owner <> ''", (shard,))
+        row = query.fetchone()
+        return _lease(row, 0) if row else None
 
-    def _set(self, lease: Lease) -> Lease:
-        row = (lease.shard, lease.epoch, lease.owner, lease.address, lease.expires_ms)
+    def _set(self, lease: Lease, expires_ms: int) -> Lease:
+        row = (lease.shard, lease.fence.epoch, lease.owner, expires_ms)
         self._connection.execute(_SET_LEASE, row)
         if lease.owner:
-            self._held_epochs[lease.shard] = lease.epoch
+            self._held_epochs[lease.shard] = lease.fence.epoch
         else:
             self._held_epochs.pop(lease.shard, None)
         return lease
@@ -157,9 +189,19 @@ def _drop(rows: int) -> str:
     return _DROP.format(", ".join(f"?{row + 2}" for row in range(rows)))
 
 
-def read_leases(connection: sqlite3.Connection) -> list[Lease]:
-    """Return the lease of each shard that has an owner, by shard."""
-    return [Lease(*row) for row in connection.execute(f"{_LEASE} WHERE owner <> '' ORDER BY shard")]
+def _lease(row: tuple[int, int, str, int], now_ms: int) -> Lease:
+    shard, epoch, owner, expires_ms = row
+    return Lease(shard, Fence(0, epoch), owner, expires_ms - now_ms)
+
+
+def read_survey(connection: sqlite3.Connection, now_ms: int) -> Survey:
+    """Return the nodes that are listed, and the lease of each shard that has an owner."""
+    nodes = connection.execute("SELECT owner, note, expires_ms FROM nodes ORDER BY owner")
+    leases = connection.execute(f"{_LEASE} WHERE owner <> '' ORDER BY shard")
+    return Survey(
+        tuple(NodeEntry(owner, note, expires_ms - now_ms) for owner, note, expires_ms in nodes),
+        tuple(_lease(row, now_ms) for row in leases),
+    )
 
 
 def read_records(

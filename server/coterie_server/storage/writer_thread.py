@@ -13,7 +13,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-from coterie_server.storage.abc import FencedError, StoreError
+from coterie_server.storage.abc import FencedError, Lease, StoreError
+from coterie_server.storage.busy import give_up_soon, patiently
 from coterie_server.storage.damage import Damage, damaged
 from coterie_server.storage.guard import Guard, read_progress
 from coterie_server.storage.mark import Mark, Progress, mark_path
@@ -30,20 +31,19 @@ GROUP_JOBS_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A call that reads what is committed; shard `mends` takes appends again afterwards."""
+    """A call that reads what is committed."""
 
     future: asyncio.Future[Any]
     work: Callable[[sqlite3.Connection], object]
-    mends: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A call that writes; if it fails, shard `appends_to` takes no appends until it is loaded."""
+    """A call that writes; if it fails, nothing more is appended under its lease."""
 
     future: asyncio.Future[Any]
     work: Callable[[Transaction], object]
-    appends_to: int | None
+    appends_under: Lease | None
 
 
 class _Database:
@@ -58,10 +58,20 @@ class _Database:
         self._is_behind = is_behind
         self._progress = read_progress(connection)
         self._guard = Guard(path, connection)
+        give_up_soon(connection)
 
     def check(self) -> None:
         """Raise `StoreError` if another program has changed the files."""
-        self._guard.check(self._progress)
+        self._guard.check()
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read what is committed."""
+
+        def attempt() -> T:
+            self.check()
+            return work(self.connection)
+
+        return patiently(attempt)
 
     def wrote(self, progress: Progress) -> None:
         """Note that a transaction is durable; raise `StoreError` if its file is gone."""
@@ -103,7 +113,7 @@ class WriterThread:
         self._loop = asyncio.get_running_loop()
         self._database: _Database
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None is the end
-        self._broken: dict[int, str] = {}
+        self._broken: dict[int, tuple[int, str]] = {}
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         # A daemon: a process that forgot to close its store should still be able to end.
@@ -131,20 +141,18 @@ class WriterThread:
         """Accept that the store may be behind its mark: begin the mark anew."""
         return self.write(lambda _transaction: self._database.accept_loss())
 
-    def read(
-        self, work: Callable[[sqlite3.Connection], T], *, mends: int | None = None
-    ) -> asyncio.Future[T]:
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Run a reading call after all earlier calls."""
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Read(future, work, mends))
+        self._jobs.put(_Read(future, work))
         return future
 
     def write(
-        self, work: Callable[[Transaction], T], *, appends_to: int | None = None
+        self, work: Callable[[Transaction], T], *, appends_under: Lease | None = None
     ) -> asyncio.Future[T]:
         """Run a writing call; it is durable when the future is done."""
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Write(future, work, appends_to))
+        self._jobs.put(_Write(future, work, appends_under))
         return future
 
     def _run(self) -> None:
@@ -229,8 +237,13 @@ class WriterThread:
 
     def _fail(self, jobs: Sequence[_Write], error: Exception) -> _Results:
         for job in jobs:
-            if job.appends_to is not None:
-                self._broken.setdefault(job.appends_to, str(self._store_error(error)))
+            lease = job.appends_under
+            if lease is not None:
+                # Of the epochs of a shard, only the last can be in force.
+                before, _ = self._broken.get(lease.shard, (0, ""))
+                if before < lease.fence.epoch:
+                    why = str(self._store_error(error))
+                    self._broken[lease.shard] = (lease.fence.epoch, why)
         # Raising an error changes it, so each caller gets its own.
         return [(job.future, self._store_error(error)) for job in jobs]
 
@@ -238,13 +251,9 @@ class WriterThread:
         results: _Results = []
         for job in jobs:
             try:
-                database.check()
-                results.append((job.future, job.work(database.connection)))
+                results.append((job.future, database.read(job.work)))
             except Exception as error:  # noqa: BLE001  # a bug must fail its caller, not hang it
                 results.append((job.future, self._store_error(error)))
-            else:
-                if job.mends is not None:
-                    self._broken.pop(job.mends, None)
         return results
 
     def _store_error(self, error: Exception) -> StoreError:

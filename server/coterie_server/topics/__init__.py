@@ -11,7 +11,7 @@ from coterie_server.topics.ends import PartitionEnds
 from coterie_server.topics.fetch import outdated
 from coterie_server.topics.produce import NO_RECORDS_HERE
 from coterie_server.topics.records import Gone, Record, TopicRow, from_stored, to_stored
-from coterie_server.topics.step import HangUp, Later, TopicConfig, TopicIds
+from coterie_server.topics.step import HangUp, Later, Nodes, TopicConfig, TopicIds
 
 __all__ = [
     "NO_RECORDS_HERE",
@@ -19,6 +19,7 @@ __all__ = [
     "Gone",
     "HangUp",
     "Later",
+    "Nodes",
     "PartitionEnds",
     "Record",
     "TopicConfig",

@@ -7,6 +7,7 @@ time, stores the records, sends the replies and tells the groups of the changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol.messages import (
@@ -28,7 +29,7 @@ from coterie_server.topics.fetch import fetch
 from coterie_server.topics.list_offsets import list_offsets
 from coterie_server.topics.metadata import metadata
 from coterie_server.topics.produce import produce
-from coterie_server.topics.step import Request, Step, TopicConfig, TopicIds
+from coterie_server.topics.step import Nodes, OneNode, Request, Step, TopicConfig, TopicIds
 from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 
 if TYPE_CHECKING:
@@ -59,13 +60,19 @@ class Catalogue:
     """The topics of a node; the shards of its groups keep the `ends` of their partitions."""
 
     def __init__(
-        self, config: TopicConfig, ids: TopicIds, ends: PartitionEnds | None = None
+        self,
+        config: TopicConfig,
+        ids: TopicIds,
+        ends: PartitionEnds | None = None,
+        nodes: Nodes | None = None,
     ) -> None:
         self._config = config
         self._ids = ids
         self._ends = ends or PartitionEnds()
         self._table = TopicTable()
-        self._metadata_partitions = MetadataPartitions(config.node_id)
+        self._metadata_partitions = MetadataPartitions()
+        #: The nodes that clients are told of.
+        self.nodes: Nodes = nodes or OneNode(config.node_id)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -82,6 +89,10 @@ class Catalogue:
         self._table.clear()
         for row in rows:
             self._table.apply(row)
+
+    def only_tell(self) -> None:
+        """Make no topics from now on because a client asks for them in Metadata."""
+        self._config = replace(self._config, auto_create=False)
 
     def handle(self, request: Request, now_ms: int) -> Outcome[Record]:
         """Take a request; its reply is in the outcome."""
@@ -107,7 +118,13 @@ class Catalogue:
 
     def _step(self, now_ms: int) -> Step:
         return Step(
-            self._config, self._ids, self._table, self._metadata_partitions, self._ends, now_ms
+            self._config,
+            self._ids,
+            self._table,
+            self._metadata_partitions,
+            self._ends,
+            self.nodes,
+            now_ms,
         )
 
     def _check(self, step: Step, name: str, partitions: int, current: int | None) -> None:

@@ -79,6 +79,10 @@ class PartitionEnds:
             ends = self._by_topic[topic] = array("q")
         return ends
 
+    def raise_to(self, topic: str, partition: int, offset: int) -> None:
+        """Take note of what another node knows of a partition that exists."""
+        self.note((OffsetRow("", topic, partition, offset),), self.deletions)
+
     def recover(self, rows: Iterable[OffsetRow], partitions: Mapping[str, int]) -> None:
         """Take note of offsets that were read from the store.
 

@@ -60,33 +60,36 @@ def metadata(step: Step, request: Request) -> MetadataResponse:
         asked = asked or None
     if asked is not None and _is_malformed(request.version, asked):
         return _refused(asked)
-    topics = tuple(_topics(step, asked, message))
+    nodes = step.nodes.reached_by(request)
+    node_ids = tuple(node_id for node_id, _ in nodes)
+    topics = tuple(_topics(step, node_ids, asked, message))
     if message.include_topic_authorized_operations:
         topics = tuple(map(_with_operations, topics))
-    config, advertised = step.config, request.advertised
     with_cluster = message.include_cluster_authorized_operations
     return MetadataResponse(
-        brokers=(
-            MetadataResponseBroker(
-                node_id=config.node_id, host=advertised.host, port=advertised.port
-            ),
+        brokers=tuple(
+            MetadataResponseBroker(node_id=node_id, host=address.host, port=address.port)
+            for node_id, address in nodes
         ),
-        cluster_id=config.cluster_id,
-        controller_id=config.node_id,
+        cluster_id=step.config.cluster_id,
+        controller_id=step.nodes.controller_id,
         topics=topics,
         cluster_authorized_operations=_CLUSTER_OPERATIONS if with_cluster else _NOT_ASKED,
     )
 
 
 def _topics(
-    step: Step, asked: tuple[MetadataRequestTopic, ...] | None, message: MetadataRequest
+    step: Step,
+    nodes: tuple[int, ...],
+    asked: tuple[MetadataRequestTopic, ...] | None,
+    message: MetadataRequest,
 ) -> Iterable[MetadataResponseTopic]:
     if asked is None:
-        return [_told(step, row) for row in step.table.rows.values()]
+        return [_told(step, nodes, row) for row in step.table.rows.values()]
     if any(topic.topic_id != NIL_UUID for topic in asked):
-        return _by_id(step, asked)
+        return _by_id(step, nodes, asked)
     names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
-    return _by_name(step, names, may_create=message.allow_auto_topic_creation)
+    return _by_name(step, nodes, names, may_create=message.allow_auto_topic_creation)
 
 
 def _with_operations(topic: MetadataResponseTopic) -> MetadataResponseTopic:
@@ -120,26 +123,28 @@ def _refused(asked: tuple[MetadataRequestTopic, ...]) -> MetadataResponse:
     )
 
 
-def _told(step: Step, row: TopicRow) -> MetadataResponseTopic:
+def _told(step: Step, nodes: tuple[int, ...], row: TopicRow) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=row.name,
         topic_id=row.topic_id,
         is_internal=row.name in _INTERNAL,
-        partitions=step.metadata_partitions.first(row.partitions),
+        partitions=step.metadata_partitions.first(row.partitions, nodes),
     )
 
 
 # -- by id -------------------------------------------------------------------------------------
 
 
-def _by_id(step: Step, asked: tuple[MetadataRequestTopic, ...]) -> Iterator[MetadataResponseTopic]:
+def _by_id(
+    step: Step, nodes: tuple[int, ...], asked: tuple[MetadataRequestTopic, ...]
+) -> Iterator[MetadataResponseTopic]:
     """The topics with the ids asked for; once there is an id, names don't count."""
     for topic_id in dict.fromkeys(topic.topic_id for topic in asked):
         if topic_id == NIL_UUID:
             continue
         row = step.table.by_id(topic_id)
         if row is not None:
-            yield _told(step, row)
+            yield _told(step, nodes, row)
         else:
             code = ErrorCode.UNKNOWN_TOPIC_ID
             yield MetadataResponseTopic(
@@ -151,7 +156,7 @@ def _by_id(step: Step, asked: tuple[MetadataRequestTopic, ...]) -> Iterator[Meta
 
 
 def _by_name(
-    step: Step, names: Collection[str], *, may_create: bool
+    step: Step, nodes: tuple[int, ...], names: Collection[str], *, may_create: bool
 ) -> Iterator[MetadataResponseTopic]:
     missing = [name for name in names if name not in step.table.rows]
     if may_create and step.config.auto_create:
@@ -167,7 +172,7 @@ def _by_name(
                 partitions=(),
             )
         else:
-            yield _told(step, step.table.rows[name])
+            yield _told(step, nodes, step.table.rows[name])
 
 
 def _create(step: Step, missing: list[str]) -> dict[str, Problem]:

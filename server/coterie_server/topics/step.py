@@ -15,11 +15,13 @@ from coterie_server.step import Outcome
 from coterie_server.topics.records import Gone, Record, TopicRow
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coterie_server.address import Address
     from coterie_server.topics.ends import PartitionEnds
     from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 
-__all__ = ["HangUp", "Later", "Request", "Step", "TopicConfig", "TopicIds"]
+__all__ = ["HangUp", "Later", "Nodes", "OneNode", "Request", "Step", "TopicConfig", "TopicIds"]
 
 #: How much of a name is shown to people: as much as the longest that a topic can have.
 _SHOWN_MAX: Final = 249
@@ -31,6 +33,28 @@ class Request(step.Request, Protocol):
     @property
     def advertised(self) -> Address:
         """Where clients that came in as this one did reach the node."""
+
+
+class Nodes(Protocol):
+    """The nodes that clients are told of."""
+
+    @property
+    def controller_id(self) -> int:
+        """The node that creates and deletes topics; -1 if that is not known."""
+
+    def reached_by(self, request: Request) -> Sequence[tuple[int, Address]]:
+        """The ids of the nodes, in their order, and where this request's client reaches each."""
+
+
+class OneNode:
+    """A node that has no others beside it."""
+
+    def __init__(self, node_id: int) -> None:
+        self.controller_id = node_id
+
+    def reached_by(self, request: Request) -> Sequence[tuple[int, Address]]:
+        """Itself, where the client has reached it."""
+        return ((self.controller_id, request.advertised),)
 
 
 class TopicIds(Protocol):
@@ -76,7 +100,7 @@ class HangUp:
 class Step(step.Step[Record]):
     """A step that is being taken, at one moment, for one request."""
 
-    __slots__ = ("config", "ends", "ids", "metadata_partitions", "table")
+    __slots__ = ("config", "ends", "ids", "metadata_partitions", "nodes", "table")
 
     def __init__(
         self,
@@ -85,6 +109,7 @@ class Step(step.Step[Record]):
         table: TopicTable,
         metadata_partitions: MetadataPartitions,
         ends: PartitionEnds,
+        nodes: Nodes,
         now_ms: int,
     ) -> None:
         self.now_ms = now_ms
@@ -94,6 +119,7 @@ class Step(step.Step[Record]):
         self.table = table
         self.metadata_partitions = metadata_partitions
         self.ends = ends
+        self.nodes = nodes
 
     def create(self, name: str, partitions: int) -> TopicRow:
         """Make a topic."""

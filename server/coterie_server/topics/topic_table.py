@@ -10,7 +10,7 @@ from coterie_server.topics.records import Gone, Record, TopicRow
 
 __all__ = ["LEADER_EPOCH", "MetadataPartitions", "TopicTable"]
 
-#: This node leads all partitions for ever, so they never change hands.
+#: Any node can stand in for the leader of any partition, so that never changes.
 LEADER_EPOCH: Final = 0
 
 
@@ -72,28 +72,33 @@ class TopicTable:
 
 
 class MetadataPartitions:
-    """The partitions as Metadata tells them: the same for every topic, so they are made once."""
+    """The partitions as Metadata tells them: the same for every topic, so they are made once.
 
-    __slots__ = ("_made", "_node_id")
+    Their leaders are the nodes in turn, so that requests for records are spread over them.
+    """
 
-    def __init__(self, node_id: int) -> None:
-        self._node_id = node_id
+    __slots__ = ("_made", "_node_ids")
+
+    def __init__(self) -> None:
+        self._node_ids: tuple[int, ...] = ()
         self._made: list[MetadataResponsePartition] = []
 
-    def first(self, count: int) -> tuple[MetadataResponsePartition, ...]:
-        """The partitions of a topic that has so many."""
-        here = (self._node_id,)
-        self._made.extend(
-            MetadataResponsePartition(
-                partition_index=index,
-                leader_id=self._node_id,
-                leader_epoch=LEADER_EPOCH,
-                replica_nodes=here,
-                isr_nodes=here,
-            )
-            for index in range(len(self._made), count)
-        )
+    def first(self, count: int, node_ids: tuple[int, ...]) -> tuple[MetadataResponsePartition, ...]:
+        """The partitions of a topic that has so many, where there are these nodes."""
+        if node_ids != self._node_ids:
+            self._node_ids, self._made = node_ids, []
+        self._made.extend(self._make(index) for index in range(len(self._made), count))
         return tuple(self._made[:count])
+
+    def _make(self, index: int) -> MetadataResponsePartition:
+        leader = self._node_ids[index % len(self._node_ids)]
+        return MetadataResponsePartition(
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=LEADER_EPOCH,
+            replica_nodes=(leader,),
+            isr_nodes=(leader,),
+        )
 
 
 def _lookalike_key(name: str) -> str:

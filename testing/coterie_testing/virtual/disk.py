@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coterie_protocol.exceptions import CoterieError
-from coterie_server.storage import KeptRecord, Lease, MemoryStore, Record, StoreError
+from coterie_server.storage import (
+    Fence,
+    KeptRecord,
+    Lease,
+    MemoryStore,
+    Record,
+    StoreError,
+    Survey,
+)
 from coterie_testing.virtual.process import Process
 from coterie_testing.virtual.scheduler import Scheduler
 
@@ -47,7 +55,8 @@ class Disk:
     def __init__(self, scheduler: Scheduler, options: DiskOptions | None = None) -> None:
         self.scheduler = scheduler
         self.options = options or DiskOptions()
-        self.content = MemoryStore()
+        #: Its clock is the scheduler's, so that leases expire in virtual time.
+        self.content = MemoryStore(lambda: scheduler.now_ms)
         self._writes: deque[_Write] = deque()
         self._is_busy = False
         #: How many writes became durable though their process died before it could hear so.
@@ -112,13 +121,18 @@ class Disk:
 
 
 class DiskStore(MemoryStore):
-    """A store on a virtual disk: what is durable outlives its process."""
+    """A store on a virtual disk: what is durable outlives its process.
+
+    Calls take effect in their order, each when its write ends.
+    """
 
     def __init__(self, disk: Disk, process: Process) -> None:
-        super().__init__(disk.content.twin()._content)  # noqa: SLF001  # as a second process has it
+        super().__init__()
+        self._content = disk.content.twin()._content  # noqa: SLF001  # as a second process has it
         self._disk = disk
         self._process = process
-        self._failed: set[int] = set()
+        #: The leases under which an append failed.
+        self._failed: set[tuple[int, Fence]] = set()
         process.on_death.append(lambda: disk.crash(process))
         process.on_death.append(self.give_up_names)
 
@@ -134,49 +148,60 @@ class DiskStore(MemoryStore):
                 await self._disk.write(self._process, lambda: None)
         await super().close()
 
-    async def claim(
-        self, shard: int, owner: str, address: str, now_ms: int, ttl_ms: int
-    ) -> Lease | None:
-        """Take a shard, behind the appends that were called before."""
-        claim = super().claim
-        return await self._disk.write(
-            self._process, lambda: _finish_now(claim(shard, owner, address, now_ms, ttl_ms))
-        )
-
-    async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
-        """Let leases last longer, behind the appends that were called before."""
+    async def renew(
+        self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
+    ) -> list[Lease]:
+        """Keep a node listed and its leases held for `ttl_ms` from now."""
         renew, held = super().renew, tuple(leases)
-        return await self._disk.write(
-            self._process, lambda: _finish_now(renew(held, now_ms, ttl_ms))
-        )
+        return await self._write(lambda: renew(owner, note, held, ttl_ms))
 
-    async def release(self, lease: Lease) -> None:
-        """Give a shard up, behind the appends that were called before."""
-        release = super().release
-        await self._disk.write(self._process, lambda: _finish_now(release(lease)))
+    async def withdraw(self, owner: str) -> None:
+        """List a node no longer."""
+        withdraw = super().withdraw
+        await self._write(lambda: withdraw(owner))
 
-    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+    async def survey(self) -> Survey:
+        """Return who uses the store, and who has which shard."""
+        return await self._write(super().survey)
+
+    async def claim(self, shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
+        """Take shards for `ttl_ms`, but those on which another owner's lease is valid."""
+        claim, wanted = super().claim, tuple(shards)
+        return await self._write(lambda: claim(wanted, owner, ttl_ms))
+
+    async def release(self, leases: Iterable[Lease]) -> None:
+        """Give shards up, so that any node can claim them at once."""
+        release, given = super().release, tuple(leases)
+        await self._write(lambda: release(given))
+
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Make records durable, all of them or none."""
         self._opened()
         append, copied = super().append, tuple(records)
+        used = (lease.shard, lease.fence)
 
         def commit() -> None:
-            # No append overtakes one that failed, until the shard is read again.
-            if shard in self._failed:
-                raise StoreError(f"an earlier write to shard {shard} failed")
-            _finish_now(append(shard, epoch, copied))
+            # No append overtakes one that failed, until the shard is claimed again.
+            has_failed = used in self._failed
+            _finish_now(append(lease, () if has_failed else copied))  # or it is fenced
+            if has_failed:
+                raise StoreError(f"an earlier write to shard {lease.shard} failed")
 
         def on_failure(error: Exception) -> None:
             if isinstance(error, StoreError):
-                self._failed.add(shard)
+                self._failed.add(used)
 
         await self._disk.write(self._process, commit, on_failure)
 
     async def load(self, shard: int) -> list[KeptRecord]:
         """Return what a shard holds, in key order."""
-        await self._disk.write(self._process, lambda: None)  # behind what was called before
-        self._failed.discard(shard)
-        return await super().load(shard)
+        load = super().load
+        return await self._write(lambda: load(shard))
+
+    async def _write(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Make a call behind those that were made before."""
+        self._opened()
+        return await self._disk.write(self._process, lambda: _finish_now(call()))
 
 
 def _finish_now(coroutine: Coroutine[Any, Any, T]) -> T:

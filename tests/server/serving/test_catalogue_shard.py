@@ -20,7 +20,7 @@ from coterie_server.serving import CATALOGUE_SHARD, CatalogueShard, NodeContext,
 from coterie_server.serving import catalogue_shard as topics_module
 from coterie_server.serving import shard as shard_module
 from coterie_server.serving.clock import Clock
-from coterie_server.storage import FencedError, Lease, MemoryStore, StoreError
+from coterie_server.storage import Fence, FencedError, Lease, MemoryStore, StoreError
 from coterie_server.storage.abc import Record
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 from tests.support.brittle_store import BrittleStore
@@ -101,15 +101,14 @@ async def harness() -> Harness:
     """Give a shard with two topics."""
     store = MemoryStore()
     await store.open()
-    lease = await store.claim(CATALOGUE_SHARD, "node-1", "here:9092", 0, 60_000)
-    assert lease is not None
+    (lease,) = await store.claim([CATALOGUE_SHARD], "node-1", 60_000)
     shard = CatalogueShard(
-        lease,
         NodeContext(store, Clock()),
         catalogue,
         counts=TopicCounts(),
         on_change=lambda change: shard.wake(change.topic),
     )
+    shard.own(lease)
     await shard.load()
     for topic in ("orders", "payments"):
         await shard.ensure(topic, 1)
@@ -124,15 +123,14 @@ async def test_a_topic_that_can_not_be_stored_is_no_topic() -> None:
     """
     store = BrittleStore()
     await store.open()
-    lease = await store.claim(CATALOGUE_SHARD, "node-1", "here:9092", 0, 60_000)
-    assert lease is not None
+    (lease,) = await store.claim([CATALOGUE_SHARD], "node-1", 60_000)
     shard = CatalogueShard(
-        lease,
         NodeContext(store, Clock()),
         catalogue,
         counts=TopicCounts(),
         on_change=lambda _change: None,
     )
+    shard.own(lease)
     await shard.load()
     store.error = StoreError("disk full")
     for topic in ("orders", "payments"):
@@ -159,13 +157,13 @@ class Deleting:
     def __init__(self, store: BrittleStore, lease: Lease) -> None:
         self.store, self.groups, self.counts = store, Groups(), TopicCounts()
         self.shard = CatalogueShard(
-            lease,
             NodeContext(store, Clock()),
             catalogue,
             counts=self.counts,
             on_change=self.groups.told.append,
             until_told=self.groups.until_told,
         )
+        self.shard.own(lease)
 
     def ask(self, message: Any, version: int) -> Request:
         """Hand in a request."""
@@ -195,8 +193,7 @@ async def deleting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Deleting]:
     """A catalogue with one topic."""
     monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.0)
     async with BrittleStore() as store:
-        lease = await store.claim(CATALOGUE_SHARD, "node-1", "here:9092", 0, 60_000)
-        assert lease is not None
+        (lease,) = await store.claim([CATALOGUE_SHARD], "node-1", 60_000)
         harness = Deleting(store, lease)
         await harness.shard.load()
         await harness.shard.ensure("orders", 1)
@@ -233,8 +230,8 @@ async def test_a_deletion_that_was_stored_though_it_failed_is_told(deleting: Del
     """A disk that reports an error may have written all the same."""
     append = deleting.store.append
 
-    async def fail_behind(shard: int, epoch: int, records: Sequence[Record]) -> None:
-        await append(shard, epoch, records)
+    async def fail_behind(lease: Lease, records: Sequence[Record]) -> None:
+        await append(lease, records)
         raise StoreError("the machine may fail right behind it")
 
     deleting.store.append = fail_behind  # type: ignore[method-assign]
@@ -303,7 +300,7 @@ async def test_requests_behind_a_deletion_are_refused_when_it_fails(deleting: De
 
 async def test_a_catalogue_that_is_fenced_is_served_no_more(deleting: Deleting) -> None:
     """Another node has it, and may have other topics by now."""
-    deleting.store.error = FencedError(CATALOGUE_SHARD, 1, None)
+    deleting.store.error = FencedError(CATALOGUE_SHARD, Fence(0, 1), "no node holds it")
     request = deleting.delete()
     other = Request(m.MetadataRequest(topics=None), 9)
     await turns()

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import pytest
 
 from coterie_server.serving import DurableQueue
-from coterie_server.storage import Lease, MemoryStore, StoreError
+from coterie_server.storage import Fence, Lease, MemoryStore, StoreError
 from coterie_server.storage.abc import Record
 
 pytestmark = pytest.mark.asyncio
 
-LEASE = Lease(shard=3, epoch=1, owner="node-1", address="h:1", expires_ms=10)
+LEASE = Lease(shard=3, fence=Fence(0, 1), owner="node-1", left_ms=10)
 
 
 class SlowStore(MemoryStore):
@@ -25,9 +25,9 @@ class SlowStore(MemoryStore):
         self.gate = asyncio.Event()
         self.error: Exception | None = None
 
-    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Wait for the gate."""
-        assert (shard, epoch) == (LEASE.shard, LEASE.epoch)
+        assert lease == LEASE
         self.appends.append(list(records))
         await self.gate.wait()
         if self.error is not None:

@@ -28,7 +28,7 @@ from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving import shard as shard_module
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.node import Node, NodeOptions
-from coterie_server.storage import FencedError, Lease, StoreError
+from coterie_server.storage import Fence, FencedError, Lease, StoreError
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 from tests.support.brittle_store import BrittleStore
 from tests.support.requests import Pending
@@ -46,7 +46,7 @@ class Harness:
         self.ends = PartitionEnds()
         config = Config(initial_rebalance_delay_ms=0)
         self.shard = GroupShard(
-            lease,
+            lease.shard,
             NodeContext(
                 store,
                 Clock(),
@@ -56,6 +56,7 @@ class Harness:
             ),
             lambda: GroupCoordinator(config, RandomIds(), {"t": 4}),
         )
+        self.shard.own(lease)
 
     def ask(self, message: Any, version: int) -> Pending:
         """Hand in a request."""
@@ -94,8 +95,7 @@ async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
     """A shard that serves an empty shard."""
     monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.001)
     async with BrittleStore() as store:
-        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
-        assert lease is not None
+        (lease,) = await store.claim([0], "node-1", 10_000)
         harness = Harness(store, lease)
         await harness.shard.load()
         yield harness
@@ -257,7 +257,7 @@ async def test_a_parked_join_is_refused_when_the_store_fails(harness: Harness) -
 
 async def test_a_fenced_shard_is_given_up(harness: Harness) -> None:
     """Another node has it: clients are to look for that one, and nothing is read again."""
-    harness.store.error = FencedError(0, 1, None)
+    harness.store.error = FencedError(0, Fence(0, 1), "no node holds shard 0")
     answer = await harness.commit(6).answer
     assert commit_error(answer) == ErrorCode.NOT_COORDINATOR
     harness.store.error = None
@@ -307,8 +307,7 @@ async def test_deadlines_of_what_was_read_back_are_handed_on(harness: Harness) -
     back, and the worker's place in the group was kept for ever.
     """
     await joined(harness)
-    lease = await harness.store.claim(0, "node-1", "h:1", 0, 10_000)
-    assert lease is not None
+    (lease,) = await harness.store.claim([0], "node-1", 10_000)
     successor = Harness(harness.store, lease)
     await successor.shard.load()
     assert successor.shard.next_deadline() in successor.armed

@@ -16,7 +16,7 @@ from coterie_server.config.assembly import RandomIds
 from coterie_server.group import Config, GroupCoordinator
 from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving.clock import Clock
-from coterie_server.storage import MemoryStore
+from coterie_server.storage import Lease, MemoryStore
 from coterie_server.storage.abc import Record
 from tests.support.requests import Pending
 
@@ -33,10 +33,10 @@ class GatedStore(MemoryStore):
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Wait for the gate."""
         await self.gate.wait()
-        await super().append(shard, epoch, records)
+        await super().append(lease, records)
 
 
 class SetClock(Clock):
@@ -117,13 +117,13 @@ async def shard(events: list[Event]) -> AsyncIterator[Shard]:
     """A shard whose group is stable."""
     clock = SetClock()
     async with GatedStore() as store:
-        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
-        assert lease is not None
+        (lease,) = await store.claim([0], "node-1", 10_000)
         served = GroupShard(
-            lease,
+            lease.shard,
             NodeContext(store, clock, observe=lambda _ts, event: events.append(event)),
             lambda: GroupCoordinator(Config(initial_rebalance_delay_ms=0), RandomIds(), {"t": 1}),
         )
+        served.own(lease)
         await served.load()
         shard = Shard(store, served, clock)
         await shard.form()

@@ -8,13 +8,21 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 import pytest_asyncio
 
-from coterie_server.serving import LeaseKeeper, LeaseTerms, LeaseTrust, ShardsTakenError
+from coterie_server.address import Address
+from coterie_server.serving import (
+    Cluster,
+    LeaseKeeper,
+    LeaseTerms,
+    LeaseTrust,
+    NodeNote,
+)
 from coterie_server.serving import leases as leases_module
 from coterie_server.storage import Lease, MemoryStore, StoreError
 
 pytestmark = pytest.mark.asyncio
 
 TTL_MS = 9_000
+SHARDS = range(4)
 
 
 class Time:
@@ -34,28 +42,47 @@ class UnreliableStore(MemoryStore):
     error: Exception | None = None
     gate: asyncio.Event | None = None
 
-    async def renew(self, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
+    async def renew(
+        self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
+    ) -> list[Lease]:
         """Renew, or not."""
         if self.gate is not None:
             await self.gate.wait()
         if self.error is not None:
             raise self.error
-        return await super().renew(leases, now_ms, ttl_ms)
+        return await super().renew(owner, note, leases, ttl_ms)
 
 
 class RecordingHolder:
     """Records the calls of a lease keeper."""
 
-    def __init__(self) -> None:
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
         self.told: list[str] = []
+        #: What a node waits for before it lets go of a shard.
+        self.gate: asyncio.Event | None = None
+
+    def note(self, *, is_settled: bool) -> bytes:
+        """Say where the node is."""
+        addresses = {"": Address(f"h{self.node_id}", 9092)}
+        return NodeNote(self.node_id, addresses, is_settled).to_bytes()
 
     def lost(self, shard: int) -> None:
         """Note it."""
         self.told.append(f"lost {shard}")
 
-    def gained(self, lease: Lease) -> None:
+    def gained(self, lease: Lease, before: str) -> None:
         """Note it."""
-        self.told.append(f"gained {lease.shard}")
+        self.told.append(f"gained {lease.shard}" + (f" of {before}" if before else ""))
+
+    async def give_up(self, shard: int) -> None:
+        """Note it, and wait."""
+        self.told.append(f"gives {shard}")
+        if self.gate is not None:
+            await self.gate.wait()
+
+    def looked(self) -> None:
+        """Do nothing."""
 
     def confirmed(self) -> None:
         """Note it."""
@@ -66,39 +93,71 @@ class RecordingHolder:
         self.told.append("doubted")
 
 
+def store_of(harness: Harness) -> UnreliableStore:
+    """Its store, to be made to fail."""
+    assert isinstance(harness.store, UnreliableStore)
+    return harness.store
+
+
+async def turns(number: int = 30) -> None:
+    """Let the loop turn so often."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
 class Harness:
     """A keeper of three shards."""
 
-    def __init__(self, store: UnreliableStore) -> None:
-        self.time, self.store, self.holder = Time(), store, RecordingHolder()
+    def __init__(self, time: Time, store: MemoryStore, node_id: int = 1) -> None:
+        self.time, self.store, self.holder = time, store, RecordingHolder(node_id)
         self.trust = LeaseTrust(lambda: self.time.s)
-        terms = LeaseTerms("node-1", "one:9092", TTL_MS)
-        self.keeper = LeaseKeeper(store, terms, self.trust, self.time.ms, self.holder)
+        owner = f"node-{node_id}"
+        self.cluster = Cluster(owner)
+        terms = LeaseTerms(owner, TTL_MS)
+        self.keeper = LeaseKeeper(store, terms, self.trust, self.cluster, self.holder)
+
+    async def begin(self) -> None:
+        """Join, and keep the leases."""
+        await self.keeper.join(SHARDS)
+        self.keeper.start()
 
     async def renewed(self) -> list[str]:
         """What is told when the keeper is asked to look after the leases."""
         self.holder.told.clear()
         self.trust.doubt()
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await turns()
         return self.holder.told
 
     async def steal(self, shard: int, ttl_ms: int = TTL_MS) -> None:
         """Have another node take a shard, as it may once the lease has run out."""
-        taken = await self.store.claim(shard, "node-2", "two:9092", self.time.ms(), ttl_ms)
-        assert taken is not None
+        assert await self.store.claim([shard], "node-2", ttl_ms)
+
+    async def held(self) -> list[int]:
+        """The shards that are this node's, by the store."""
+        leases = (await self.store.survey()).leases
+        return [each.shard for each in leases if each.owner == f"node-{self.holder.node_id}"]
 
 
 @pytest_asyncio.fixture
 async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
     """A keeper at work."""
     monkeypatch.setattr(leases_module, "_RETRY_S", 3_600.0)
-    async with UnreliableStore() as store:
-        harness = Harness(store)
-        await harness.keeper.claim_all(range(3))
-        harness.keeper.start()
+    time = Time()
+    async with UnreliableStore(time.ms) as store:
+        harness = Harness(time, store)
+        await harness.begin()
         yield harness
         await harness.keeper.stop()
+
+
+@pytest_asyncio.fixture
+async def other(harness: Harness) -> AsyncIterator[Harness]:
+    """A second node on the same store, which has just come."""
+    async with harness.store.twin() as store:
+        other = Harness(harness.time, store, node_id=2)
+        await other.begin()
+        yield other
+        await other.keeper.stop()
 
 
 async def test_trust_ends_before_the_lease_does(harness: Harness) -> None:
@@ -111,12 +170,12 @@ async def test_trust_ends_before_the_lease_does(harness: Harness) -> None:
 
 async def test_trust_counts_from_before_the_store_was_asked(harness: Harness) -> None:
     """An answer that took long is worth less."""
-    harness.store.gate = asyncio.Event()
+    store_of(harness).gate = gate = asyncio.Event()
     asking = asyncio.ensure_future(harness.renewed())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     harness.time.s += 5.0
-    harness.store.gate.set()
+    gate.set()
     assert await asking == ["confirmed"]
     harness.time.s += TTL_MS * 0.9 / 1000 - 5.0 + 0.001
     assert not harness.trust.holds
@@ -143,21 +202,21 @@ async def test_a_lost_shard_is_taken_back_when_its_new_lease_has_ended(harness: 
     harness.time.s += 5.0
     assert await harness.renewed() == ["confirmed"]
     harness.time.s += 5.0
-    assert await harness.renewed() == ["confirmed", "gained 1"]
+    assert await harness.renewed() == ["confirmed", "gained 1 of node-2"]
 
 
 async def test_a_process_of_the_same_name_is_another_one_all_the_same(harness: Harness) -> None:
     """Two processes that take their shards from each other would never end."""
-    usurper = await harness.store.claim(1, "node-1", "one:9092", harness.time.ms(), TTL_MS)
-    assert usurper is not None
+    assert await harness.store.claim([1], "node-1", TTL_MS)
     assert await harness.renewed() == ["lost 1", "confirmed"]
+    assert await harness.renewed() == ["confirmed"]
 
 
 async def test_a_store_that_fails_leaves_doubt_until_it_works_again(harness: Harness) -> None:
-    harness.store.error = StoreError("the disk is full")
+    store_of(harness).error = StoreError("the disk is full")
     assert await harness.renewed() == ["doubted"]
     assert harness.keeper.trouble == "the disk is full"
-    harness.store.error = None
+    store_of(harness).error = None
     assert await harness.renewed() == ["confirmed"]
     assert harness.keeper.trouble == ""
 
@@ -173,18 +232,109 @@ async def test_a_store_that_does_not_answer_leaves_doubt(
         return await real(set(tasks), timeout=0)
 
     monkeypatch.setattr(asyncio, "wait", impatient)
-    harness.store.gate = asyncio.Event()
+    store_of(harness).gate = gate = asyncio.Event()
     assert "doubted" in await harness.renewed()
     assert "does not answer" in harness.keeper.trouble
-    harness.store.gate.set()
+    gate.set()
     assert "confirmed" in await harness.renewed()
     monkeypatch.undo()
 
 
-async def test_if_another_node_has_a_shard_none_is_kept() -> None:
-    async with UnreliableStore() as store:
-        harness = Harness(store)
-        await harness.steal(2)
-        with pytest.raises(ShardsTakenError, match="in use by node-2 at two:9092"):
-            await harness.keeper.claim_all(range(3))
-        assert [lease.shard for lease in await store.leases()] == [2]
+async def test_a_shard_is_claimed_again_when_an_append_has_failed(harness: Harness) -> None:
+    before = (await harness.store.survey()).leases[1]
+    lease = await harness.keeper.claim_again(1)
+    assert lease is not None
+    assert lease.fence > before.fence
+    assert await harness.renewed() == ["confirmed"]
+
+
+async def test_a_shard_that_was_lost_is_not_claimed_again(harness: Harness) -> None:
+    harness.time.s += 60.0
+    await harness.steal(1)
+    assert await harness.keeper.claim_again(1) is None
+    assert await harness.keeper.claim_again(1) is None
+    assert await harness.renewed() == ["confirmed"]
+
+
+# Several nodes
+
+
+async def test_a_node_that_comes_is_given_nothing_before_it_has_settled(
+    harness: Harness, other: Harness
+) -> None:
+    """One that starts and dies again and again would have shards move for nothing."""
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    assert await other.held() == []
+
+
+async def share(harness: Harness, other: Harness, rounds: int = 6) -> None:
+    """Let two nodes look at each other so often, for more than a lease."""
+    for _ in range(rounds):
+        harness.time.s += TTL_MS / 3000
+        await other.renewed()
+        await harness.renewed()
+
+
+async def test_two_nodes_have_half_of_the_shards_each(harness: Harness, other: Harness) -> None:
+    await share(harness, other)
+    assert (await harness.held(), await other.held()) == ([0, 1], [2, 3])
+
+
+async def test_shards_are_given_one_after_another(harness: Harness, other: Harness) -> None:
+    """Most are served all the time, however many are to move."""
+    harness.time.s += TTL_MS / 1000
+    await harness.renewed()
+    await other.renewed()
+    told = await harness.renewed()
+    assert [each for each in told if each.startswith("gives")] == ["gives 3"]
+
+
+async def test_a_shard_is_free_only_when_nothing_more_is_written_to_it(
+    harness: Harness, other: Harness
+) -> None:
+    harness.holder.gate = gate = asyncio.Event()
+    await share(harness, other)
+    assert await other.held() == []
+    assert await harness.held() == [0, 1, 2, 3]
+    gate.set()
+    await turns()
+    assert "gained 3 of node-1" in await other.renewed()
+
+
+async def test_a_node_that_stops_leaves_its_shards_to_the_others(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+    await other.keeper.stop()
+    assert {"gained 2 of node-2", "gained 3 of node-2"} <= set(await harness.renewed())
+    assert harness.cluster.others == []
+
+
+async def test_the_shards_of_a_dead_node_are_taken_when_its_leases_end(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+    harness.time.s += TTL_MS / 1000 - 0.001
+    await harness.renewed()
+    assert await harness.held() == [0, 1]
+    harness.time.s += 0.002
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_a_process_takes_what_its_former_life_had(harness: Harness) -> None:
+    """Its name was reserved, so that life has ended."""
+    harness.store.give_up_names()
+    async with harness.store.twin() as store:
+        again = Harness(harness.time, store)
+        assert sorted(await again.keeper.join(SHARDS)) == [0, 1, 2, 3]
+
+
+async def test_nodes_know_where_the_others_are(harness: Harness, other: Harness) -> None:
+    await share(harness, other)
+    owner = harness.cluster.owner_of(3)
+    assert owner is not None
+    assert owner.addresses == {"": Address("h2", 9092)}
+    assert harness.cluster.owner_of(0) is None
+    assert other.cluster.owner_of(0) is not None

@@ -33,13 +33,13 @@ class SlowStore(MemoryStore):
         self.waiting: list[asyncio.Event] = []
         self.loads = 0
 
-    async def append(self, shard: int, epoch: int, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Wait to be let go."""
         if self.is_slow:
             gate = asyncio.Event()
             self.waiting.append(gate)
             await gate.wait()
-        await super().append(shard, epoch, records)
+        await super().append(lease, records)
 
     async def load(self, shard: int) -> list[KeptRecord]:
         """Count, and load."""
@@ -63,8 +63,8 @@ class Harness:
 
     def another(self, trust: LeaseTrust | None = None) -> GroupShard:
         """The shard as a new process has it."""
-        return GroupShard(
-            self.lease,
+        shard = GroupShard(
+            self.lease.shard,
             NodeContext(
                 self.store,
                 Clock(),
@@ -73,6 +73,8 @@ class Harness:
             ),
             lambda: GroupCoordinator(Config(), RandomIds(), {"t": 4}),
         )
+        shard.own(self.lease)
+        return shard
 
     def commit(self, offset: int, partition: int = 0) -> asyncio.Future[Any]:
         """Commit an offset as a client that is in no generation."""
@@ -102,8 +104,7 @@ async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
     """A shard that is served."""
     monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.0)
     async with SlowStore() as store:
-        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
-        assert lease is not None
+        (lease,) = await store.claim([0], "node-1", 10_000)
         harness = Harness(store, lease)
         await harness.shard.load()
         yield harness
@@ -202,8 +203,7 @@ async def test_a_shard_that_is_lost_while_it_is_read_is_not_served(harness: Harn
 async def test_a_shard_that_comes_back_is_read_anew(harness: Harness) -> None:
     """Another node may have written to it meanwhile."""
     harness.shard.fence()
-    lease = await harness.store.claim(0, "node-1", "h:1", 0, 10_000)
-    assert lease is not None
+    (lease,) = await harness.store.claim([0], "node-1", 10_000)
     harness.shard.take_over(lease)
     await turns()
     assert error_of(await harness.commit(1)) == ErrorCode.NONE

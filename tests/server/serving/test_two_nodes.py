@@ -12,30 +12,37 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
 import structlog.testing
 
+from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
 from coterie_server.config.settings import Settings
 from coterie_server.net import Exchange
-from coterie_server.serving import ShardsTakenError
 from coterie_server.serving.clock import Clock
+from coterie_server.serving.cluster import NodeNote
 from coterie_server.serving.node import Node, NodeOptions
+from coterie_server.serving.peers import PeerError
+from coterie_server.step import Refusal
 from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue
 from coterie_testing.virtual import Disk, Process, Scheduler
 from coterie_testing.virtual.disk import DiskOptions, DiskStore
 
 GROUPS: Final = 4
+SHARDS: Final = 6
 LEASE_MS: Final = 3_000
 RUN_S: Final = 120.0
 #: How long a client waits for an answer: longer than anything lasts but the death of a node.
 PATIENCE_S: Final = 30.0
+#: How long a node waits for an answer of the other one.
+PEER_PATIENCE_S: Final = 5.0
 SEED: Final = int(os.environ.get("TWO_NODES_SEED", str(random.randrange(2**32))))
 RUNS: Final = int(os.environ.get("TWO_NODES_RUNS", "8"))
 
@@ -49,8 +56,9 @@ def clock_of(scheduler: Scheduler) -> Clock:
 class Machine:
     """Runs one node at a time; the next one when that has died."""
 
-    def __init__(self, scheduler: Scheduler, disk: Disk, node_id: int) -> None:
-        self.scheduler, self.disk, self.node_id = scheduler, disk, node_id
+    def __init__(self, story: Story, node_id: int) -> None:
+        self.story, self.node_id = story, node_id
+        self.scheduler, self.disk = story.scheduler, story.disk
         self.node: Node | None = None
         self.boot()
 
@@ -88,7 +96,7 @@ class Machine:
             node = self._make(store)
             try:
                 await node.start({"t": 1})
-            except (ShardsTakenError, StoreError):
+            except (Refusal, StoreError):
                 await asyncio.sleep(0.5)
             else:
                 self.node = node
@@ -96,9 +104,10 @@ class Machine:
 
     def _make(self, store: DiskStore) -> Node:
         settings = Settings()
-        options = NodeOptions(self.node_id, Address(f"h{self.node_id}", 9092), 3, LEASE_MS)
+        address = Address(f"h{self.node_id}", 9092)
+        options = NodeOptions(self.node_id, address, SHARDS, LEASE_MS, look_every_ms=100)
         catalogue = catalogue_config(settings, options)
-        return Node(
+        node = Node(
             options,
             group_config(settings),
             store,
@@ -107,6 +116,18 @@ class Machine:
             make_catalogue=lambda ends: Catalogue(catalogue, RandomIds(), ends),
             observe=lambda _ts, _event: None,
         )
+        node.ask = self._ask
+        return node
+
+    async def _ask(self, peer: NodeNote, _api: ApiKey, message: Any, version: int) -> Any:
+        """Ask another node, if it is there."""
+        other = next(each for each in self.story.machines if each.node_id == peer.node_id)
+        if other.node is None:
+            raise PeerError(f"node {peer.node_id} does not answer")
+        request = Request(self.process, message, version)
+        other.process.call_soon(other.node.handle, cast(Exchange, request))
+        async with asyncio.timeout(PEER_PATIENCE_S):
+            return await request.future
 
 
 class Request:
@@ -115,11 +136,13 @@ class Request:
     client_id = "c"
     host = "/127.0.0.1"
     abandoned = False
+    advertised = Address("clients", 9092)
     #: What a node looks at that takes a request.
     received_ms = 0
 
     def __init__(self, client: Process, message: Any, version: int) -> None:
         self.message, self.version = message, version
+        self.request = SimpleNamespace(api_key=None)
         self._client = client
         self.future: asyncio.Future[Any] = client.create_future()
 
@@ -197,7 +220,7 @@ class Story:
         self.scheduler = Scheduler(seed)
         self.disk = Disk(self.scheduler)
         self.counts: Counter[str] = Counter()
-        self.machines = [Machine(self.scheduler, self.disk, number) for number in (1, 2)]
+        self.machines = [Machine(self, number) for number in (1, 2)]
         self.client = Process(self.scheduler, "clients")
 
     def run(self) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from coterie_server.storage import MemoryStore, SqliteStore, Store
-from tests.server.storage.doubles import Another
+from coterie_server.storage import MemoryStore, SqliteStore, Store, StoreError
+from tests.server.storage.doubles import Another, Disk, Failing, Passes, Time, disk_error
+from tests.support.brittle_store import BrittleStore
 
 OPEN_FILES = Path("/proc/self/fd")  # Linux only; elsewhere only the threads are watched
 
@@ -35,12 +36,24 @@ def nothing_leaks(tmp_path: Path) -> Iterator[None]:
     assert store_files(tmp_path) == []
 
 
+@pytest.fixture
+def clock() -> Time:
+    """Return the clock of the stores that look at one of this machine."""
+    return Time()
+
+
+@pytest.fixture
+def passes(clock: Time) -> Passes:
+    """Return what lets time pass for the store."""
+    return clock.passes
+
+
 @pytest.fixture(params=["memory", "sqlite"])
-def another(request: pytest.FixtureRequest, tmp_path: Path) -> Another:
+def another(request: pytest.FixtureRequest, tmp_path: Path, clock: Time) -> Another:
     """Return what makes stores of one and the same content, for each kind of store."""
     if request.param == "memory":
-        return MemoryStore().twin
-    return lambda: SqliteStore(tmp_path / "coterie.db")
+        return MemoryStore(clock.now_ms).twin
+    return lambda: SqliteStore(tmp_path / "coterie.db", now_ms=clock.now_ms)
 
 
 @pytest_asyncio.fixture
@@ -55,3 +68,20 @@ async def other(another: Another) -> AsyncIterator[Store]:
     """Return a second open store of the same content."""
     async with another() as opened:
         yield opened
+
+
+@pytest_asyncio.fixture(params=["brittle", "sqlite"])
+async def failing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Failing]:
+    """Return an open store whose appends can be made to fail, of each kind that can."""
+    if request.param == "brittle":
+        brittle = BrittleStore()
+        async with brittle:
+            yield Failing(
+                brittle,
+                lambda: setattr(brittle, "error", StoreError("the disk failed")),
+                lambda: setattr(brittle, "error", None),
+            )
+    else:
+        disk = Disk()
+        async with SqliteStore(tmp_path / "failing.db", connect=disk.connect) as store:
+            yield Failing(store, lambda: disk.fail("COMMIT", disk_error()), disk.mend)

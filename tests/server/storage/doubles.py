@@ -3,18 +3,46 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from coterie_server.storage import Store
 
-__all__ = ["PATIENCE_S", "Another", "Disk", "disk_error"]
+__all__ = ["PATIENCE_S", "Another", "Disk", "Failing", "Passes", "Time", "disk_error"]
 
 Another = Callable[[], Store]
 """Returns one more store of the same content, closed, as another process would make it."""
 
+Passes = Callable[[int], Awaitable[None]]
+"""Lets so many ms pass by the store's clock."""
+
 PATIENCE_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A store whose appends can be made to fail, and to succeed again."""
+
+    store: Store
+    fail: Callable[[], None]
+    mend: Callable[[], None]
+
+
+class Time:
+    """A store's clock, which stands still until a test says otherwise."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def now_ms(self) -> int:
+        """The time."""
+        return self.ms
+
+    async def passes(self, ms: int) -> None:
+        """Let so many ms pass."""
+        self.ms += ms
 
 
 def disk_error(code: int = sqlite3.SQLITE_IOERR, text: str = "disk I/O error") -> sqlite3.Error:

@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_server.storage import (
+    Fence,
     FencedError,
     KeptRecord,
     Lease,
@@ -21,20 +23,28 @@ from coterie_server.storage import (
     Store,
     StoreError,
 )
-from tests.server.storage.doubles import Another
+from tests.server.storage.doubles import Another, Failing, Passes
 from tests.support.profiles import examples
 
 pytestmark = pytest.mark.asyncio
 
-NOW_MS = 1_000_000
 TTL_MS = 10_000
 
 
-async def claimed(store: Store, shard: int = 0, owner: str = "ann", now_ms: int = NOW_MS) -> Lease:
+async def claimed(store: Store, shard: int = 0, owner: str = "ann") -> Lease:
     """Claim a shard that must be free to claim."""
-    lease = await store.claim(shard, owner, f"{owner}.example:9092", now_ms, TTL_MS)
-    assert lease is not None
+    (lease,) = await store.claim([shard], owner, TTL_MS)
     return lease
+
+
+async def held(store: Store) -> list[tuple[int, str, Fence]]:
+    """Who has which shard, and under which fence."""
+    return [(each.shard, each.owner, each.fence) for each in (await store.survey()).leases]
+
+
+def known(lease: Lease) -> tuple[int, str, Fence]:
+    """A lease as `held` tells it."""
+    return lease.shard, lease.owner, lease.fence
 
 
 # Records
@@ -47,34 +57,34 @@ async def test_unused_shard_is_empty(store: Store) -> None:
 async def test_records_come_back_in_key_order(store: Store) -> None:
     lease = await claimed(store)
     keys = [b"b", b"\xff", b"a\x00", b"a", b"", b"\x00", b"ab"]
-    await store.append(0, lease.epoch, [(key, b"of " + key) for key in keys])
+    await store.append(lease, [(key, b"of " + key) for key in keys])
     assert await store.load(0) == [(key, b"of " + key) for key in sorted(keys)]
 
 
 async def test_last_value_counts(store: Store) -> None:
     lease = await claimed(store)
-    await store.append(0, lease.epoch, [(b"a", b"1"), (b"b", b"1"), (b"b", b"2")])
-    await store.append(0, lease.epoch, [(b"a", b"3")])
+    await store.append(lease, [(b"a", b"1"), (b"b", b"1"), (b"b", b"2")])
+    await store.append(lease, [(b"a", b"3")])
     assert await store.load(0) == [(b"a", b"3"), (b"b", b"2")]
 
 
 async def test_none_deletes(store: Store) -> None:
     lease = await claimed(store)
-    await store.append(0, lease.epoch, [(b"a", b"1"), (b"b", b"1"), (b"c", None)])
-    await store.append(0, lease.epoch, [(b"a", None), (b"b", None), (b"b", b"2")])
+    await store.append(lease, [(b"a", b"1"), (b"b", b"1"), (b"c", None)])
+    await store.append(lease, [(b"a", None), (b"b", None), (b"b", b"2")])
     assert await store.load(0) == [(b"b", b"2")]
 
 
 async def test_empty_value_is_a_value(store: Store) -> None:
     lease = await claimed(store)
-    await store.append(0, lease.epoch, [(b"a", b"")])
+    await store.append(lease, [(b"a", b"")])
     assert await store.load(0) == [(b"a", b"")]
 
 
 async def test_shards_are_apart(store: Store) -> None:
     for shard in (-1, 0, 1):
         lease = await claimed(store, shard)
-        await store.append(shard, lease.epoch, [(b"a", b"%d" % shard)])
+        await store.append(lease, [(b"a", b"%d" % shard)])
     assert [await store.load(shard) for shard in (-1, 0, 1)] == [
         [(b"a", b"-1")],
         [(b"a", b"0")],
@@ -86,7 +96,7 @@ async def test_appended_records_may_change_afterwards(store: Store) -> None:
     """The list is the caller's again as soon as the call has begun."""
     lease = await claimed(store)
     records: list[Record] = [(b"a", b"1")]
-    append = asyncio.create_task(store.append(0, lease.epoch, records))
+    append = asyncio.create_task(store.append(lease, records))
     await asyncio.sleep(0)
     records[0] = (b"a", b"2")
     await append
@@ -97,7 +107,7 @@ async def test_appended_records_may_change_afterwards(store: Store) -> None:
 async def test_scan_yields_chunks(store: Store, count: int) -> None:
     lease = await claimed(store)
     records: list[KeptRecord] = [(b"%d" % number, b"value") for number in range(count)]
-    await store.append(0, lease.epoch, records)
+    await store.append(lease, records)
     chunks = [chunk async for chunk in store.scan(0, chunk_records=3)]
     assert chunks == [records[start : start + 3] for start in range(0, count, 3)]
 
@@ -105,14 +115,14 @@ async def test_scan_yields_chunks(store: Store, count: int) -> None:
 async def test_records_outlive_closing(another: Another) -> None:
     async with another() as store:
         lease = await claimed(store)
-        await store.append(0, lease.epoch, [(b"a", b"1")])
+        await store.append(lease, [(b"a", b"1")])
     async with another() as store:
         assert await store.load(0) == [(b"a", b"1")]
 
 
 async def test_returned_append_is_seen_by_others(store: Store, other: Store) -> None:
     lease = await claimed(store)
-    await store.append(0, lease.epoch, [(b"a", b"1")])
+    await store.append(lease, [(b"a", b"1")])
     assert await other.load(0) == [(b"a", b"1")]
 
 
@@ -127,10 +137,8 @@ batches = st.lists(
 async def left_after(store: Store, appended: Batches) -> list[list[KeptRecord]]:
     """Append batches all at once and return what two shards hold then."""
     async with store:
-        epochs = [(await claimed(store, shard)).epoch for shard in (0, 1)]
-        await asyncio.gather(
-            *(store.append(shard, epochs[shard], records) for shard, records in appended)
-        )
+        leases = [await claimed(store, shard) for shard in (0, 1)]
+        await asyncio.gather(*(store.append(leases[shard], records) for shard, records in appended))
         return [await store.load(shard) for shard in (0, 1)]
 
 
@@ -159,15 +167,13 @@ async def test_appends_are_updates_of_a_dict(kind: str, appended: Batches) -> No
 
 async def test_appends_take_effect_in_call_order(store: Store) -> None:
     lease = await claimed(store)
-    await asyncio.gather(
-        *(store.append(0, lease.epoch, [(b"a", b"%d" % number)]) for number in range(300))
-    )
+    await asyncio.gather(*(store.append(lease, [(b"a", b"%d" % number)]) for number in range(300)))
     assert await store.load(0) == [(b"a", b"299")]
 
 
 async def test_load_sees_appends_called_before_it(store: Store) -> None:
     lease = await claimed(store)
-    append = asyncio.create_task(store.append(0, lease.epoch, [(b"a", b"1")]))
+    append = asyncio.create_task(store.append(lease, [(b"a", b"1")]))
     await asyncio.sleep(0)
     assert await store.load(0) == [(b"a", b"1")]
     await append
@@ -176,8 +182,7 @@ async def test_load_sees_appends_called_before_it(store: Store) -> None:
 async def test_cancelled_append_disturbs_no_other(store: Store) -> None:
     lease = await claimed(store)
     appends = [
-        asyncio.create_task(store.append(0, lease.epoch, [(b"%d" % number, b"1")]))
-        for number in range(3)
+        asyncio.create_task(store.append(lease, [(b"%d" % number, b"1")])) for number in range(3)
     ]
     await asyncio.sleep(0)
     appends[1].cancel()
@@ -188,54 +193,54 @@ async def test_cancelled_append_disturbs_no_other(store: Store) -> None:
     assert {b"0", b"2"} <= set(kept)
 
 
-# Epochs
+# Fences
 
 
 async def test_append_needs_a_claim(store: Store) -> None:
     with pytest.raises(FencedError) as caught:
-        await store.append(0, 1, [(b"a", b"1")])
-    assert caught.value.holder is None
+        await store.append(Lease(0, Fence(0, 1), "ann", TTL_MS), [(b"a", b"1")])
     assert str(caught.value) == "epoch 1 of shard 0 has passed: no node holds shard 0"
 
 
-async def test_claim_raises_the_epoch(store: Store) -> None:
+async def test_claim_raises_the_fence(store: Store, passes: Passes) -> None:
     first, again = await claimed(store), await claimed(store)
-    after = await claimed(store, owner="bob", now_ms=NOW_MS + TTL_MS)
-    assert first.epoch < again.epoch < after.epoch
+    await passes(TTL_MS)
+    after = await claimed(store, owner="bob")
+    assert first.fence < again.fence < after.fence
 
 
-async def test_passed_epoch_is_refused(store: Store) -> None:
+async def test_passed_fence_is_refused(store: Store, passes: Passes) -> None:
     old = await claimed(store)
-    new = await claimed(store, owner="bob", now_ms=NOW_MS + TTL_MS)
+    await passes(TTL_MS)
+    new = await claimed(store, owner="bob")
     with pytest.raises(FencedError) as caught:
-        await store.append(0, old.epoch, [(b"a", b"1")])
-    assert caught.value.holder == new
+        await store.append(old, [(b"a", b"1")])
     assert str(caught.value) == (
-        f"epoch {old.epoch} of shard 0 has passed: "
-        f"shard 0 is held by bob at bob.example:9092, epoch {new.epoch}"
+        f"epoch {old.fence} of shard 0 has passed: shard 0 is held by bob, epoch {new.fence}"
     )
     assert await store.load(0) == []
 
 
-async def test_own_earlier_epoch_is_refused(store: Store) -> None:
+async def test_own_earlier_fence_is_refused(store: Store) -> None:
     """The owner's former process may still be writing."""
     earlier = await claimed(store)
     await claimed(store)
     with pytest.raises(FencedError):
-        await store.append(0, earlier.epoch, [(b"a", b"1")])
+        await store.append(earlier, [(b"a", b"1")])
 
 
-async def test_epoch_to_come_is_refused(store: Store) -> None:
+async def test_fence_to_come_is_refused(store: Store) -> None:
     lease = await claimed(store)
+    to_come = replace(lease, fence=lease.fence._replace(epoch=lease.fence.epoch + 1))
     with pytest.raises(FencedError):
-        await store.append(0, lease.epoch + 1, [(b"a", b"1")])
+        await store.append(to_come, [(b"a", b"1")])
 
 
-async def test_epochs_are_the_shards_own(store: Store) -> None:
+async def test_fences_are_the_shards_own(store: Store) -> None:
     lease = await claimed(store, 0)
     await claimed(store, 1)
     await claimed(store, 1)
-    await store.append(0, lease.epoch, [(b"a", b"1")])
+    await store.append(lease, [(b"a", b"1")])
     assert await store.load(0) == [(b"a", b"1")]
 
 
@@ -243,9 +248,9 @@ async def test_fenced_append_concerns_no_other(store: Store) -> None:
     old = await claimed(store)
     new = await claimed(store)
     results = await asyncio.gather(
-        store.append(0, new.epoch, [(b"a", b"1")]),
-        store.append(0, old.epoch, [(b"a", b"2"), (b"b", b"2")]),
-        store.append(0, new.epoch, [(b"c", b"3")]),
+        store.append(new, [(b"a", b"1")]),
+        store.append(old, [(b"a", b"2"), (b"b", b"2")]),
+        store.append(new, [(b"c", b"3")]),
         return_exceptions=True,
     )
     assert [type(result) for result in results] == [type(None), FencedError, type(None)]
@@ -254,166 +259,301 @@ async def test_fenced_append_concerns_no_other(store: Store) -> None:
 
 async def test_claim_fences_what_is_called_behind_it(store: Store) -> None:
     old = await claimed(store)
-    results = await asyncio.gather(
-        store.append(0, old.epoch, [(b"a", b"1")]),
-        claimed(store),
-        store.append(0, old.epoch, [(b"b", b"2")]),
-        return_exceptions=True,
-    )
-    assert [type(result) for result in results] == [type(None), Lease, FencedError]
+    await store.append(old, [(b"a", b"1")])
+    await claimed(store)
+    with pytest.raises(FencedError):
+        await store.append(old, [(b"b", b"2")])
     assert await store.load(0) == [(b"a", b"1")]
 
 
-async def test_claim_of_another_process_fences(store: Store, other: Store) -> None:
+async def test_claim_of_another_process_fences(store: Store, other: Store, passes: Passes) -> None:
     """Also appends that followed earlier ones."""
     old = await claimed(store)
-    await store.append(0, old.epoch, [(b"a", b"1")])
-    new = await claimed(other, owner="bob", now_ms=NOW_MS + TTL_MS)
-    await other.append(0, new.epoch, [(b"a", b"2")])
+    await store.append(old, [(b"a", b"1")])
+    await passes(TTL_MS)
+    new = await claimed(other, owner="bob")
+    await other.append(new, [(b"a", b"2")])
     with pytest.raises(FencedError):
-        await store.append(0, old.epoch, [(b"a", b"3")])
+        await store.append(old, [(b"a", b"3")])
     assert await store.load(0) == [(b"a", b"2")]
 
 
-async def test_expired_lease_still_writes(store: Store) -> None:
+async def test_expired_lease_still_writes(store: Store, passes: Passes) -> None:
     """Only another claim fences a writer."""
-    lease = await claimed(store, now_ms=0)
-    await store.append(0, lease.epoch, [(b"a", b"1")])
+    lease = await claimed(store)
+    await passes(2 * TTL_MS)
+    await store.append(lease, [(b"a", b"1")])
     assert await store.load(0) == [(b"a", b"1")]
 
 
-async def test_epochs_outlive_closing(another: Another) -> None:
+async def test_append_under_way_is_kept_before_a_new_claim_or_refused(
+    store: Store, other: Store
+) -> None:
+    """What is found after a claim stays, and nothing is added to it."""
+
+    async def appended(lease: Lease) -> list[bytes]:
+        kept: list[bytes] = []
+        for number in range(1000):
+            key = b"%d/%04d" % (lease.fence.epoch, number)
+            try:
+                await store.append(lease, [(key, b"1")])
+            except FencedError:
+                break
+            kept.append(key)
+            await asyncio.sleep(0)
+        return kept
+
+    acknowledged: list[bytes] = []
+    for pause in range(10):
+        appending = asyncio.create_task(appended(await claimed(store)))
+        for _ in range(10 * pause):
+            await asyncio.sleep(0)
+        await claimed(other)
+        found = await other.load(0)
+        acknowledged += await appending
+        assert [key for key, _ in found] == sorted(acknowledged)
+        assert await store.load(0) == found
+
+
+async def test_fences_outlive_closing(another: Another) -> None:
     async with another() as store:
-        held, released = await claimed(store, 0), await claimed(store, 1)
-        await store.release(released)
+        kept, released = await claimed(store, 0), await claimed(store, 1)
+        await store.release([released])
     async with another() as store:
-        assert (await claimed(store, 0)).epoch > held.epoch
-        assert (await claimed(store, 1)).epoch > released.epoch
+        assert (await claimed(store, 0)).fence > kept.fence
+        assert (await claimed(store, 1)).fence > released.fence
+
+
+# After a failure
+
+
+async def failed(failing: Failing, lease: Lease) -> None:
+    """Have an append under a lease fail, and mend the store."""
+    failing.fail()
+    with pytest.raises(StoreError):
+        await failing.store.append(lease, [(b"failed", b"1")])
+    failing.mend()
+
+
+async def test_append_fails_behind_one_that_failed(failing: Failing) -> None:
+    """Or it would be kept without what came before it."""
+    lease = await claimed(failing.store)
+    await failed(failing, lease)
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            await failing.store.append(lease, [(b"later", b"1")])
+        assert b"later" not in dict(await failing.store.load(0))
+
+
+async def test_renewing_a_lease_does_not_mend_it(failing: Failing) -> None:
+    lease = await claimed(failing.store)
+    await failed(failing, lease)
+    (renewed,) = await failing.store.renew("ann", b"", [lease], TTL_MS)
+    with pytest.raises(StoreError):
+        await failing.store.append(renewed, [(b"later", b"1")])
+
+
+async def test_appends_that_wait_fail_with_the_first(failing: Failing) -> None:
+    lease = await claimed(failing.store)
+    failing.fail()
+    appends = (failing.store.append(lease, [(b"%d" % number, b"1")]) for number in range(5))
+    results = await asyncio.gather(*appends, return_exceptions=True)
+    assert [type(result) for result in results] == [StoreError] * 5
+
+
+async def test_append_under_a_new_claim_succeeds_after_a_failure(failing: Failing) -> None:
+    old = await claimed(failing.store)
+    await failed(failing, old)
+    found = await claimed(failing.store), await failing.store.load(0)
+    await failing.store.append(found[0], [(b"later", b"1")])
+    assert await failing.store.load(0) == sorted([*found[1], (b"later", b"1")])
+    with pytest.raises(FencedError):
+        await failing.store.append(old, [(b"too late", b"1")])
+
+
+async def test_failed_append_concerns_no_other_shard(failing: Failing) -> None:
+    lease, elsewhere = await claimed(failing.store, 0), await claimed(failing.store, 1)
+    await failed(failing, lease)
+    await failing.store.append(elsewhere, [(b"a", b"1")])
+    assert await failing.store.load(1) == [(b"a", b"1")]
 
 
 # Leases
 
 
 async def test_lease_says_what_was_claimed(store: Store) -> None:
-    lease = await store.claim(3, "ann", "10.0.0.1:9092", NOW_MS, TTL_MS)
-    assert lease == Lease(3, 1, "ann", "10.0.0.1:9092", NOW_MS + TTL_MS)
+    (lease,) = await store.claim([3], "ann", TTL_MS)
+    assert (lease.shard, lease.owner, lease.fence.epoch) == (3, "ann", 1)
+    assert TTL_MS / 2 < lease.left_ms <= TTL_MS
 
 
-async def test_held_shard_cannot_be_claimed(store: Store, other: Store) -> None:
-    lease = await claimed(store)
-    assert await other.claim(0, "bob", "bob:9092", lease.expires_ms - 1, TTL_MS) is None
-    assert await other.claim(0, "bob", "bob:9092", lease.expires_ms, TTL_MS) is not None
+async def test_held_shard_cannot_be_claimed(store: Store, other: Store, passes: Passes) -> None:
+    await claimed(store)
+    await passes(TTL_MS // 2)
+    assert await other.claim([0], "bob", TTL_MS) == []
+    await passes(TTL_MS // 2)
+    assert await other.claim([0], "bob", TTL_MS) != []
 
 
 async def test_refused_claim_changes_nothing(store: Store) -> None:
     lease = await claimed(store)
-    await store.claim(0, "bob", "bob:9092", NOW_MS, TTL_MS)
-    await store.append(0, lease.epoch, [(b"a", b"1")])
-    assert await store.leases() == [lease]
+    assert await store.claim([0], "bob", TTL_MS) == []
+    await store.append(lease, [(b"a", b"1")])
+    assert await held(store) == [known(lease)]
+
+
+async def test_claim_takes_what_it_can_have(store: Store, other: Store) -> None:
+    theirs = await claimed(store, 1)
+    taken = await other.claim([0, 1, 2], "bob", TTL_MS)
+    assert [lease.shard for lease in taken] == [0, 2]
+    assert await held(store) == sorted(map(known, (*taken, theirs)))
 
 
 async def test_owner_claims_again_at_once(store: Store) -> None:
-    """A restarted owner need not wait for its former lease, and may have another address."""
+    """A restarted owner need not wait for its former lease."""
     await claimed(store)
-    lease = await store.claim(0, "ann", "elsewhere:9092", NOW_MS + 1, TTL_MS)
-    assert lease is not None
-    assert await store.leases() == [lease]
+    (lease,) = await store.claim([0], "ann", TTL_MS)
+    assert await held(store) == [known(lease)]
 
 
 async def test_each_shard_is_given_once(store: Store, other: Store) -> None:
     shards = range(20)
     claims = [
-        handle.claim(shard, owner, f"{owner}:9092", NOW_MS, TTL_MS)
+        handle.claim([shard], owner, TTL_MS)
         for shard in shards
         for handle, owner in ((store, "ann"), (other, "bob"))
     ]
-    won = [lease for lease in await asyncio.gather(*claims) if lease is not None]
-    assert sorted(lease.shard for lease in won) == list(shards)
+    won = [lease.shard for taken in await asyncio.gather(*claims) for lease in taken]
+    assert sorted(won) == list(shards)
 
 
-async def test_renewed_lease_lasts_longer(store: Store) -> None:
+async def test_renewed_lease_lasts_longer(store: Store, passes: Passes) -> None:
     lease = await claimed(store)
-    (renewed,) = await store.renew([lease], NOW_MS + 5, TTL_MS)
-    assert renewed.expires_ms == lease.expires_ms + 5
-    assert renewed.epoch == lease.epoch
-    assert await store.leases() == [renewed]
-    assert await store.claim(0, "bob", "bob:9092", lease.expires_ms, TTL_MS) is None
+    await passes(TTL_MS // 2)
+    (renewed,) = await store.renew("ann", b"", [lease], TTL_MS)
+    assert known(renewed) == known(lease)
+    await passes(TTL_MS // 2)
+    assert await store.claim([0], "bob", TTL_MS) == []
+    assert await held(store) == [known(lease)]
 
 
-async def test_only_held_leases_are_renewed(store: Store) -> None:
+async def test_only_held_leases_are_renewed(store: Store, passes: Passes) -> None:
     taken, given_up, kept = [await claimed(store, shard) for shard in (0, 1, 2)]
-    bobs = await claimed(store, 0, "bob", taken.expires_ms)
-    await store.release(given_up)
-    renewed = await store.renew([taken, given_up, kept], NOW_MS + 1, TTL_MS)
+    await passes(TTL_MS)
+    bobs = await claimed(store, 0, "bob")
+    await store.release([given_up])
+    renewed = await store.renew("ann", b"", [taken, given_up, kept], TTL_MS)
     assert [lease.shard for lease in renewed] == [2]
-    assert await store.leases() == [bobs, *renewed]
+    assert await held(store) == [known(bobs), known(kept)]
 
 
-async def test_expired_lease_can_be_renewed(store: Store) -> None:
+async def test_expired_lease_can_be_renewed(store: Store, passes: Passes) -> None:
     lease = await claimed(store)
-    (renewed,) = await store.renew([lease], lease.expires_ms + 1, TTL_MS)
-    assert renewed.epoch == lease.epoch
+    await passes(2 * TTL_MS)
+    (before,) = (await store.survey()).leases
+    (renewed,) = await store.renew("ann", b"", [lease], TTL_MS)
+    (after,) = (await store.survey()).leases
+    assert renewed.fence == lease.fence
+    assert (before.is_valid, after.is_valid) == (False, True)
 
 
 async def test_released_shard_can_be_claimed_at_once(store: Store) -> None:
     lease = await claimed(store)
-    await store.release(lease)
-    assert await store.leases() == []
-    assert (await claimed(store, owner="bob")).epoch > lease.epoch
+    await store.release([lease])
+    assert await held(store) == []
+    assert (await claimed(store, owner="bob")).fence > lease.fence
 
 
 async def test_released_lease_writes_no_more(store: Store) -> None:
     lease = await claimed(store)
-    await store.release(lease)
-    with pytest.raises(FencedError) as caught:
-        await store.append(0, lease.epoch, [(b"a", b"1")])
-    assert caught.value.holder is None
+    await store.release([lease])
+    with pytest.raises(FencedError, match="no node holds shard 0"):
+        await store.append(lease, [(b"a", b"1")])
 
 
 async def test_released_lease_stays_released(store: Store) -> None:
     lease = await claimed(store)
-    await store.release(lease)
-    await store.release(lease)
-    assert await store.renew([lease], NOW_MS, TTL_MS) == []
-    assert await store.leases() == []
+    await store.release([lease])
+    await store.release([lease])
+    assert await store.renew("ann", b"", [lease], TTL_MS) == []
+    assert await held(store) == []
 
 
-async def test_release_of_a_lost_lease_changes_nothing(store: Store) -> None:
+async def test_release_of_a_lost_lease_changes_nothing(store: Store, passes: Passes) -> None:
     lost = await claimed(store)
-    held = await claimed(store, owner="bob", now_ms=lost.expires_ms)
-    await store.release(lost)
-    assert await store.leases() == [held]
-    await store.append(0, held.epoch, [(b"a", b"1")])
+    await passes(TTL_MS)
+    kept = await claimed(store, owner="bob")
+    await store.release([lost])
+    assert await held(store) == [known(kept)]
+    await store.append(kept, [(b"a", b"1")])
 
 
 async def test_leases_are_listed_by_shard(store: Store, other: Store) -> None:
-    late, early = await claimed(store, 5), await claimed(other, -1, "bob", now_ms=0)
-    assert await store.leases() == [early, late]
-    assert await other.leases() == [early, late]
+    late, early = await claimed(store, 5), await claimed(other, -1, "bob")
+    assert await held(store) == [known(early), known(late)]
+    assert await held(other) == [known(early), known(late)]
 
 
 async def test_leases_outlive_closing(another: Another) -> None:
     async with another() as store:
         lease = await claimed(store)
     async with another() as store:
-        assert await store.leases() == [lease]
+        assert await held(store) == [known(lease)]
 
 
-# Agreement
+# Nodes
+
+
+async def test_a_node_is_listed_with_what_it_says(store: Store, other: Store) -> None:
+    for opened, owner in ((other, "bob"), (store, "ann")):
+        await opened.reserve(owner, TTL_MS)
+        await opened.renew(owner, f"{owner} says".encode(), [], TTL_MS)
+    listed = (await store.survey()).nodes
+    assert [(each.owner, each.note) for each in listed] == [
+        ("ann", b"ann says"),
+        ("bob", b"bob says"),
+    ]
+    assert all(each.is_valid for each in listed)
+
+
+async def test_what_a_node_says_last_counts(store: Store) -> None:
+    await store.reserve("ann", TTL_MS)
+    await store.renew("ann", b"first", [], TTL_MS)
+    await store.renew("ann", b"last", [], TTL_MS)
+    assert [each.note for each in (await store.survey()).nodes] == [b"last"]
+
+
+async def test_a_node_that_is_silent_expires(store: Store, passes: Passes) -> None:
+    await store.reserve("ann", TTL_MS)
+    await store.renew("ann", b"", [], TTL_MS)
+    await passes(TTL_MS)
+    assert not any(each.is_valid for each in (await store.survey()).nodes)
+
+
+async def test_a_node_can_be_withdrawn(store: Store) -> None:
+    await store.reserve("ann", TTL_MS)
+    await store.renew("ann", b"", [], TTL_MS)
+    lease = await claimed(store)
+    await store.withdraw("ann")
+    assert (await store.survey()).nodes == ()
+    assert await held(store) == [known(lease)]
 
 
 async def test_a_name_is_one_process(store: Store, other: Store) -> None:
     """Or two processes would take each other's shards for their own."""
-    await store.reserve("node-1")
+    await store.reserve("node-1", TTL_MS)
     with pytest.raises(OwnerTakenError, match="in use as node-1"):
-        await other.reserve("node-1")
-    await other.reserve("node-2")
+        await other.reserve("node-1", TTL_MS)
+    await other.reserve("node-2", TTL_MS)
 
 
 async def test_a_name_is_free_when_its_store_is_closed(another: Another) -> None:
     for _ in range(2):
         async with another() as store:
-            await store.reserve("node-1")
+            await store.reserve("node-1", TTL_MS)
+
+
+# Agreement
 
 
 async def test_first_proposal_is_agreed_on(store: Store, other: Store) -> None:
@@ -431,14 +571,16 @@ async def test_agreement_outlives_closing(another: Another) -> None:
 
 # Life
 
-LEASE = Lease(0, 1, "ann", "ann:9092", NOW_MS)
+LEASE = Lease(0, Fence(0, 1), "ann", TTL_MS)
 CALLS: dict[str, Callable[[Store], Coroutine[Any, Any, object]]] = {
-    "claim": lambda store: store.claim(0, "ann", "ann:9092", NOW_MS, TTL_MS),
-    "renew": lambda store: store.renew([LEASE], NOW_MS, TTL_MS),
-    "release": lambda store: store.release(LEASE),
-    "leases": lambda store: store.leases(),
+    "reserve": lambda store: store.reserve("ann", TTL_MS),
+    "renew": lambda store: store.renew("ann", b"", [LEASE], TTL_MS),
+    "withdraw": lambda store: store.withdraw("ann"),
+    "survey": lambda store: store.survey(),
+    "claim": lambda store: store.claim([0], "ann", TTL_MS),
+    "release": lambda store: store.release([LEASE]),
     "load": lambda store: store.load(0),
-    "append": lambda store: store.append(0, 1, [(b"a", b"1")]),
+    "append": lambda store: store.append(LEASE, [(b"a", b"1")]),
     "agree": lambda store: store.agree("shards", "50"),
 }
 
@@ -461,14 +603,14 @@ async def test_opening_and_closing_twice_is_no_harm(another: Another) -> None:
     await store.close()
     await store.close()
     async with store:
-        assert len(await store.leases()) == 1
+        assert len(await held(store)) == 1
 
 
 async def test_closing_finishes_what_was_begun(another: Another) -> None:
     async with another() as store:
         lease = await claimed(store)
         appends = [
-            asyncio.create_task(store.append(0, lease.epoch, [(b"%02d" % number, b"1")]))
+            asyncio.create_task(store.append(lease, [(b"%02d" % number, b"1")]))
             for number in range(50)
         ]
         await asyncio.sleep(0)

@@ -20,7 +20,10 @@ def run_until_killed(path: Path, lines: int) -> dict[int, int]:
     """Kill a writing process after some lines of output; return each writer's last batch."""
     acknowledged: dict[int, int] = {}
     with subprocess.Popen(
-        [sys.executable, str(CHILD), str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(CHILD), str(path), "0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as child:
         assert child.stdout is not None
         for count, line in enumerate(child.stdout, start=1):
@@ -75,7 +78,7 @@ def test_kill_after_kill(tmp_path: Path) -> None:
 
     async def epochs() -> list[int]:
         async with SqliteStore(path) as store:
-            return [lease.epoch for lease in await store.leases()]
+            return [lease.fence.epoch for lease in (await store.survey()).leases]
 
     seen = []
     for _ in range(3):
@@ -87,12 +90,11 @@ def test_kill_after_kill(tmp_path: Path) -> None:
 async def write_and_copy(path: Path, copy: Path, batches: int) -> None:
     """Append batches one by one, and copy the file and its log while the store is open."""
     async with SqliteStore(path) as store:
-        lease = await store.claim(0, "ann", "ann:9092", 0, 1000)
-        assert lease is not None
+        (lease,) = await store.claim([0], "ann", 1000)
         for batch in range(batches):
             number = b"%07d" % batch
             parts = [(b"0/%s/%d" % (number, part), b"x" * 300) for part in range(3)]
-            await store.append(0, lease.epoch, [*parts, (b"0/last", number)])
+            await store.append(lease, [*parts, (b"0/last", number)])
         for suffix in ("", "-wal"):
             shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -14,12 +15,14 @@ from typing import Final
 
 import pytest
 
-from coterie_server.storage import Lease, OwnerTakenError, SqliteStore, StoreError, guard
-from coterie_server.storage.mark import mark_path
+from coterie_server.storage import Lease, OwnerTakenError, SqliteStore, StoreError, busy, guard
+from coterie_server.storage.mark import Mark, Progress, mark_path
 
 pytestmark = pytest.mark.asyncio
 
 RECORDS: Final = 60
+
+TTL_MS: Final = 10_000
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +33,9 @@ def look_closely(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def filled(store: SqliteStore) -> Lease:
     """Write some records, each in a transaction of its own."""
-    lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
-    assert lease is not None
+    (lease,) = await store.claim([0], "node-1", TTL_MS)
     for number in range(RECORDS):
-        await store.append(0, lease.epoch, [(b"%04d" % number, b"value-%04d-" % number * 20)])
+        await store.append(lease, [(b"%04d" % number, b"value-%04d-" % number * 20)])
     return lease
 
 
@@ -50,17 +52,28 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def overwrite_half(path: Path) -> None:
-    """Overwrite the second half of a file, whose length stays."""
+def overwrite(path: Path, begin: float) -> None:
+    """Overwrite a file from some part of it on; its length stays."""
     size = path.stat().st_size
     with path.open("r+b") as file:
-        file.seek(size // 2)
-        file.write(os.urandom(size - size // 2))
+        file.seek(start := int(size * begin))
+        file.write(os.urandom(size - start))
+
+
+def overwrite_half(path: Path) -> None:
+    """Overwrite the second half of a file."""
+    overwrite(path, 1 / 2)
 
 
 def cut(path: Path) -> None:
     """Cut off the second half of a file."""
     os.truncate(path, path.stat().st_size // 2)
+
+
+def progress_of(path: Path) -> Progress:
+    """How far a store has come."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return guard.read_progress(connection)
 
 
 async def refusal(path: Path) -> str:
@@ -150,7 +163,7 @@ async def test_a_loss_can_be_accepted(tmp_path: Path) -> None:
     overwrite_half(log_of(path))
     async with SqliteStore(path, accept_loss=True) as store:
         left = len(await store.load(0))
-        await store.claim(0, "node-1", "h:1", 0, 10_000)
+        await store.claim([0], "node-1", TTL_MS)
     assert 0 < left < RECORDS
     # The store was not told so.
     assert "accepting its loss was interrupted" in await refusal(path)
@@ -167,7 +180,7 @@ async def test_a_loss_is_not_accepted_by_counting_past_the_mark(tmp_path: Path) 
     os.truncate(log, log.stat().st_size - 1)  # Its last transaction is gone.
     async with SqliteStore(path, accept_loss=True) as store:
         for _ in range(10):
-            await store.claim(0, "node-1", "h:1", 0, 10_000)
+            await store.claim([0], "node-1", TTL_MS)
     assert "accepting its loss was interrupted" in await refusal(path)
 
 
@@ -182,7 +195,7 @@ async def test_files_from_before_an_accepted_loss_are_refused(tmp_path: Path) ->
     shutil.copy(log_of(older), log_of(path))
     async with SqliteStore(path, accept_loss=True) as store:
         await store.accept_loss()
-        await store.claim(0, "node-1", "h:1", 0, 10_000)
+        await store.claim([0], "node-1", TTL_MS)
     shutil.copy(tmp_path / "newer", path)
     assert "is not the store that was last used here" in await refusal(path)
 
@@ -195,11 +208,21 @@ async def test_a_store_without_a_mark_is_taken_at_its_word(tmp_path: Path) -> No
         assert len(await store.load(0)) == RECORDS
 
 
-async def test_half_a_mark_is_enough(tmp_path: Path) -> None:
-    """A power failure may tear the half that is being written."""
+async def test_mark_of_a_process_that_is_late_is_not_the_last(tmp_path: Path) -> None:
+    """Two processes commit in one order, and may get to the mark in another."""
+    path = tmp_path / "mark"
+    with contextlib.closing(Mark(path)) as prompt, contextlib.closing(Mark(path)) as late:
+        for commits in (1, 2, 4, 5, 3):
+            (late if commits == 3 else prompt).write(Progress("0" * 32, commits))
+    assert Mark(path).read() == Progress("0" * 32, 5)
+
+
+async def test_torn_mark_is_enough(tmp_path: Path) -> None:
+    """A power failure may tear the place that is being written."""
     path = await killed(tmp_path)
     data = bytearray(mark_path(path).read_bytes())
-    data[20] ^= 0xFF
+    last = max(range(0, len(data), 4096), key=lambda place: data[place + 40 : place + 48])
+    data[last + 20] ^= 0xFF
     mark_path(path).write_bytes(data)
     log_of(path).unlink()
     assert "has lost" in await refusal(path)
@@ -218,11 +241,11 @@ async def test_a_file_that_is_deleted_is_noticed_at_the_next_write(
         path.with_name(f"{path.name}{suffix}").unlink()
         for _ in range(2):
             with pytest.raises(StoreError, match="is gone while this node uses it"):
-                await store.append(0, lease.epoch, [(b"a", b"1")])
+                await store.append(lease, [(b"a", b"1")])
         with pytest.raises(StoreError, match="is gone"):
             await store.load(0)
         with pytest.raises(StoreError, match="is gone"):
-            await store.renew([lease], 0, 10_000)
+            await store.renew("node-1", b"", [lease], TTL_MS)
 
 
 async def test_a_file_that_is_deleted_during_a_write_is_noticed_behind_it(
@@ -234,7 +257,7 @@ async def test_a_file_that_is_deleted_during_a_write_is_noticed_behind_it(
         lease = await filled(store)
         path.unlink()
         with pytest.raises(StoreError, match="is gone while this node uses it"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
 
 
 async def test_a_file_that_is_replaced_is_noticed(tmp_path: Path) -> None:
@@ -245,7 +268,7 @@ async def test_a_file_that_is_replaced_is_noticed(tmp_path: Path) -> None:
         shutil.copy(path, tmp_path / "copy")
         (tmp_path / "copy").replace(path)
         with pytest.raises(StoreError, match="was replaced"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
 
 
 @pytest.mark.parametrize("spoil", [overwrite_half, cut])
@@ -259,7 +282,7 @@ async def test_a_log_that_is_damaged_is_noticed(
         spoil(log_of(path))
         os.utime(log_of(path), ns=(1, 1))  # Clocks of file systems are coarse.
         with pytest.raises(StoreError, match=r"damaged \(its log breaks off"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
 
 
 async def test_a_database_that_is_damaged_is_noticed(tmp_path: Path) -> None:
@@ -267,12 +290,11 @@ async def test_a_database_that_is_damaged_is_noticed(tmp_path: Path) -> None:
     async with SqliteStore(path) as store:
         await filled(store)
     async with SqliteStore(path) as store:
-        lease = await store.claim(0, "node-1", "h:1", 0, 10_000)
-        assert lease is not None
+        (lease,) = await store.claim([0], "node-1", TTL_MS)
         path.write_bytes(path.read_bytes().replace(b"value-0007-", b"value-0008-", 1))
         os.utime(path, ns=(1, 1))
         with pytest.raises(StoreError, match="damaged"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
 
 
 async def test_a_file_that_was_only_touched_is_no_harm(tmp_path: Path) -> None:
@@ -281,8 +303,84 @@ async def test_a_file_that_was_only_touched_is_no_harm(tmp_path: Path) -> None:
     async with SqliteStore(path) as store:
         lease = await filled(store)
         os.utime(log_of(path), ns=(1, 1))
-        await store.append(0, lease.epoch, [(b"a", b"1")])
+        await store.append(lease, [(b"a", b"1")])
         assert len(await store.load(0)) == RECORDS + 1
+
+
+async def test_a_touched_file_that_is_locked_is_not_taken_for_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can't be compared while another process writes."""
+    monkeypatch.setattr(busy, "BUSY_TIMEOUT_S", 0.0)
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            os.utime(path, ns=(1, 1))
+            with pytest.raises(StoreError, match="has kept it locked"):
+                await store.load(0)
+        assert len(await store.load(0)) == RECORDS
+
+
+async def test_a_touched_file_that_cannot_be_copied_is_not_taken_for_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
+        os.utime(path, ns=(1, 1))
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "copyfileobj", full)
+            with pytest.raises(StoreError, match=r"can't be checked in .*: No space left"):
+                await store.load(0)
+        assert len(await store.load(0)) == RECORDS
+
+
+async def test_a_log_that_another_process_copies_into_the_file_is_no_harm(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite does it from time to time, and writes nothing else then."""
+    caplog.set_level("INFO")
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint")
+        await store.append(lease, [(b"a", b"1")])
+        assert len(await store.load(0)) == RECORDS + 1
+    (said,) = caplog.records
+    assert (said.levelname, "did no damage" in said.getMessage()) == ("INFO", True)
+
+
+async def test_a_log_that_lost_what_another_process_wrote_is_noticed(tmp_path: Path) -> None:
+    """Though nothing of this process is missing."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store, SqliteStore(path) as other:
+        lease = await filled(store)
+        (elsewhere,) = await other.claim([1], "node-2", TTL_MS)
+        for number in range(RECORDS):
+            await other.append(elsewhere, [(b"%04d" % number, b"value" * 40)])
+        assert len(await store.load(0)) == RECORDS
+        overwrite(log_of(path), 3 / 4)
+        with pytest.raises(StoreError, match="damaged"):
+            await store.append(lease, [(b"a", b"1")])
+
+
+async def test_accepting_a_loss_is_no_damage_to_another_process(tmp_path: Path) -> None:
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        lease = await filled(store)
+        async with SqliteStore(path, accept_loss=True) as other:
+            await other.accept_loss()
+            assert len(await store.load(0)) == RECORDS
+            os.utime(path, ns=(1, 1))
+            assert len(await store.load(0)) == RECORDS
+            await store.append(lease, [(b"a", b"1")])
+            assert Mark(mark_path(path)).read() == progress_of(path)
 
 
 async def test_another_program_may_come_and_go_between_two_checks(tmp_path: Path) -> None:
@@ -291,11 +389,11 @@ async def test_another_program_may_come_and_go_between_two_checks(tmp_path: Path
     async with SqliteStore(path) as store:
         lease = await filled(store)
         os.utime(path, ns=(1, 1))
-        await store.append(0, lease.epoch, [(b"a", b"1")])  # The files are looked at.
+        await store.append(lease, [(b"a", b"1")])  # The files are looked at.
         visit = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version')"
         visitor = await asyncio.create_subprocess_exec(sys.executable, "-c", visit, str(path))
         assert await visitor.wait() == 0
-        await store.append(0, lease.epoch, [(b"b", b"1")])
+        await store.append(lease, [(b"b", b"1")])
         assert len(await store.load(0)) == RECORDS + 2
 
 
@@ -313,7 +411,7 @@ async def test_unacknowledged_write_is_not_missed(
         shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
         log_of(path).unlink()
         with pytest.raises(StoreError, match="is gone"):
-            await store.append(0, lease.epoch, [(b"a", b"1")])
+            await store.append(lease, [(b"a", b"1")])
         shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
     async with SqliteStore(tmp_path / "saved.db") as store:
         assert len(await store.load(0)) == RECORDS
@@ -326,10 +424,10 @@ async def test_a_store_behind_a_link_is_watched(tmp_path: Path) -> None:
     async with SqliteStore(path) as store:
         lease = await filled(store)
         os.utime(file, ns=(1, 1))
-        await store.append(0, lease.epoch, [(b"a", b"1")])
+        await store.append(lease, [(b"a", b"1")])
         log_of(file).unlink()
         with pytest.raises(StoreError, match=r"store\.db-wal is gone"):
-            await store.append(0, lease.epoch, [(b"b", b"1")])
+            await store.append(lease, [(b"b", b"1")])
 
 
 async def test_a_name_is_taken_whichever_link_leads_to_the_store(tmp_path: Path) -> None:
@@ -337,6 +435,6 @@ async def test_a_name_is_taken_whichever_link_leads_to_the_store(tmp_path: Path)
     path, link = tmp_path / "coterie.db", tmp_path / "link.db"
     link.symlink_to(path)
     async with SqliteStore(path) as store, SqliteStore(link) as other:
-        await store.reserve("node-1")
+        await store.reserve("node-1", TTL_MS)
         with pytest.raises(OwnerTakenError):
-            await other.reserve("node-1")
+            await other.reserve("node-1", TTL_MS)

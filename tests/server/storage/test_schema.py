@@ -59,17 +59,36 @@ def test_empty_file_is_a_new_one(path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
-def test_file_with_another_schema_is_refused(path: Path, version: int) -> None:
+def test_file_of_a_later_version_is_refused(path: Path) -> None:
     make(path)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     with refused(
         path,
-        rf"was written by another version of Coterie \(schema {version}; this one reads 1\): "
+        r"was written by a later version of Coterie \(schema 3; this one reads 2\): "
         r"start that version, or name another file for the store$",
     ):
         open_database(path)
+
+
+def test_file_that_a_later_version_takes_meanwhile_is_refused(path: Path) -> None:
+    path.touch()
+
+    class Late(sqlite3.Connection):
+        def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+            if sql.startswith("BEGIN"):
+                make(path)
+                with closing(sqlite3.connect(path)) as other:
+                    other.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+            return super().execute(sql, *rest)
+
+    def connect(name: str, **options: Any) -> sqlite3.Connection:
+        return sqlite3.connect(name, factory=Late, **options)
+
+    with pytest.raises(StoreError, match="by a later version of Coterie"):
+        open_database(path, connect)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION + 1,)
 
 
 def test_file_that_could_not_be_finished_is_made_the_next_time(path: Path) -> None:

@@ -1,0 +1,176 @@
+"""The nodes that share a store, as each of them sees the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from coterie_server.address import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coterie_server.storage import Survey
+
+__all__ = ["CATALOGUE_SHARD", "Cluster", "Directory", "Neighbour", "NodeNote", "TopicsVersion"]
+
+#: Where the store keeps the topics, apart from all groups.
+CATALOGUE_SHARD: Final = -1
+
+
+class TopicsVersion(NamedTuple):
+    """Orders the changes of topics: by who had the catalogue, then by their number."""
+
+    timeline: int = 0
+    epoch: int = 0
+    change: int = 0
+
+
+NO_TOPICS: Final = TopicsVersion()
+"""What is known before any topics were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNote:
+    """What a node says of itself to the others."""
+
+    node_id: int
+    #: Where clients reach it, by the names of its listeners; the first one is for other nodes.
+    addresses: Mapping[str, Address] = field(default_factory=dict)
+    #: Whether it has been there for long enough to be given what others have.
+    is_settled: bool = False
+    #: How far it has brought the topics, as the one that has the catalogue.
+    made: TopicsVersion = NO_TOPICS
+    #: Which changes of topics its groups know, durably.
+    seen: TopicsVersion = NO_TOPICS
+
+    def to_bytes(self) -> bytes:
+        """Write it down."""
+        addresses = {name: [each.host, each.port] for name, each in self.addresses.items()}
+        return json.dumps(asdict(self) | {"addresses": addresses}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> NodeNote:
+        """Read what another node has written, of whatever version; raise `ValueError` if it can't.
+
+        What a later version says besides is passed over.
+        """
+        try:
+            found: dict[str, Any] = json.loads(data)
+            return cls(
+                node_id=int(found["node_id"]),
+                addresses=_addresses(found["addresses"]),
+                is_settled=bool(found["is_settled"]),
+                made=TopicsVersion(*map(int, found["made"])),
+                seen=TopicsVersion(*map(int, found["seen"])),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a note of a node: {error!r}") from error
+
+
+class Caller(Protocol):
+    """A request, by where its client has reached the node."""
+
+    @property
+    def advertised(self) -> Address:
+        """Where clients that came in as this one did are told to connect."""
+
+
+_NONE: Final[Mapping[str, NodeNote]] = {}
+
+
+def _addresses(found: Mapping[str, tuple[str, int]]) -> dict[str, Address]:
+    read = {str(name): Address(str(host), int(port)) for name, (host, port) in found.items()}
+    if not read:
+        raise ValueError("a node without an address")
+    return read
+
+
+class Neighbour(NamedTuple):
+    """A node, as a client is told of it."""
+
+    node_id: int
+    address: Address
+
+
+class Cluster:
+    """Who is there, and who has which shard, when the store was last looked at."""
+
+    def __init__(self, me: str) -> None:
+        self._me = me
+        #: What each node that is there says of itself, by its owner's name.
+        self.notes: Mapping[str, NodeNote] = _NONE
+        #: Who has each shard, as far as leases are valid.
+        self.owners: Mapping[int, str] = {}
+
+    def look(self, survey: Survey, mine: Iterable[int]) -> None:
+        """Take in what was seen, and which shards are this node's."""
+        notes: dict[str, NodeNote] = {}
+        for entry in survey.nodes:
+            if entry.is_valid:
+                try:
+                    notes[entry.owner] = NodeNote.from_bytes(entry.note)
+                except ValueError:
+                    continue  # of a version that says things otherwise
+        self.notes = notes
+        seen = {lease.shard: lease.owner for lease in survey.leases if lease.is_valid}
+        self.owners = seen | dict.fromkeys(mine, self._me)
+
+    @property
+    def others(self) -> list[NodeNote]:
+        """The other nodes that are there, by their ids."""
+        found = (note for owner, note in self.notes.items() if owner != self._me)
+        return sorted(found, key=lambda note: note.node_id)
+
+    def is_mine(self, shard: int) -> bool:
+        """Whether this node has a shard."""
+        return self.owners.get(shard) == self._me
+
+    def gained(self, shard: int) -> None:
+        """Take note that this node has a shard now."""
+        self.owners = {**self.owners, shard: self._me}
+
+    def lost(self, shard: int) -> None:
+        """Take note that this node has a shard no longer."""
+        self.owners = {each: owner for each, owner in self.owners.items() if each != shard}
+
+    def owner_of(self, shard: int) -> NodeNote | None:
+        """The other node that has a shard; None if there is none, or it is this one."""
+        owner = self.owners.get(shard)
+        return None if owner is None or owner == self._me else self.notes.get(owner)
+
+
+class Directory:
+    """Tells clients where the nodes are: each by the listener that the client came in by."""
+
+    def __init__(self, cluster: Cluster, node_id: int, addresses: Mapping[str, Address]) -> None:
+        self.cluster = cluster
+        self._node_id = node_id
+        self._listeners = {address: name for name, address in addresses.items()}
+
+    @property
+    def controller_id(self) -> int:
+        """The node that has the catalogue of topics; -1 if that is not known."""
+        owner = self.cluster.owner_of(CATALOGUE_SHARD)
+        if owner is not None:
+            return owner.node_id
+        return self._node_id if self.cluster.is_mine(CATALOGUE_SHARD) else -1
+
+    def reached_by(self, request: Caller) -> list[Neighbour]:
+        """All nodes, in the order of their ids."""
+        found = [self._seen_by(request, note) for note in self.cluster.others]
+        return sorted([Neighbour(self._node_id, request.advertised), *found])
+
+    def coordinator(self, shard: int, request: Caller) -> Neighbour | None:
+        """The node that has a shard; None if there is none."""
+        owner = self.cluster.owner_of(shard)
+        if owner is not None:
+            return self._seen_by(request, owner)
+        is_mine = self.cluster.is_mine(shard)
+        return Neighbour(self._node_id, request.advertised) if is_mine else None
+
+    def _seen_by(self, request: Caller, note: NodeNote) -> Neighbour:
+        name = self._listeners.get(request.advertised, "")
+        address = note.addresses.get(name) or next(iter(note.addresses.values()))
+        return Neighbour(note.node_id, address)

@@ -1,0 +1,61 @@
+"""What all shards of a node have in common, and how they see requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coterie_server.log.limits import LimitLog
+from coterie_server.serving.leases import LeaseTrust
+from coterie_server.step import Request
+from coterie_server.topics import PartitionEnds
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from coterie_protocol.journal import Event
+    from coterie_server.serving.clock import Clock
+    from coterie_server.serving.durable_queue import Meter
+    from coterie_server.storage import Lease, Store
+
+__all__ = ["NodeContext", "PendingRequest"]
+
+
+class PendingRequest(Request, Protocol):
+    """A request as a shard sees it: an `Exchange`, or a part of one that asks several shards."""
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether no client waits for the reply any more."""
+
+    def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
+        """Answer it, exactly once."""
+
+    def close(self, why: str) -> None:
+        """Close its connection instead of answering."""
+
+
+def _ignore(*_: object) -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """What all shards of a node have in common."""
+
+    store: Store
+    clock: Clock
+    #: Until when the node may act as the owner of its shards; without end if nothing limits it.
+    trust: LeaseTrust = field(default_factory=LeaseTrust)
+    #: Told of a shard that another node has, as the store says.
+    on_fenced: Callable[[int], None] = _ignore
+    #: Claims a shard anew after an append has failed; None if it is this node's no longer.
+    claim_again: Callable[[int], Awaitable[Lease | None]] | None = None
+    meter: Meter | None = None
+    limit_log: LimitLog = field(default_factory=LimitLog)
+    #: Where partitions end: at the highest offset that the groups of any shard have committed.
+    ends: PartitionEnds = field(default_factory=PartitionEnds)
+    #: Told of events, with their dates.
+    observe: Callable[[int, Event], None] = _ignore
+    #: Told when a shard has something to do next, if that may be earlier than it was.
+    arm: Callable[[int], None] = _ignore

@@ -1,0 +1,60 @@
+"""Asks other nodes, in Kafka's own protocol, for what only they know or may do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from coterie_protocol import (
+    ApiKey,
+    CoterieError,
+    FrameReader,
+    decode_response,
+    encode_request,
+    response_class,
+)
+
+if TYPE_CHECKING:
+    from coterie_server.serving.cluster import NodeNote
+
+__all__ = ["AskNode", "PeerError", "ask_node"]
+
+#: How long another node may take; clients wait for longer.
+_PATIENCE_S: Final = 5.0
+_CHUNK_BYTES: Final = 65_536
+
+AskNode = Callable[["NodeNote", ApiKey, Any, int], Awaitable[Any]]
+"""Sends a node a request, in a version of its API, and returns its response."""
+
+
+class PeerError(CoterieError):
+    """Another node could not be asked."""
+
+
+async def ask_node(node: NodeNote, api: ApiKey, message: Any, version: int) -> Any:  # noqa: ANN401
+    """Ask a node by its first listener, over a connection of its own, as there is little to ask."""
+    address = next(iter(node.addresses.values()), None)
+    if address is None:
+        raise PeerError(f"node {node.node_id} does not say where it is")
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            try:
+                writer.write(encode_request(message, version, 0, "coterie-node"))
+                return await _response(reader, api, version)
+            finally:
+                writer.close()
+    except (OSError, EOFError, CoterieError) as error:
+        raise PeerError(f"node {node.node_id} at {address} does not answer: {error}") from error
+
+
+async def _response(reader: asyncio.StreamReader, api: ApiKey, version: int) -> Any:  # noqa: ANN401
+    frames = FrameReader()
+    while True:
+        data = await reader.read(_CHUNK_BYTES)
+        if not data:
+            raise EOFError("it closed the connection")
+        for payload in frames.feed(data):
+            _, response = decode_response(response_class(api), version, payload)
+            return response

@@ -1,0 +1,98 @@
+"""Which part of a node gets which request."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from coterie_protocol import messages as m
+from coterie_server.serving import discovery
+from coterie_server.serving.fan_out import ask_all, divide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie_server.net import Exchange
+    from coterie_server.serving.cluster import Directory, Neighbour
+    from coterie_server.serving.context import PendingRequest
+    from coterie_server.serving.group_shard import GroupShard
+    from coterie_server.serving.topic_service import TopicService
+
+__all__ = ["Router"]
+
+
+class Router:
+    """Hands requests to the shards of groups and to the topics."""
+
+    def __init__(
+        self,
+        shards: list[GroupShard],
+        topics: TopicService,
+        directory: Directory,
+        http: tuple[str, int] | None,
+    ) -> None:
+        self._shards = shards
+        self.topics = topics
+        self._directory = directory
+        self._http = http
+        self.routes: dict[type[Any], Callable[[Exchange], None]] = {
+            m.ApiVersionsRequest: self._tell_versions,
+            m.CreatePartitionsRequest: topics.handle,
+            m.CreateTopicsRequest: topics.handle,
+            m.DeleteGroupsRequest: self._to_several,
+            m.DeleteTopicsRequest: topics.handle,
+            m.DescribeGroupsRequest: self._to_several,
+            m.FetchRequest: topics.handle,
+            m.FindCoordinatorRequest: self._find_coordinator,
+            m.HeartbeatRequest: self._to_group,
+            m.JoinGroupRequest: self._to_group,
+            m.LeaveGroupRequest: self._to_group,
+            m.ListGroupsRequest: self._list_groups,
+            m.ListOffsetsRequest: topics.handle,
+            m.MetadataRequest: topics.handle,
+            m.OffsetCommitRequest: self._to_group,
+            m.OffsetDeleteRequest: self._to_group,
+            m.OffsetFetchRequest: lambda e: (
+                self._to_several(e) if e.message.groups else self._to_group(e)
+            ),
+            m.ProduceRequest: topics.handle,
+            m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.message)),
+            m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
+            m.SyncGroupRequest: self._to_group,
+        }
+
+    def group_shard(self, group_id: str) -> GroupShard:
+        """The shard of a group."""
+        return self._shards[self._shard_of(group_id)]
+
+    def _shard_of(self, group_id: str) -> int:
+        return zlib.crc32(group_id.encode()) % len(self._shards)
+
+    def _to_group(self, exchange: Exchange) -> None:
+        self._shards[self._shard_of(exchange.message.group_id)].handle(exchange)
+
+    def _to_several(self, exchange: Exchange) -> None:
+        self._hand_out(divide(exchange, self._shard_of))
+
+    def _hand_out(self, parts: dict[int, PendingRequest]) -> None:
+        for shard, part in parts.items():
+            self._shards[shard].handle(part)
+
+    def _list_groups(self, exchange: Exchange) -> None:
+        """As with Kafka, each node lists its own groups."""
+        own = [shard.shard for shard in self._shards if shard.is_owned]
+        if own:
+            self._hand_out(ask_all(exchange, own))
+        else:
+            exchange.reply(m.ListGroupsResponse(groups=()))
+
+    def _tell_versions(self, exchange: Exchange) -> None:
+        http = discovery.http_address_for(exchange.host, self._http)
+        exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
+
+    def _find_coordinator(self, exchange: Exchange) -> None:
+        def coordinator_of(group_id: str) -> Neighbour | None:
+            return self._directory.coordinator(self._shard_of(group_id), exchange)
+
+        message, version = exchange.message, exchange.version
+        exchange.reply(discovery.find_coordinator(message, version, coordinator_of))

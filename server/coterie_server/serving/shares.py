@@ -1,0 +1,82 @@
+"""Which node should have which shards.
+
+Each node works this out for itself, from what all of them see in the store.  Two that looked at
+different moments may disagree for a while, and then want the same shard: the store gives it to one
+of them, and the other one finds out when it looks again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Move", "Scene", "fair_shares", "next_move"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a node sees."""
+
+    #: All shards that there are.
+    shards: Sequence[int]
+    #: The node itself.
+    me: str
+    #: The shards that it has.
+    mine: Collection[int]
+    #: Who has each of the others, as far as that is valid.
+    others: Mapping[int, str]
+    #: The nodes that share the shards, this one included.
+    present: Collection[str]
+    #: Those of them that have been there for long enough to be given what others have.
+    settled: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a node should do next."""
+
+    claim: tuple[int, ...] = ()
+    give: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.claim or self.give)
+
+
+def fair_shares(shards: int, held: Mapping[str, int]) -> dict[str, int]:
+    """How many shards each node should have, by how many it has: within one of each other.
+
+    Where they can't be equal, those that have most keep most, so that nothing moves for that.
+    """
+    each, more = divmod(shards, len(held))
+    ranked = sorted(held, key=lambda node: (-held[node], node))
+    return {node: each + (place < more) for place, node in enumerate(ranked)}
+
+
+def next_move(scene: Scene, give_max: int) -> Move:
+    """The shards that a node should claim and give now; it gives so many at a time at most."""
+    counted = Counter(scene.others.values())
+    held = {node: counted[node] for node in scene.present} | {scene.me: len(scene.mine)}
+    fair = fair_shares(len(scene.shards), held)
+    lacking = {node: max(fair[node] - held[node], 0) for node in scene.present}
+    wanted = sum(lacking[node] for node in scene.settled if node != scene.me)
+    surplus = min(held[scene.me] - fair[scene.me], wanted, give_max)
+    # The last ones first, so that the catalogue, which comes first, stays where it is.
+    given = sorted(scene.mine, reverse=True)[: max(surplus, 0)]
+    return Move(claim=_claims(scene, lacking), give=tuple(given))
+
+
+def _claims(scene: Scene, lacking: dict[str, int]) -> tuple[int, ...]:
+    """Divide the free shards among all who lack some, and return those of this node."""
+    left = dict(lacking)
+    claims: list[int] = []
+    for shard in scene.shards:
+        if shard in scene.others or shard in scene.mine:
+            continue
+        node = max(sorted(left), key=left.__getitem__)
+        if not left[node]:
+            break
+        left[node] -= 1
+        if node == scene.me:
+            claims.append(shard)
+    return tuple(claims)

@@ -1,0 +1,80 @@
+"""Which node should have which shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie_server.serving.shares import Scene, fair_shares, next_move
+
+NODES = ("a", "b", "c", "d")
+SHARDS = range(-1, 12)
+holdings = st.dictionaries(st.sampled_from(SHARDS), st.sampled_from(NODES))
+some_nodes = st.sets(st.sampled_from(NODES), min_size=1)
+
+
+def scene_of(me: str, holders: dict[int, str], present: set[str], settled: set[str]) -> Scene:
+    """What a node sees."""
+    mine = {shard for shard, owner in holders.items() if owner == me}
+    others = {shard: owner for shard, owner in holders.items() if owner != me}
+    return Scene(SHARDS, me, mine, others, present, settled)
+
+
+def test_those_with_most_keep_most() -> None:
+    assert fair_shares(7, {"a": 1, "b": 4, "c": 2}) == {"a": 2, "b": 3, "c": 2}
+
+
+@given(holders=holdings, present=some_nodes)
+def test_shares_are_equal_within_one(holders: dict[int, str], present: set[str]) -> None:
+    counts = Counter(holders.values())
+    fair = fair_shares(len(SHARDS), {node: counts[node] for node in present})
+    assert sum(fair.values()) == len(SHARDS)
+    assert max(fair.values()) - min(fair.values()) <= 1
+
+
+@given(holders=holdings, present=some_nodes)
+def test_no_two_nodes_claim_the_same_shard(holders: dict[int, str], present: set[str]) -> None:
+    """If they see the same."""
+    claims = [
+        shard
+        for me in present
+        for shard in next_move(scene_of(me, holders, present, present), 1).claim
+    ]
+    assert len(claims) == len(set(claims))
+    assert not set(claims) & holders.keys()
+
+
+@given(holders=holdings, present=some_nodes, give_max=st.integers(1, 3))
+def test_moves_end_with_equal_shares(
+    holders: dict[int, str], present: set[str], give_max: int
+) -> None:
+    """However the shards are held at first, and with none that moves twice."""
+    now = {shard: owner for shard, owner in holders.items() if owner in present}
+    moved: Counter[int] = Counter()
+    for _ in range(2 * len(SHARDS) + 2):
+        for me in sorted(present):
+            move = next_move(scene_of(me, now, present, present), give_max)
+            assert len(move.give) <= give_max
+            now = {shard: owner for shard, owner in now.items() if shard not in move.give}
+            now |= dict.fromkeys(move.claim, me)
+            moved.update(move.give)
+    counts = Counter(now.values())
+    held = [counts[node] for node in present]
+    assert sum(held) == len(SHARDS)
+    assert max(held) - min(held) <= 1
+    assert set(moved.values()) <= {1}
+    assert not any(next_move(scene_of(me, now, present, present), give_max) for me in present)
+
+
+def test_nothing_is_given_to_a_node_that_has_not_settled() -> None:
+    holders = dict.fromkeys(SHARDS, "a")
+    assert not next_move(scene_of("a", holders, {"a", "b"}, {"a"}), 2)
+    assert next_move(scene_of("a", holders, {"a", "b"}, {"a", "b"}), 2).give == (11, 10)
+
+
+def test_what_a_vanished_node_had_is_left_to_it_until_its_leases_end() -> None:
+    holders = {shard: "b" for shard in SHARDS if shard > 5}
+    move = next_move(scene_of("a", holders, {"a"}, {"a"}), 2)
+    assert move.claim == tuple(range(-1, 6))
