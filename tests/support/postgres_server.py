@@ -100,10 +100,11 @@ class PostgresServer:
         """What it logs."""
         return self.folder / "log"
 
-    def url(self, *, user: str = "postgres", database: str = "postgres", **options: str) -> str:
-        """A URL to connect to it."""
+    def url(self, port: int | None = None, *, user: str = "postgres", **options: str) -> str:
+        """A URL to connect to it, or to what forwards from another port."""
         query = "&".join(f"{name}={value}" for name, value in options.items())
-        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}{'?' if query else ''}{query}"
+        place = f"127.0.0.1:{self.port if port is None else port}"
+        return f"postgresql://{user}@{place}/postgres{'?' if query else ''}{query}"
 
     def create(self) -> None:
         """Make an empty cluster."""

@@ -59,6 +59,16 @@ class TcpProxy:
         for writer in self._writers:
             writer.transport.abort()
 
+    def break_down(self) -> None:
+        """Lose all connections, and let none be made."""
+        self.refuses = True
+        self.cut()
+
+    def mend(self) -> None:
+        """Be as good as new."""
+        self.refuses = False
+        self.go_on()
+
     async def until_requested(self, size: int) -> None:
         """Wait until programs have sent as many bytes, or more."""
         async with asyncio.timeout(30):

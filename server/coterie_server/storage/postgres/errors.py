@@ -20,7 +20,14 @@ __all__ = [
 ]
 
 #: What a connection, or the attempt to make one, fails with.
-FAILURES: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError)
+FAILURES: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    ValueError,
+)
 
 _SAID: Final = {
     "25006": "it is read-only: a standby, or no longer the primary. Name the primary in the URL,"
@@ -42,6 +49,15 @@ _SAID: Final = {
 #: Errors after which a statement is known to have done nothing, and which pass by themselves:
 #: conflicts with other transactions, and servers that are read-only.
 _UNDONE: Final = frozenset({"25006", "40001", "40P01", "55000"})
+
+_LOST: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+
+#: What asyncpg says of a connection that was lost before it sent anything.
+_UNSENT: Final = ("connection is closed", "cannot switch to state")
 
 #: Waiting for a row took longer than it may.
 LOCKED: Final = "55P03"
@@ -69,6 +85,8 @@ def sqlstate(error: BaseException | None) -> str:
 
 def is_undone(error: BaseException) -> bool:
     """Whether a statement that failed is known to have done nothing and may be sent again."""
+    if isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError):
+        return str(error).startswith(_UNSENT)
     return sqlstate(error) in _UNDONE
 
 
@@ -91,7 +109,7 @@ def _sentence(error: BaseException) -> str:
     first = next(iter(str(error).splitlines()), "")
     if said is not None:
         return said.format(first)
-    if isinstance(error, asyncpg.PostgresConnectionError | asyncpg.InterfaceError):
+    if isinstance(error, _LOST):
         return f"the connection was lost ({first})"
     if isinstance(error, asyncpg.PostgresError):
         return f"PostgreSQL failed: {first} ({sqlstate(error)})"

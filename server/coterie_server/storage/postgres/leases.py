@@ -8,7 +8,14 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from coterie_server.log.logger import get_logger
-from coterie_server.storage.abc import Fence, Lease, NodeEntry, OwnerTakenError, Survey
+from coterie_server.storage.abc import (
+    Fence,
+    Lease,
+    NodeEntry,
+    OwnerTakenError,
+    Survey,
+    how_held,
+)
 from coterie_server.storage.postgres.errors import LOCKED, RejectedError, sqlstate
 from coterie_server.storage.postgres.link import ANSWER_S, Link, Session
 from coterie_server.storage.postgres.sql import Statements
@@ -154,7 +161,7 @@ class LeaseTable:
         rows = await self._work.run(
             lambda session: session.fetch(self._statements.lease_of(), shard)
         )
-        return str(_lease(rows[0])) if rows else f"no node holds shard {shard}"
+        return how_held(shard, _lease(rows[0]) if rows else None)
 
 
 def _lease(row: Any) -> Lease:  # noqa: ANN401  # asyncpg has no types
