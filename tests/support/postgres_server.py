@@ -20,9 +20,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["PostgresServer", "free_port", "missing", "running_server"]
+__all__ = [
+    "GUARDED",
+    "PostgresServer",
+    "as_user",
+    "free_port",
+    "give_to_user",
+    "missing",
+    "running_pair",
+    "running_server",
+    "server_folder",
+]
 
 START_S: Final = 60
+#: The only role that needs a password, once a test makes it.
+GUARDED: Final = "guarded"
 #: A server is ready when the last line of its lock file says so.
 _READY_LINE: Final = 7
 
@@ -66,19 +78,25 @@ def missing() -> str | None:
     if folder is None:
         return "there is no PostgreSQL for this platform among the development requirements"
     try:
-        subprocess.run([folder / "postgres", "--version"], **_as_user(), check=True)
+        subprocess.run([folder / "postgres", "--version"], **as_user(), check=True)
     except (OSError, subprocess.SubprocessError) as error:
         return f"PostgreSQL's programs can't be run: {error}"
     return None
 
 
-def _as_user() -> dict[str, Any]:
-    """How to start its programs, which refuse to run as root."""
+def as_user() -> dict[str, Any]:
+    """How to start programs that refuse to run as root."""
     options: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         options |= {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
     return options
+
+
+def give_to_user(folder: Path) -> None:
+    """Let those programs write to a folder."""
+    if "user" in (options := as_user()):
+        os.chown(folder, options["user"], options["group"])
 
 
 class PostgresServer:
@@ -112,6 +130,9 @@ class PostgresServer:
         self._run(
             "initdb", "-D", self.data, "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8"
         )
+        rules = self.data / "pg_hba.conf"
+        trust = rules.read_text()
+        rules.write_text(f"host all {GUARDED} 127.0.0.1/32 scram-sha-256\n{trust}")
 
     def copy(self, primary: PostgresServer) -> None:
         """Become a standby of a running server."""
@@ -121,8 +142,7 @@ class PostgresServer:
 
     def _prepare_folder(self) -> None:
         self.folder.mkdir(exist_ok=True)
-        if "user" in (options := _as_user()):
-            os.chown(self.folder, options["user"], options["group"])
+        give_to_user(self.folder)
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
@@ -130,7 +150,7 @@ class PostgresServer:
         for name, value in self.settings.items():
             command += ["-c", f"{name}={value}"]
         with self.log.open("ab") as log:
-            options = {**_as_user(), "stdout": log, "stderr": log}
+            options = {**as_user(), "stdout": log, "stderr": log}
             process: subprocess.Popen[bytes]
             process = self._process = subprocess.Popen(command, cwd=self.folder, **options)
         for _ in range(START_S * 50):
@@ -167,7 +187,7 @@ class PostgresServer:
 
     def _run(self, name: str, *arguments: str | Path) -> None:
         done = subprocess.run(
-            [self._program(name), *arguments], cwd=self.folder, check=False, **_as_user()
+            [self._program(name), *arguments], cwd=self.folder, check=False, **as_user()
         )
         assert done.returncode == 0, done.stderr.decode()
 
@@ -194,3 +214,19 @@ def running_server(settings: Mapping[str, str] | None = None) -> Iterator[Postgr
             yield server
         finally:
             server.stop()
+
+
+@contextlib.contextmanager
+def running_pair() -> Iterator[tuple[PostgresServer, PostgresServer]]:
+    """A primary and its standby, while in this context."""
+    with server_folder() as folder:
+        primary, standby = PostgresServer(folder / "primary"), PostgresServer(folder / "standby")
+        primary.create()
+        primary.start()
+        try:
+            standby.copy(primary)
+            standby.start()
+            yield primary, standby
+        finally:
+            standby.stop()
+            primary.stop()

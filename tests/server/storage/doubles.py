@@ -77,25 +77,34 @@ class Database:
             await connection.execute(query)
             yield
 
+    async def until(self, query: str, *values: object) -> None:
+        """Wait until a query says true."""
+        async with self.connected() as connection, asyncio.timeout(PATIENCE_S):
+            while not await connection.fetchval(query, *values):  # noqa: ASYNC110  # it can't wake us
+                await asyncio.sleep(0.005)
+
     async def waiting(self, count: int = 1) -> list[int]:
         """Wait until sessions of stores wait for rows; return their process ids."""
-        async with self.connected() as connection, asyncio.timeout(PATIENCE_S):
-            while True:
-                rows = await connection.fetch(
-                    "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                    " AND application_name = 'coterie' ORDER BY pid"
-                )
-                if len(rows) >= count:
-                    return [row["pid"] for row in rows]
-                await asyncio.sleep(0.005)
+        waiting = (
+            " FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'coterie'"
+        )
+        await self.until(f"SELECT count(*) >= $1 {waiting}", count)
+        async with self.connected() as connection:
+            return [row["pid"] for row in await connection.fetch(f"SELECT pid {waiting}")]
 
     async def passes(self, ms: int) -> None:
         """Let all that expires do so earlier, as the server's clock can't be set."""
         past = timedelta(milliseconds=ms)
         async with self.connected() as connection:
-            await connection.execute("UPDATE leases SET expires_at = expires_at - $1", past)
-            await connection.execute("UPDATE nodes SET expires_at = expires_at - $1", past)
-            await connection.execute("UPDATE timelines SET claims_from = claims_from - $1", past)
+            await connection.execute(
+                "UPDATE leases SET expires_at = expires_at - $1::interval", past
+            )
+            await connection.execute(
+                "UPDATE nodes SET expires_at = expires_at - $1::interval", past
+            )
+            await connection.execute(
+                "UPDATE timelines SET claims_from = claims_from - $1::interval", past
+            )
 
 
 def disk_error(code: int = sqlite3.SQLITE_IOERR, text: str = "disk I/O error") -> sqlite3.Error:

@@ -79,10 +79,10 @@ class LeaseTable:
             for row in await session.fetch(self._statements.entry(), owner):
                 if row["life"] != self._life:
                     raise self._taken(owner, row)
-            held = set((await self._surveyed(session)).leases)
-            still = {(lease.shard, lease.fence) for lease in held if lease.owner == owner}
+            rows = await session.fetch(self._statements.held(), owner)
+            held = {(row["shard"], Fence(row["timeline"], row["epoch"])) for row in rows}
             return [
-                _renewed(lease, ttl_ms) for lease in leases if (lease.shard, lease.fence) in still
+                _renewed(lease, ttl_ms) for lease in leases if (lease.shard, lease.fence) in held
             ]
 
         answer_s = max(ttl_ms / 1000 / _RENEWALS_PER_LEASE, _RENEWAL_S_MIN)

@@ -166,7 +166,7 @@ class Statements:
     ) -> str:
         """Renew a node's entry and its leases; the count is that of leases, or of entries if none.
 
-        What is renewed is unlike what is found afterwards only if another process has the name.
+        What is still held afterwards was renewed, unless another process has the name.
         """
         name = _text(owner)
         until = f"clock_timestamp() + {_ms(ttl_ms)}"
@@ -189,6 +189,13 @@ class Statements:
             " ORDER BY shard FOR UPDATE)"
             f" UPDATE {self.leases} AS lease SET length_ms = {ttl_ms}, expires_at = {until}"
             " FROM held WHERE lease.shard = held.shard"
+        )
+
+    def held(self) -> str:
+        """Read the fences under which an owner, $1, holds shards."""
+        return (
+            f"SELECT shard, timeline, epoch FROM {self.leases}"
+            f" WHERE owner = $1 AND timeline = {self.timeline}"
         )
 
     def _leases(self) -> str:
