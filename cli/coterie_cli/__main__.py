@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
+from coterie_cli.interrupts import end_at_interrupts
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the `coterie` command with the arguments of this process."""
+    end_at_interrupts()
     for needed in ("typer", "rich"):
         if find_spec(needed) is None:
             sys.stderr.write(

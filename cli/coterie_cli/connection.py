@@ -14,7 +14,7 @@ from coterie_cli.node_http import NoAnswerError, RefusedError, ask, list_groups,
 from coterie_cli.output import FAILED, MISUSED, UNREACHABLE, fail
 from coterie_cli.refusals import sentence_of
 from coterie_cli.target import Target
-from coterie_cli.variables import PASSWORD
+from coterie_cli.variables import BOOTSTRAP, PASSWORD
 
 if TYPE_CHECKING:
     from coterie_client.admin import Admin, GroupListing
@@ -80,7 +80,7 @@ def administer(
     except ConfigurationError as error:
         fail(str(error), MISUSED)
     except ConnectionFailedError as error:
-        fail(_unreachable(error), UNREACHABLE)
+        fail(_unreachable(error, target), UNREACHABLE)
     except CoterieError as error:
         if group is not None and isinstance(error, GroupIdNotFoundError):
             fail(_no_such("group", group, _known(target, _group_names)), FAILED)
@@ -88,8 +88,6 @@ def administer(
             fail(_no_such("topic", topic, _known(target, _topic_names)), FAILED)
         is_silent = isinstance(error, CoterieClientError) and error.retriable
         fail(sentence_of(error), UNREACHABLE if is_silent else FAILED)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 async def group_must_exist(admin: Admin, group: str) -> None:
@@ -118,7 +116,7 @@ def _no_such(kind: str, name: str, known: Iterable[str]) -> str:
     return f"There is no {kind} {name!r}{did_you_mean(name, known)}"
 
 
-def _unreachable(error: ConnectionFailedError) -> str:
+def _unreachable(error: ConnectionFailedError, target: Target) -> str:
     from coterie_client.errors import WrongServerError
 
     sentence = str(error)
@@ -127,6 +125,10 @@ def _unreachable(error: ConnectionFailedError) -> str:
         return sentence.replace("so connect with TLS", "so use --tls").replace(
             "so connect without it,", "so leave out --tls,"
         )
+    if error.is_advertised:
+        return f"{sentence} For Coterie's, that is its --advertise."
+    if target.bootstrap == BOOTSTRAP:
+        return f"{sentence} 'coterie serve' starts one; --bootstrap gives another address."
     return f"{sentence} Another address is given by --bootstrap."
 
 
@@ -219,8 +221,6 @@ def ask_about_group(
         fail(str(error), FAILED)
     except NoAnswerError as error:
         fail(f"{error} Say where the node answers HTTP with --http.", UNREACHABLE)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 @contextmanager

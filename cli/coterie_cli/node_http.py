@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from coterie_cli.daemon_threads import DaemonThreads
+
 __all__ = ["NoAnswerError", "RefusedError", "ask", "list_groups", "path_of_group"]
 
 
@@ -37,31 +39,40 @@ def _answer_of(address: str, path: str, *, timeout_s: float, post: bool = False)
     import http.client
     import json
 
+    method = "POST" if post else "GET"
+    # A socket's timeout bounds each wait, of which a server that answers in drops has many, and
+    # finding out where a host is has none.
+    asked = DaemonThreads().submit(_exchange, address, method, path, timeout_s)
     try:
-        connection = http.client.HTTPConnection(address, timeout=timeout_s)
-        try:
-            connection.request("POST" if post else "GET", path)
-            response = connection.getresponse()
-            body = response.read()
-        finally:
-            connection.close()
+        status, reason, body = asked.result(timeout_s)
     except TimeoutError:
         raise NoAnswerError(f"No answer from http://{address} within {timeout_s:g} s.") from None
     except OSError as error:
-        reason = error.strerror or str(error) or "the connection was closed"
-        raise NoAnswerError(f"No answer from http://{address}: {reason}.") from None
+        why = error.strerror or str(error) or "the connection was closed"
+        raise NoAnswerError(f"No answer from http://{address}: {why}.") from None
     except (http.client.HTTPException, ValueError) as error:
         if isinstance(error, http.client.InvalidURL):
             raise NoAnswerError(f"{address} is no address; expected HOST:PORT.") from None
         raise NoAnswerError(f"{address} does not answer HTTP.") from None
-    if response.status < http.client.BAD_REQUEST:
+    if status < http.client.BAD_REQUEST:
         return body
     try:
         problem = json.loads(body)
         raise RefusedError(str(problem["error"]), str(problem["message"]))
     except (ValueError, KeyError, TypeError):
-        sentence = f"http://{address}{path} answers {response.status} {response.reason}."
-        raise RefusedError("", sentence) from None
+        raise RefusedError("", f"http://{address}{path} answers {status} {reason}.") from None
+
+
+def _exchange(address: str, method: str, path: str, timeout_s: float) -> tuple[int, str, bytes]:
+    import http.client
+
+    connection = http.client.HTTPConnection(address, timeout=timeout_s)
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return response.status, response.reason, response.read()
+    finally:
+        connection.close()
 
 
 def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> list[dict[str, Any]]:

@@ -10,6 +10,8 @@ from typing import Any, Final, NoReturn
 
 import typer
 
+from coterie_cli.interrupts import raising_interrupts
+
 __all__ = [
     "FAILED",
     "MISUSED",
@@ -19,8 +21,11 @@ __all__ = [
     "fail",
     "print_json",
     "print_json_rows",
+    "print_prose",
     "print_table",
     "showing_status",
+    "table_lines",
+    "terminal_columns",
     "time_text",
 ]
 
@@ -41,7 +46,8 @@ def showing_status(initial: str = "...") -> Iterator[Callable[[str], None]]:
     """Show at a terminal what is being done; call the result with what comes next."""
     from rich.console import Console
 
-    with Console(stderr=True, highlight=False).status(initial) as status:
+    console = Console(stderr=True, highlight=False)
+    with raising_interrupts(), console.status(initial) as status:
         yield status.update
 
 
@@ -57,19 +63,63 @@ def time_text(ms: int) -> str:
     return f"{datetime.fromtimestamp(ms / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:
+def terminal_columns() -> int | None:
+    """How wide the terminal is that is printed to; None if it is not a terminal."""
+    import shutil
+    import sys
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def print_prose(line: str, columns: int | None) -> None:
+    """Print a line, on a terminal of so many columns with its words whole, and ids as well."""
+    if columns is None or len(line) <= columns:
+        typer.echo(line)
+        return
+    import textwrap
+
+    further = "    "
+    folded = textwrap.wrap(
+        line, columns, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    )
+    typer.echo("\n".join(folded))
+
+
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], empty: str, *, is_long: bool = False
+) -> None:
     """Print rows under headings, or the sentence `empty` if there are none.
 
     No cell is cut or folded, however narrow the terminal is: ids are there to be copied.
+    Of a table with `is_long`, the last cells are lists, which may get lines of their own there.
     """
     found = [[_cell(cell) for cell in row] for row in rows]
     if not found:
         typer.echo(empty)
         return
-    columns = zip(headings, *found, strict=True)
-    heading, *lines = ("  ".join(row).rstrip() for row in zip(*map(_aligned, columns), strict=True))
+    heading, *lines = table_lines(headings, found, terminal_columns() if is_long else None)
     typer.secho(heading, bold=True)
     typer.echo("\n".join(lines))
+
+
+def table_lines(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], columns: int | None = None
+) -> list[str]:
+    """The headings, and each row, with its cells below each other.
+
+    If that is more than `columns` wide, each row's last cell gets a line of its own below it.
+    """
+    table = [headings, *rows]
+    lines = _side_by_side(table)
+    if columns is None or all(_width(line) <= columns for line in lines):
+        return lines
+    firsts = _side_by_side([row[:-1] for row in table])
+    return [f"{first}\n  {row[-1]}" for first, row in zip(firsts, table, strict=True)]
+
+
+def _side_by_side(table: Sequence[Sequence[str]]) -> list[str]:
+    columns = map(_aligned, zip(*table, strict=True))
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def _aligned(column: Sequence[str]) -> list[str]:

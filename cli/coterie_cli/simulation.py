@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from coterie_cli.connection import silenced
+from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.output import FAILED, MISUSED
 from coterie_testing.sim.faults import PROFILES
 from coterie_testing.sim.runs import (
@@ -80,7 +81,7 @@ def fresh_seed() -> int:
 
 def run(options: SimulateOptions) -> int:
     """Simulate as the options say, and return the exit code."""
-    with silenced():
+    with silenced(), raising_interrupts():
         return _run(options)
 
 

@@ -10,15 +10,15 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
+from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
-from coterie_cli.output import count_of, time_text
+from coterie_cli.output import count_of, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.live import Live
-    from rich.table import Table
 
 __all__ = ["Lines", "Silence", "picture", "watch"]
 
@@ -45,9 +45,10 @@ def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s:
     console = Console(highlight=False)
     try:
         if not console.is_terminal:
-            _look_on(_Printed(), address, group, first, every_s, timeout_s)
+            with raising_interrupts():
+                _look_on(_Printed(), address, group, first, every_s, timeout_s)
             return
-        with Live(console=console, auto_refresh=False) as live:
+        with raising_interrupts(), Live(console=console, auto_refresh=False) as live:
             _look_on(_Screen(live), address, group, first, every_s, timeout_s)
     except KeyboardInterrupt:
         return
@@ -136,7 +137,7 @@ def picture(found: Record, now_ms: int, silence: str = "") -> RenderableType:
     parts: list[RenderableType] = [head]
     if silence:
         parts.append(Text(f"{silence}\nThis is what was known before:", style="red"))
-    parts.append(_member_table(found["members"], now_ms))
+    parts.append(_Members(found["members"], now_ms))
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
         parts.append(Text(f"waits for {', '.join(waiting['members'])}", style="yellow"))
@@ -146,20 +147,29 @@ def picture(found: Record, now_ms: int, silence: str = "") -> RenderableType:
     return Group(*parts)
 
 
-def _member_table(members: list[Record], now_ms: int) -> Table:
-    from rich.table import Table
+class _Members:
+    """A group's members, in lines that fit the screen."""
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    # Ids stay whole as long as there is any room for them; partitions are folded.
-    table.add_column("MEMBER", no_wrap=True, overflow="ellipsis")
-    table.add_column("HOST", no_wrap=True, overflow="ellipsis")
-    table.add_column("HEARD OF", no_wrap=True)
-    table.add_column("PARTITIONS", overflow="fold", min_width=10)
-    for member in sorted(members, key=lambda each: str(each["member"])):
-        silent_s = max(0.0, (now_ms - member["last_seen_ms"]) / 1000)
-        heard = "waits" if member["parked"] else f"{silent_s:.1f} s ago"
-        table.add_row(_name(member), host_text(member["host"]), heard, _owned(member))
-    return table
+    def __init__(self, members: list[Record], now_ms: int) -> None:
+        self._rows = []
+        for member in sorted(members, key=lambda each: str(each["member"])):
+            silent_s = max(0.0, (now_ms - member["last_seen_ms"]) / 1000)
+            heard = "waits" if member["parked"] else f"{silent_s:.1f} s ago"
+            row = (_name(member), host_text(member["host"]), heard, _owned(member))
+            self._rows.append(row)
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        headings = ("MEMBER", "HOST", "HEARD OF", "PARTITIONS")
+        heading, *lines = table_lines(headings, self._rows, options.max_width)
+        yield Text(heading, style="bold")
+        for line in lines:
+            # Ids stay whole as long as there is any room for them; partitions are folded.
+            first, below, owned = line.partition("\n")
+            yield Text(first, no_wrap=True, overflow="ellipsis")
+            if below:
+                yield Text(owned, overflow="fold")
 
 
 def _name(member: Record) -> str:

@@ -134,3 +134,12 @@ def test_ids_are_not_folded_at_80_columns() -> None:
     group = found(member)
     group["members"][0]["owned"] = {"orders": [0, 2, 4, 6, 8, 10, 12, 14, 16, 18]}
     assert sum(member in line for line in drawn(group)) == 1
+
+
+def test_partitions_that_do_not_fit_beside_their_member_come_below_it() -> None:
+    member = "billing-2120f14a-7a11-4a8e-a2b9-fde4045a0123"
+    group = found(member)
+    group["members"][0]["owned"] = {"orders": [0, 2, 4]}
+    beside, below = (drawn(group, width=width)[1:] for width in (100, 72))
+    assert [line.split()[0] for line in beside] == ["MEMBER", member]
+    assert [line.split()[0] for line in below] == ["MEMBER", "PARTITIONS", member, "orders[0,2,4]"]

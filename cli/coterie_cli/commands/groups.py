@@ -16,7 +16,9 @@ from coterie_cli.output import (
     fail,
     print_json,
     print_json_rows,
+    print_prose,
     print_table,
+    terminal_columns,
     time_text,
 )
 from coterie_cli.rebalances import explain
@@ -113,7 +115,7 @@ def print_members(group: GroupDescription) -> None:
         for member in group.members
     )
     headings = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
-    print_table(headings, rows, "It has no members.")
+    print_table(headings, rows, "It has no members.", is_long=True)
 
 
 @app.command()
@@ -143,11 +145,12 @@ def why(
     if json:
         print_json(records)
         return
+    columns = terminal_columns()
     for number, record in enumerate(records):
         if number:
             typer.echo()
         for line in explain(record):
-            typer.echo(line)
+            print_prose(line, columns)
     if len(records) < last:
         _print_beginning(group, found["history"], is_first=not records)
 
@@ -159,10 +162,12 @@ def _print_beginning(group: str, history: Mapping[str, Any], *, is_first: bool) 
             typer.echo(f"{group} has never rebalanced.")
         return
     since = time_text(history["since_ms"])
+    sentence = f"Nothing is known of the time before {since}."
     if is_first:
-        typer.echo(f"{group} has not rebalanced since {since}. {history['message']}")
+        sentence = f"{group} has not rebalanced since {since}."
     else:
-        typer.echo(f"\nNothing is known of the time before {since}. {history['message']}")
+        typer.echo()
+    print_prose(f"{sentence} {history['message']}", terminal_columns())
 
 
 # -- watch -----------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.output import FAILED, MISUSED, fail, print_table, time_text
 
 if TYPE_CHECKING:
@@ -59,13 +61,11 @@ def tail(
     seen: dict[str, int] = {}
     for line in deque(_new_lines(folder, seen, is_wanted), lines):
         show(line)
-    try:
+    with suppress(KeyboardInterrupt), raising_interrupts():
         while follow:
             time.sleep(_EVERY_S)
             for line in _new_lines(folder, seen, is_wanted):
                 show(line)
-    except KeyboardInterrupt:
-        pass
 
 
 def _new_lines(

@@ -56,6 +56,11 @@ class Member:
         """Whether a request of its is parked, which is as good as a heartbeat."""
         return self.join is not None or self.sync is not None
 
+    def named(self, reason: str) -> str:
+        """Its ids and a reason that it or an administrator gave, for people."""
+        who = self.id if self.instance_id is None else f"{self.id} ({self.instance_id})"
+        return f"{who}: {reason}" if reason else who
+
     def change(self, **values: Any) -> None:  # noqa: ANN401  # as `dataclasses.replace` has it
         """Put a changed row in place."""
         self.row = replace(self.row, **values)

@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         "gone",
         "incoming",
         "on_reply",
+        "opened_ms",
         "peer",
         "times",
     )
@@ -83,6 +84,7 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._close_reason = CloseReason.PEER
         self.peer = Peer()
+        self.opened_ms = 0
         self.gone = False
 
     # From the transport
@@ -100,7 +102,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=registry.limits.write_buffer_high_bytes)
-        self.times.start(registry.now(), registry.limits)
+        now = registry.now()
+        self.opened_ms = int(now * 1000)
+        self.times.start(now, registry.limits)
 
     def data_received(self, data: bytes) -> None:
         """Handle the requests that these bytes complete, or keep them until there is room."""

@@ -40,6 +40,10 @@ class ReplyPath(Protocol):
         """Where clients of the connection's listener are told to connect."""
 
     @property
+    def opened_ms(self) -> int:
+        """When the connection was made, in the time of the event loop."""
+
+    @property
     def gone(self) -> bool:
         """Whether nothing can be sent any more."""
 
@@ -90,6 +94,11 @@ class Exchange:
     def advertised(self) -> Address:
         """Where clients that came in as this one did are told to connect."""
         return self._path.advertised
+
+    @property
+    def connected_ms(self) -> int:
+        """When the request's connection was made, in the time of the event loop."""
+        return self._path.opened_ms
 
     @property
     def abandoned(self) -> bool:

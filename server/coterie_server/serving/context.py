@@ -25,6 +25,10 @@ class PendingRequest(Request, Protocol):
     """A request as a shard sees it: an `Exchange`, or a part of one that asks several shards."""
 
     @property
+    def connected_ms(self) -> int:
+        """When its connection was made, in the time of the event loop."""
+
+    @property
     def abandoned(self) -> bool:
         """Whether no client waits for the reply any more."""
 

@@ -72,6 +72,10 @@ class _Part:
         self.host = whole.host
 
     @property
+    def connected_ms(self) -> int:
+        return self._answers.whole.connected_ms
+
+    @property
     def abandoned(self) -> bool:
         return self._answers.whole.abandoned
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, final
 
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import OffsetCommitRequest
 from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.shard import ServedShard
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.storage import KeptRecord
+    from coterie_server.storage import KeptRecord, Lease
 
 __all__ = ["GroupShard"]
 
@@ -52,6 +53,10 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self._generations_lost = generations_lost
         self._bundles = OffsetBundles()
         self._changes: list[_TopicChange] = []
+        #: When the shard came back from another node, in the time of the event loop; 0 if it
+        #: never was away.
+        self._back_since_ms = 0
+        self._was_away = False
         #: Whether all that came of reading the shard is durable.
         self.has_recovered = False
 
@@ -82,9 +87,16 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         super()._forget()
         self.has_recovered = False
 
+    def own(self, lease: Lease) -> None:
+        """The shard is this node's; it is to be loaded."""
+        super().own(lease)
+        if self._was_away:
+            self._back_since_ms = int(asyncio.get_running_loop().time() * 1000)
+
     def _end_life(self, trouble: ErrorCode) -> None:
         super()._end_life(trouble)
         if self._lease is None:  # the node that has the shard tells its groups
+            self._was_away = True
             changes, self._changes = self._changes, []
             for change in changes:
                 change.is_taken_in.set()
@@ -92,9 +104,21 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     # -- requests and time ---------------------------------------------------------------------
 
     def _take(self, request: PendingRequest) -> None:
-        if self.core is not None:
+        if self._back_since_ms and self._may_be_overtaken(request):
+            request.close("a commit may have been overtaken on its way, while another node had it")
+        elif self.core is not None:
             self._open[request] = request
             self.run(self.core.handle, request)
+
+    def _may_be_overtaken(self, request: PendingRequest) -> bool:
+        """Whether a commit may be older than one that another node has taken.
+
+        The order of commits is known for as long as one process has the shard.  What is on its way
+        on a connection from before may have been given up, and sent anew to that node.
+        """
+        message = request.message
+        is_numbered = type(message) is OffsetCommitRequest and message.sequence >= 0
+        return is_numbered and request.connected_ms <= self._back_since_ms
 
     def _put(self, queue: DurableQueue, records: list[Record]) -> None:
         queue.put(self._bundles.pack(records))

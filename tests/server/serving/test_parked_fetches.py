@@ -64,6 +64,7 @@ class Client:
 
     peer = Peer("127.0.0.1")
     advertised = Address("127.0.0.1", 9092)
+    opened_ms = 0
     on_reply: OnReply | None = None
 
     def __init__(self) -> None:
