@@ -193,9 +193,9 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def server_folder() -> Iterator[Path]:
+def server_folder(where: Path | None = None) -> Iterator[Path]:
     """A folder that the server's user reaches, which folders of pytest are not for root."""
-    folder = Path(tempfile.mkdtemp(prefix="coterie-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="coterie-postgres-", dir=where))
     folder.chmod(0o755)
     try:
         yield folder
@@ -204,9 +204,11 @@ def server_folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def running_server(settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
+def running_server(
+    settings: Mapping[str, str] | None = None, *, where: Path | None = None
+) -> Iterator[PostgresServer]:
     """A server of its own, while in this context."""
-    with server_folder() as folder:
+    with server_folder(where) as folder:
         server = PostgresServer(folder / "primary", settings)
         server.create()
         server.start()
