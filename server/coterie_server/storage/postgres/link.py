@@ -145,14 +145,13 @@ class Link:
                 return self._session
             self.abort()
         loop = asyncio.get_running_loop()
-        error: BaseException = TimeoutError()
+        error: Exception = TimeoutError()
         for pause_s in _pauses():
             try:
                 self._session = await self._connect(until)
-            except FAILURES as caught:
-                error = caught
-            except StandbyError as caught:
-                error = caught
+            except (*FAILURES, StandbyError) as caught:
+                # That the last attempt had little time left explains nothing.
+                error = error if isinstance(caught, TimeoutError) else caught
             else:
                 return self._session
             if is_refusal(error) or loop.time() + pause_s > until:
@@ -164,16 +163,14 @@ class Link:
         """Connect to the first server that can be written to."""
         hosts = self._address.hosts or ((None, None),)
         loop = asyncio.get_running_loop()
-        failure: BaseException = TimeoutError()
+        failure: Exception = TimeoutError()
         for number, (host, port) in enumerate(hosts):
             # A server that is silent must not use up the time for those after it.
             share_s = max(until - loop.time(), 0.0) / (len(hosts) - number)
             try:
                 async with asyncio.timeout(share_s):
                     return await self._connect_to(host, port)
-            except FAILURES as error:
-                failure = error
-            except StandbyError as error:
+            except (*FAILURES, StandbyError) as error:
                 failure = error
         raise failure
 

@@ -36,6 +36,8 @@ READERS: Final = 2
 
 #: Making tables may wait for another node that does so.
 _OPEN_S: Final = 30.0
+#: Others can have a node's name at once if it says goodbye; if not, they wait for its entry to end.
+_GOODBYE_S: Final = 2.0
 
 _log = get_logger(__name__)
 
@@ -110,9 +112,11 @@ class PostgresStore(Store):
         await self._no_calls.wait()
         await opened.lanes.finish()  # also what its callers no longer wait for
         try:
-            await opened.leases.give_up_names()
-        except StoreError as error:
-            _log.warning("can't give up the node's name; it expires by itself", reason=str(error))
+            async with asyncio.timeout(_GOODBYE_S):
+                await opened.leases.give_up_names()
+        except (StoreError, TimeoutError) as error:
+            reason = str(error) or "the database does not answer"
+            _log.warning("the node's name expires by itself, as it can't be given up", why=reason)
         finally:
             await asyncio.gather(*(link.close() for link in opened.links))
 

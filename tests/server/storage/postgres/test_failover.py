@@ -72,7 +72,7 @@ async def cluster(pair: tuple[PostgresServer, PostgresServer]) -> AsyncIterator[
 
 async def test_standby_is_refused(cluster: Cluster) -> None:
     with pytest.raises(StoreError, match="read-only: a standby"):
-        await PostgresStore(cluster.standby.url(connect_timeout="0.3")).open()
+        await PostgresStore(cluster.standby.url(connect_timeout="1")).open()
 
 
 async def test_first_server_that_can_be_written_to_is_used(cluster: Cluster) -> None:
