@@ -42,7 +42,8 @@ CONSTANTS           \* The rules; with one of them left out, the model has a fau
     ClaimsAnew,     \* After a failed append, a node claims the shard anew before it reads it.
     StopsFirst,     \* A node that gives the shard up stops answering before it does so.
     WaitsForName,   \* A process waits until the former process of its name can't live any more.
-    ClaimChecksName \* A claim is refused if another process has its name by now.
+    ClaimChecksName, \* A claim is refused if another process has its name by now,
+    ClaimKeepsName  \*   and else prolongs the entry of the name, as a renewal does.
 
 VARIABLES
     db,         \* what the database holds: the lease, the log, and who has the common name
@@ -128,9 +129,10 @@ Renew(n) ==
 Claim(n) ==
     /\ ~IsNew /\ node[n].state = "idle" /\ IsFree(n)
     /\ LET isOwn == db.owner = Name(n) /\ db.left > 0
-           epoch == IF isOwn /\ ~ClaimsAnew THEN db.epoch ELSE db.epoch + 1 IN
-       /\ db' = Listed([db EXCEPT !.owner = Name(n), !.epoch = epoch, !.left = Length(n),
-                                  !.length = Length(n), !.grace = FALSE], n)
+           epoch == IF isOwn /\ ~ClaimsAnew THEN db.epoch ELSE db.epoch + 1
+           new == [db EXCEPT !.owner = Name(n), !.epoch = epoch, !.left = Length(n),
+                             !.length = Length(n), !.grace = FALSE] IN
+       /\ db' = IF ClaimKeepsName THEN Listed(new, n) ELSE new
        /\ Answered("claimed", n, epoch)
 
 FindLost(n) ==
