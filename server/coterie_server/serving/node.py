@@ -354,6 +354,10 @@ class Node:
         """Whether all groups are this node's, and in memory."""
         return all(shard.is_served for shard in self.shards)
 
+    def group_shard(self, group_id: str) -> GroupShard:
+        """The shard that a group is in, whether or not this node has it."""
+        return self._serving.group_shard(group_id)
+
     def coordinator(self, group_id: str) -> GroupCoordinator | None:
         """The coordinator that a group has, or would have; None if this node has none for it."""
         return self._serving.group_shard(group_id).core
