@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coterie_server.serving.durable_queue import DurableQueue
     from coterie_server.serving.topic_counts import TopicCounts
     from coterie_server.step import Outcome
-    from coterie_server.storage import KeptRecord
+    from coterie_server.storage import KeptRecord, Lease
     from coterie_server.topics import PartitionEnds
 
 __all__ = ["CATALOGUE_SHARD", "CatalogueShard"]
@@ -78,6 +78,8 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         self._on_change = on_change
         self._until_told = until_told
         self._changes = 0
+        #: Whether another node had the catalogue when it was last read, and told of its changes.
+        self._is_taken_over = False
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._deletions: set[_Deletion] = set()
         #: Requests that may make topics anew that are being deleted.
@@ -101,9 +103,16 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         catalogue = self._make(self._ends)
         catalogue.recover(from_stored(key, value) for key, value in stored)
         self.core = catalogue
-        # A change may have been stored though the store said that it failed.
+        # A change may have been stored though the store said that it failed.  What another node
+        # has stored is in that node's journal.
+        is_told, self._is_taken_over = self._is_taken_over, False
         for change in self._counts.read(catalogue.topics):
-            self._tell_of(change)
+            self._tell_of(change, is_journalled=is_told)
+
+    def take_over(self, lease: Lease) -> None:
+        """The topics are this node's now, and were another's."""
+        self._is_taken_over = True
+        super().take_over(lease)
 
     def hold_back(self, ready: Awaitable[None]) -> None:
         """Make no topic before all groups have forgotten those that a former owner deleted."""
@@ -185,14 +194,15 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         for change in events:
             if isinstance(change, TopicChanged):
                 row = topics.get(change.topic)
-                self._counts.apply(change, row, self._clock.date_ms())
+                self._counts.apply(change, row)
                 self._tell_of(change)
 
-    def _tell_of(self, change: TopicChanged) -> None:
+    def _tell_of(self, change: TopicChanged, *, is_journalled: bool = False) -> None:
         self._changes += 1
         if change.change == "deleted":
             self._ends.forget(change.topic)
-        self._observe(self._clock.date_ms(), change)
+        if not is_journalled:
+            self._observe(self._clock.date_ms(), change)
         self._on_change(change)
 
     def _answer(self, replies: Iterable[tuple[Any, Any]]) -> None:

@@ -14,15 +14,19 @@ from coterie_server.step import Refusal
 from coterie_server.storage.offset_bundles import OffsetBundles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.storage import KeptRecord
+    from coterie_server.storage import KeptRecord, Lease
 
 __all__ = ["GroupShard"]
 
 _NOT_NOW: Final = "The group can't be served just now; try again."
+
+
+async def _know_already() -> None:
+    """Have nothing to find out."""
 
 
 @dataclass(eq=False, slots=True)
@@ -46,16 +50,36 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         make: Callable[[], GroupCoordinator],
         *,
         generations_lost: int = 0,
+        know_topics: Callable[[], Awaitable[None]] = _know_already,
     ) -> None:
         super().__init__(shard, context)
         self._make = make
         self._generations_lost = generations_lost
+        self._know_topics = know_topics
+        #: Whether another node may have had the shard last.
+        self._is_taken_over = False
         self._bundles = OffsetBundles()
         self._changes: list[_TopicChange] = []
         #: Whether all that came of reading the shard is durable.
         self.has_recovered = False
 
     # -- life ----------------------------------------------------------------------------------
+
+    def take_over(self, lease: Lease) -> None:
+        """The shard is this node's now, and was another's."""
+        self._is_taken_over = True
+        super().take_over(lease)
+
+    async def load(self) -> None:
+        """Read the shard and serve it from then on.
+
+        The node that had it may have known topics that this one has not heard of, and accepted
+        offsets in them, which would be taken for those of deleted topics.
+        """
+        if self._is_taken_over:
+            await self._know_topics()
+            self._is_taken_over = False
+        await super().load()
 
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
         coordinator, bundles, now_ms = self._make(), OffsetBundles(), self._clock.now_ms()

@@ -204,10 +204,15 @@ class Node:
                 self.count_groups,
                 commit_order=order,
                 date_of=self._clock.date_of,
-                topic_changed_at=self.topics.changed_at,
             ),
             generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
+            know_topics=self._know_topics,
         )
+
+    async def _know_topics(self) -> None:
+        """Know the topics that other nodes' groups knew."""
+        if not self._serving.topics.catalogue.may_answer:
+            await self._serving.topics.refresh()
 
     async def stop(self) -> None:
         """Wait until what was begun is durable, refuse what is parked, and give the shards up."""

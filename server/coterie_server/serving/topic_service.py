@@ -22,6 +22,7 @@ from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError
+from coterie_server.storage import StoreError
 from coterie_server.topics import HangUp, Later, TopicRefusal, from_stored
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
     from coterie_server.serving.topic_counts import TopicCounts
-    from coterie_server.storage import Lease
+    from coterie_server.storage import KeptRecord, Lease
     from coterie_server.topics import Catalogue, PartitionEnds
 
 __all__ = ["TopicService"]
@@ -99,6 +100,10 @@ class TopicService:
         #: What is stored, as far as this node has read it; None if it has not.
         self._copy: Catalogue | None = None
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
+        self._stored: list[KeptRecord] | None = None
+        self._reading = asyncio.Lock()
+        #: The reading that has not begun yet.
+        self._next_reading: asyncio.Task[None] | None = None
         self._copied = TopicsVersion()
         self._looked = asyncio.Event()
         self._copying: asyncio.Task[None] | None = None
@@ -139,7 +144,7 @@ class TopicService:
         """Serve the catalogue, which another node had `before`, if that is known."""
         self.catalogue.take_over(lease)
         if before and before != lease.owner:
-            self.catalogue.hold_back(self._until_all_told())
+            self.catalogue.hold_back(self._until_former_deletions_end())
         self.announce()
 
     def lost(self) -> None:
@@ -220,6 +225,7 @@ class TopicService:
         asked = m.CreateTopicsRequest(topics=(topic,), timeout_ms=_TIMEOUT_MS)
         answer = await self._ask(owner, ApiKey.CREATE_TOPICS, asked, _CREATE_TOPICS_VERSION)
         (result,) = answer.topics
+        _raise_if_moved(owner, result.error_code)
         is_there = result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         return "" if is_there else str(result.error_message)
 
@@ -230,6 +236,7 @@ class TopicService:
         )
         answer = await self._ask(owner, ApiKey.CREATE_PARTITIONS, asked, _CREATE_PARTITIONS_VERSION)
         (result,) = answer.results
+        _raise_if_moved(owner, result.error_code)
         return str(result.error_message) if result.error_code else ""
 
     def wake(self, topic: str) -> None:
@@ -241,19 +248,56 @@ class TopicService:
 
     async def _copy_topics(self, version: TopicsVersion) -> None:
         """Read the topics, which are at least at this version, and let the groups know them."""
-        stored = await self._store.load(CATALOGUE_SHARD)
-        copy = self._make_catalogue(self._ends)
-        copy.recover(from_stored(key, value) for key, value in stored)
-        copy.only_tell()
-        self._copy = copy
-        if not self.catalogue.is_owned:
-            for change in self._counts.read(copy.topics):
-                if change.change == "deleted":
-                    self._ends.forget(change.topic)
-                self._groups.topic_changed(change)
+        await self.refresh()
         await self._groups.until_told()
         self._copied = max(self._copied, version)
         self.announce()
+
+    async def refresh(self) -> None:
+        """Know all that any node has told of topics before this was called.
+
+        All who call it before the store is asked share an answer.  No two readings overlap: an
+        older one must not end behind a newer one.
+        """
+        if self._next_reading is None:
+            self._next_reading = asyncio.get_running_loop().create_task(self._read_in_turn())
+            self._tasks.add(self._next_reading)
+            self._next_reading.add_done_callback(self._read_ended)
+        await asyncio.shield(self._next_reading)
+
+    def _read_ended(self, reading: asyncio.Task[None]) -> None:
+        self._tasks.discard(reading)
+        if not reading.cancelled():
+            reading.exception()  # those who wait are told
+
+    async def _read_in_turn(self) -> None:
+        async with self._reading:
+            self._next_reading = None
+            while not await self._read():
+                pass
+
+    async def _read(self) -> bool:
+        """Read what is stored; False if it may be older than what this node has stored itself."""
+        before = self.catalogue.version
+        stored = await self._store.load(CATALOGUE_SHARD)
+        if not self.catalogue.may_answer and self.catalogue.version != before:
+            return False
+        self._take_in(stored)
+        return True
+
+    def _take_in(self, stored: list[KeptRecord]) -> None:
+        if stored == self._stored:
+            return
+        copy = self._make_catalogue(self._ends)
+        copy.recover(from_stored(key, value) for key, value in stored)
+        copy.only_tell()
+        self._copy, self._stored = copy, stored
+        if self.catalogue.may_answer:
+            return
+        for change in self._counts.read(copy.topics):
+            if change.change == "deleted":
+                self._ends.forget(change.topic)
+            self._groups.topic_changed(change)
 
     async def _until_all_told(self) -> None:
         """Wait until the groups of all nodes know, durably, what has become of topics by now."""
@@ -262,6 +306,12 @@ class TopicService:
         self.announce()
         while not self._groups.groups_know(version):
             await self._looked.wait()
+
+    async def _until_former_deletions_end(self) -> None:
+        """Wait until the groups know what a former owner of the catalogue has deleted."""
+        while self.catalogue.is_owned and not self.catalogue.is_served:
+            await self._looked.wait()
+        await self._until_all_told()
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -274,8 +324,8 @@ class TopicService:
             self.catalogue.handle(exchange)
         elif isinstance(exchange.message, _CHANGES):
             self._begin_answer(exchange, self._pass_on(exchange))
-        elif missing := self._to_be_made(exchange.message):
-            self._begin_answer(exchange, self._have_made(exchange, missing))
+        elif _names_topics(exchange.message):
+            self._begin_answer(exchange, self._tell_topics(exchange))
         else:
             self._answer_from_copy(exchange)
 
@@ -292,6 +342,9 @@ class TopicService:
             raise
         except (PeerError, TimeoutError) as error:
             _log.warning("another node can't be asked", error=str(error) or "it takes too long")
+            self._refuse(exchange)
+        except StoreError as error:
+            _log.warning("the topics can't be read", error=str(error))
             self._refuse(exchange)
         except Exception:  # noqa: BLE001  # a bug must not leave a client waiting
             _log.exception("a bug: a request could not be answered")
@@ -336,15 +389,28 @@ class TopicService:
         names = (topic.name for topic in message.topics or () if topic.name is not None)
         return [name for name in dict.fromkeys(names) if name not in self._counts]
 
-    async def _have_made(self, exchange: Exchange, names: list[str]) -> None:
-        """Have the owner make topics, as it does for its own clients, and tell them then."""
+    async def _tell_topics(self, exchange: Exchange) -> None:
+        """Tell no client less of topics than any client was told before, by whichever node.
+
+        A member may have been assigned partitions of which only the node knows that its leader
+        asked.
+        """
+        await self.refresh()
+        if missing := self._to_be_made(exchange.message):
+            await self._have_made(missing)
+        if self.catalogue.is_served:
+            self.catalogue.handle(exchange)
+        else:
+            self._answer_from_copy(exchange)
+
+    async def _have_made(self, names: list[str]) -> None:
+        """Have the owner make topics, as it does for its own clients."""
         owner = self._cluster.owner_of(CATALOGUE_SHARD)
         if owner is not None:
             topics = tuple(m.MetadataRequestTopic(name=name) for name in names)
             asked = m.MetadataRequest(topics=topics, allow_auto_topic_creation=True)
             await self._ask(owner, ApiKey.METADATA, asked, _METADATA_VERSION)
-            await self._copy_topics(self._copied)
-        self._answer_from_copy(exchange)
+            await self.refresh()
 
     def _asks_for_ends(self, message: Any) -> bool:  # noqa: ANN401  # any request
         return (
@@ -388,3 +454,13 @@ class TopicService:
             self.catalogue.handle(exchange)
         else:
             self._answer_from_copy(exchange)
+
+
+def _raise_if_moved(node: NodeNote, error: int) -> None:
+    if error == ErrorCode.NOT_CONTROLLER:
+        raise PeerError(f"node {node.node_id} does not have the topics any more")
+
+
+def _names_topics(message: Any) -> bool:  # noqa: ANN401  # any request
+    """Whether it asks which topics there are, and not only for the nodes."""
+    return isinstance(message, m.MetadataRequest) and message.topics != ()

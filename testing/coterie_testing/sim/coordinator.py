@@ -19,7 +19,7 @@ from coterie_server.net import Connection, Exchange, Registry
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import StoreError
-from coterie_server.topics import Catalogue
+from coterie_server.topics import Catalogue, TopicRefusal
 from coterie_testing.virtual import (
     Database,
     DatabaseStore,
@@ -223,6 +223,10 @@ class SimulatedCoordinator:
         try:
             await self._open(process)
         except StoreError:
+            process.call_soon(self._give_up, process)
+        except TopicRefusal as refusal:
+            if refusal.name != "not_available":
+                raise
             process.call_soon(self._give_up, process)
 
     async def _open(self, process: Process) -> None:

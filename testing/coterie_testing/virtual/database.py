@@ -233,7 +233,12 @@ class DatabaseStore(DiskStore):
     async def reserve(self, owner: str, ttl_ms: int) -> None:
         """Reserve a name for as long as the store is open."""
         reserve = super().reserve
-        await self._write(lambda: reserve(owner, ttl_ms))
+
+        async def reserve_for_the_living() -> None:
+            if self._process.is_alive:  # or the name would be taken for ever
+                await reserve(owner, ttl_ms)
+
+        await self._write(reserve_for_the_living)
 
     async def agree(self, name: str, value: str) -> str:
         """Return the value stored under a name, which is the first that was proposed."""
