@@ -18,6 +18,7 @@ from coterie_protocol.journal import TopicChanged
 from coterie_server.net import Exchange
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.context import NodeContext
+from coterie_server.serving.failures import failure
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.shard import ServedShard
 from coterie_server.storage import StoreError
@@ -30,10 +31,13 @@ if TYPE_CHECKING:
     from coterie_server.serving.durable_queue import DurableQueue
     from coterie_server.serving.topic_counts import TopicCounts
     from coterie_server.step import Outcome
-    from coterie_server.storage import KeptRecord, Lease
+    from coterie_server.storage import KeptRecord
     from coterie_server.topics import PartitionEnds
 
-__all__ = ["CATALOGUE_SHARD", "CatalogueShard"]
+__all__ = ["CATALOGUE_SHARD", "CHANGES", "CatalogueShard"]
+
+#: The requests that change topics.
+CHANGES: Final = (m.CreatePartitionsRequest, m.CreateTopicsRequest, m.DeleteTopicsRequest)
 
 #: How long a deletion waits at most for the groups to forget, whatever its client allows.
 _DELETION_MIN_S: Final = 1.0
@@ -82,6 +86,8 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         self._is_taken_over = False
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._deletions: set[_Deletion] = set()
+        #: Requests that were being carried out when the catalogue's life ended.
+        self._in_doubt: set[Exchange] = set()
         #: Requests that may make topics anew that are being deleted.
         self._behind: dict[Exchange, None] = {}
 
@@ -109,10 +115,9 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         for change in self._counts.read(catalogue.topics):
             self._tell_of(change, is_journalled=is_told)
 
-    def take_over(self, lease: Lease) -> None:
-        """The topics are this node's now, and were another's."""
+    def was_another_nodes(self) -> None:
+        """Leave to the journal of another node what has changed until now."""
         self._is_taken_over = True
-        super().take_over(lease)
 
     def hold_back(self, ready: Awaitable[None]) -> None:
         """Make no topic before all groups have forgotten those that a former owner deleted."""
@@ -139,7 +144,19 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
                 deletion.task.cancel()
 
     def _take_open(self) -> list[Exchange]:
-        return [*super()._take_open(), *self._take_behind(), *self._parked.take_all()]
+        begun = super()._take_open()
+        self._in_doubt.update(begun)
+        return [*begun, *self._take_behind(), *self._parked.take_all()]
+
+    def _refuse(self, request: Exchange) -> None:
+        """Let no client take for refused what may have been stored."""
+        if request in self._in_doubt:
+            self._in_doubt.discard(request)
+            if isinstance(request.message, CHANGES):
+                error = ErrorCode.REQUEST_TIMED_OUT
+                request.reply(failure(request.message, request.version, error))
+                return
+        super()._refuse(request)
 
     async def give_up(self) -> None:
         """Serve the topics no longer; those who wait for records are told that there are none."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.storage import KeptRecord, Lease
+    from coterie_server.storage import Fence, KeptRecord, Lease
 
 __all__ = ["GroupShard"]
 
@@ -97,6 +97,11 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         for change in list(self._changes):
             if self.core is coordinator:
                 self._tell(change, change.at_ms)
+
+    @property
+    def recovered_under(self) -> Fence | None:
+        """The fence of the lease under which all that came of reading the shard is durable."""
+        return self._lease.fence if self._lease is not None and self.has_recovered else None
 
     def _recovered(self) -> None:
         self._generations_lost = 0

@@ -233,8 +233,16 @@ class Node:
     def note(self, *, is_settled: bool) -> bytes:
         """What the node tells the others."""
         service = self._serving.topics
+        recovered = {
+            each.shard: fence for each in self.shards if (fence := each.recovered_under) is not None
+        }
         return NodeNote(
-            self._options.node_id, self._addresses, is_settled, service.made, service.seen
+            self._options.node_id,
+            self._addresses,
+            is_settled,
+            service.made,
+            service.seen,
+            recovered,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:
@@ -349,8 +357,7 @@ class Node:
     def _knows(self, shard: GroupShard, version: TopicsVersion) -> bool:
         if shard.is_owned:
             return shard.has_recovered
-        owner = self._cluster.owner_of(shard.shard)
-        return owner is not None and owner.seen >= version
+        return self._cluster.groups_know(shard.shard, version)
 
     # -- what there is, to be shown and not to be changed --------------------------------------
 

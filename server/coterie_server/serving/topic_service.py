@@ -17,7 +17,7 @@ from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
-from coterie_server.serving.catalogue_shard import CatalogueShard
+from coterie_server.serving.catalogue_shard import CHANGES, CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
 from coterie_server.serving.parked_fetches import ParkedFetches
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["TopicService"]
 
 _log = get_logger(__name__)
-
-#: What only the owner of the catalogue can do.
-_CHANGES: Final = (m.CreatePartitionsRequest, m.CreateTopicsRequest, m.DeleteTopicsRequest)
 
 #: The versions in which other nodes are asked.
 _CREATE_PARTITIONS_VERSION: Final = 3
@@ -143,6 +140,8 @@ class TopicService:
     def gained(self, lease: Lease, before: str) -> None:
         """Serve the catalogue, which another node had `before`, if that is known."""
         self.catalogue.take_over(lease)
+        if before != lease.owner:
+            self.catalogue.was_another_nodes()
         if before and before != lease.owner:
             self.catalogue.hold_back(self._until_former_deletions_end())
         self.announce()
@@ -192,7 +191,7 @@ class TopicService:
         for attempt in range(_ATTEMPTS):
             try:
                 await self._ensure(name, partitions)
-            except (PeerError, TimeoutError) as error:
+            except PeerError as error:
                 if attempt == _ATTEMPTS - 1:
                     why = (
                         f"Topic '{name}' can't be created or extended: {str(error) or 'no answer'}."
@@ -322,7 +321,7 @@ class TopicService:
             self._begin_answer(exchange, self._tell_ends(exchange))
         elif self.catalogue.is_served or self._copy is None:
             self.catalogue.handle(exchange)
-        elif isinstance(exchange.message, _CHANGES):
+        elif isinstance(exchange.message, CHANGES):
             self._begin_answer(exchange, self._pass_on(exchange))
         elif _names_topics(exchange.message):
             self._begin_answer(exchange, self._tell_topics(exchange))
@@ -340,9 +339,9 @@ class TopicService:
         except asyncio.CancelledError:
             exchange.close("the node is stopping")
             raise
-        except (PeerError, TimeoutError) as error:
-            _log.warning("another node can't be asked", error=str(error) or "it takes too long")
-            self._refuse(exchange)
+        except PeerError as error:
+            _log.warning("another node can't be asked", error=str(error))
+            self._refuse(exchange, in_doubt=error.was_sent)
         except StoreError as error:
             _log.warning("the topics can't be read", error=str(error))
             self._refuse(exchange)
@@ -350,10 +349,10 @@ class TopicService:
             _log.exception("a bug: a request could not be answered")
             self._refuse(exchange)
 
-    def _refuse(self, exchange: Exchange) -> None:
-        if isinstance(exchange.message, _CHANGES):
-            controller = ErrorCode.NOT_CONTROLLER
-            exchange.reply(failure(exchange.message, exchange.version, controller))
+    def _refuse(self, exchange: Exchange, *, in_doubt: bool = False) -> None:
+        if isinstance(exchange.message, CHANGES):
+            error = ErrorCode.REQUEST_TIMED_OUT if in_doubt else ErrorCode.NOT_CONTROLLER
+            exchange.reply(failure(exchange.message, exchange.version, error))
         else:
             exchange.close("topics can't be told just now")
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from coterie_server.storage import StoreError
 from coterie_testing.virtual.conditions import RETRY_S
-from coterie_testing.virtual.disk import Disk, DiskOptions, DiskStore, Write, settle
+from coterie_testing.virtual.disk import Disk, DiskOptions, DiskStore, settle
 from coterie_testing.virtual.network import Network
 from coterie_testing.virtual.process import Process
 
@@ -56,6 +56,8 @@ class _Link:
     pending: dict[_Call, None] = field(default_factory=dict)
     #: Those of them that have not reached the database, in their order.
     under_way: deque[_Call] = field(default_factory=deque)
+    #: Those that the database is at, or will be.
+    taken: deque[_Call] = field(default_factory=deque)
 
 
 class Database(Disk):
@@ -73,6 +75,7 @@ class Database(Disk):
         self.is_down = False
         self._conditions = network.conditions
         self._links: dict[Process, _Link] = {}
+        self._crashes = 0
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -105,15 +108,30 @@ class Database(Disk):
         call = link.under_way.popleft()
         if self.is_down:
             self._answer(call, None, StoreError("the database is down"))
-        else:
-            self._enqueue(
-                Write(
-                    link.process,
-                    call.commit,
-                    lambda _: None,  # it hears of it by the answer
-                    lambda result, error: self._answer(call, result, error),
-                )
-            )
+            return
+        link.taken.append(call)
+        if len(link.taken) == 1:
+            self._begin_next(link)
+
+    def _begin_next(self, link: _Link) -> None:
+        """Carry out the next call of a link; each link's calls are carried out one by one."""
+        delay_s = self.scheduler.random.uniform(*self.options.write_s)
+        self.scheduler.after(delay_s, self._end, link, self._crashes)
+
+    def _end(self, link: _Link, crashes: int) -> None:
+        if crashes != self._crashes:
+            return
+        call = link.taken.popleft()
+        result, error = None, None
+        try:
+            if self.scheduler.random.random() < self.options.error_chance:
+                raise StoreError("the database failed")  # noqa: TRY301  # as a commit may raise
+            result = call.commit()
+        except Exception as failure:  # noqa: BLE001  # the caller's to deal with
+            error = failure
+        self._answer(call, result, error)
+        if link.taken:
+            self._begin_next(link)
 
     def _answer(self, call: _Call, result: object, error: Exception | None) -> None:
         link = call.link
@@ -169,11 +187,13 @@ class Database(Disk):
 
     def stop(self) -> None:
         """Let it crash: some of what it was doing is durable, and its connections break."""
-        kept = self.scheduler.random.randint(0, len(self._writes))
-        for number, write in enumerate(self._writes):
-            if number < kept:
-                self._carry_out(write)
-        self._writes.clear()
+        for link in self._links.values():
+            kept = self.scheduler.random.randint(0, len(link.taken))
+            for number, call in enumerate(link.taken):
+                if number < kept:
+                    self._carry_out(call)
+            link.taken.clear()
+        self._crashes += 1
         self.is_down = True
         for link in self._links.values():
             if not link.is_broken:
@@ -181,9 +201,9 @@ class Database(Disk):
                 error = StoreError("the database closed the connection")
                 link.process.arrive(self._fail, link, error)
 
-    def _carry_out(self, write: Write) -> None:
+    def _carry_out(self, call: _Call) -> None:
         try:
-            write.commit()
+            call.commit()
         except Exception:  # noqa: BLE001  # nothing hears of it
             return
         self.durable_unacknowledged += 1

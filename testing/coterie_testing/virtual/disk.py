@@ -22,7 +22,7 @@ from coterie_server.storage import (
 from coterie_testing.virtual.process import Process
 from coterie_testing.virtual.scheduler import Scheduler
 
-__all__ = ["Disk", "DiskOptions", "DiskStore", "Write", "settle"]
+__all__ = ["Disk", "DiskOptions", "DiskStore", "settle"]
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class DiskOptions:
 
 
 @dataclass(eq=False, slots=True)
-class Write:
+class _Write:
     """A write that is on its way to the disk."""
 
     process: Process
@@ -58,7 +58,7 @@ class Disk:
         self.options = options or DiskOptions()
         #: Its clock is the scheduler's, so that leases expire in virtual time.
         self.content = MemoryStore(lambda: scheduler.now_ms)
-        self._writes: deque[Write] = deque()
+        self._writes: deque[_Write] = deque()
         self._is_busy = False
         #: How many writes became durable though their process died before it could hear so.
         self.durable_unacknowledged = 0
@@ -82,10 +82,10 @@ class Disk:
             if process.is_alive:
                 process.call_soon(settle, done, result, error)
 
-        self._enqueue(Write(process, commit, on_failure, answer))
+        self._enqueue(_Write(process, commit, on_failure, answer))
         return done
 
-    def _enqueue(self, write: Write) -> None:
+    def _enqueue(self, write: _Write) -> None:
         self._writes.append(write)
         self._begin()
 
