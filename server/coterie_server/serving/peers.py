@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AskNode", "PeerError", "ask_node"]
 
-#: How long another node may take; clients wait for longer.
+#: How long another node may take, besides what the request allows it.
 _PATIENCE_S: Final = 5.0
+_ALLOWED_MAX_S: Final = 30.0
 _CHUNK_BYTES: Final = 65_536
 
 AskNode = Callable[["NodeNote", ApiKey, Any, int], Awaitable[Any]]
@@ -44,7 +45,7 @@ async def ask_node(node: NodeNote, api: ApiKey, message: Any, version: int) -> A
         raise PeerError(f"node {node.node_id} does not say where it is")
     was_sent = False
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_PATIENCE_S + _allowed_s(message)):
             reader, writer = await asyncio.open_connection(address.host, address.port)
             try:
                 was_sent = True
@@ -56,6 +57,11 @@ async def ask_node(node: NodeNote, api: ApiKey, message: Any, version: int) -> A
         why = str(error) or "it takes too long"
         problem = f"node {node.node_id} at {address} does not answer: {why}"
         raise PeerError(problem, was_sent=was_sent) from error
+
+
+def _allowed_s(message: Any) -> float:  # noqa: ANN401  # any request
+    """How long its client lets a request take: a deletion waits for the groups of all nodes."""
+    return min(max(getattr(message, "timeout_ms", 0) / 1000, 0.0), _ALLOWED_MAX_S)
 
 
 async def _response(reader: asyncio.StreamReader, api: ApiKey, version: int) -> Any:  # noqa: ANN401
