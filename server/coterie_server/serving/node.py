@@ -8,8 +8,6 @@ refused as Kafka does, so that clients ask for the right one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import CommitOrder, GroupCoordinator
@@ -30,6 +28,7 @@ from coterie_server.serving import (
     ask_node,
 )
 from coterie_server.serving.clock import Ticker
+from coterie_server.serving.node_options import NodeOptions
 from coterie_server.serving.router import Router
 from coterie_server.storage import StoreError
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from coterie_protocol import messages as m
     from coterie_protocol.journal import Event, TopicChanged
-    from coterie_server.address import Address
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.net import Exchange
     from coterie_server.serving import (
@@ -58,30 +56,6 @@ _log = get_logger(__name__)
 #: More generations than a store can have lost: a group would have to rebalance every second for
 #: eleven days.
 _GENERATIONS_SKIPPED: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """What a node is called, where it is reached, and how it divides its groups."""
-
-    node_id: int
-    #: Where it is reached by clients and by other nodes.
-    address: Address
-    shards: int
-    lease_ms: int
-    #: Go on with a store that has lost something that was acknowledged.
-    accept_loss: bool = False
-    #: The host and the port on which the node answers HTTP, if it does.
-    http: tuple[str, int] | None = None
-    #: Where it is reached by each of its listeners, if it has several.
-    addresses: Mapping[str, Address] = field(default_factory=dict)
-    #: How often to look what other nodes do; None if there are no others.
-    look_every_ms: int | None = None
-
-    @property
-    def owner(self) -> str:
-        """The name under which it holds its shards."""
-        return f"node-{self.node_id}"
 
 
 class Node:
@@ -212,7 +186,7 @@ class Node:
     async def _know_topics(self) -> None:
         """Know the topics that other nodes' groups knew."""
         if not self._serving.topics.catalogue.may_answer:
-            await self._serving.topics.refresh()
+            await self._serving.topics.copy.refresh()
 
     async def stop(self) -> None:
         """Wait until what was begun is durable, refuse what is parked, and give the shards up."""

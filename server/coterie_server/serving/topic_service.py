@@ -11,7 +11,7 @@ which change its groups know the topics, durably.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
@@ -22,19 +22,20 @@ from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError
+from coterie_server.serving.topic_copy import TopicCopy
 from coterie_server.storage import StoreError
-from coterie_server.topics import HangUp, Later, TopicRefusal, from_stored
+from coterie_server.topics import HangUp, Later, TopicRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from coterie_protocol.journal import TopicChanged
     from coterie_server.net import Exchange
     from coterie_server.serving.cluster import Directory, NodeNote
     from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
+    from coterie_server.serving.topic_copy import Groups
     from coterie_server.serving.topic_counts import TopicCounts
-    from coterie_server.storage import KeptRecord, Lease
+    from coterie_server.storage import Lease
     from coterie_server.topics import Catalogue, PartitionEnds
 
 __all__ = ["TopicService"]
@@ -51,19 +52,6 @@ _LIST_OFFSETS_VERSION: Final = 8
 _ATTEMPTS: Final = 10
 _TIMEOUT_MS: Final = 5_000
 _LATEST: Final = -1
-
-
-class Groups(Protocol):
-    """The groups of this node, and what is known of those of the others."""
-
-    def topic_changed(self, change: TopicChanged) -> None:
-        """Let this node's groups know what has become of a topic; it is durable."""
-
-    async def until_told(self) -> None:
-        """Wait until what they were told is durable."""
-
-    def groups_know(self, version: TopicsVersion) -> bool:
-        """Whether the groups of all nodes know the topics at this version, durably."""
 
 
 class TopicService:
@@ -94,13 +82,8 @@ class TopicService:
             on_change=groups.topic_changed,
             until_told=self._until_all_told,
         )
-        #: What is stored, as far as this node has read it; None if it has not.
-        self._copy: Catalogue | None = None
+        self.copy = TopicCopy(context, self._make_catalogue, counts, self.catalogue, groups)
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
-        self._stored: list[KeptRecord] | None = None
-        self._reading = asyncio.Lock()
-        #: The reading that has not begun yet.
-        self._next_reading: asyncio.Task[None] | None = None
         self._copied = TopicsVersion()
         self._looked = asyncio.Event()
         self._copying: asyncio.Task[None] | None = None
@@ -170,6 +153,7 @@ class TopicService:
     async def close(self) -> None:
         """Answer who waits for records, and end what is under way."""
         self._parked.answer_all()
+        self.copy.close()
         await self.catalogue.close()
         for task in list(self._tasks):
             task.cancel()
@@ -247,56 +231,10 @@ class TopicService:
 
     async def _copy_topics(self, version: TopicsVersion) -> None:
         """Read the topics, which are at least at this version, and let the groups know them."""
-        await self.refresh()
+        await self.copy.refresh()
         await self._groups.until_told()
         self._copied = max(self._copied, version)
         self.announce()
-
-    async def refresh(self) -> None:
-        """Know all that any node has told of topics before this was called.
-
-        All who call it before the store is asked share an answer.  No two readings overlap: an
-        older one must not end behind a newer one.
-        """
-        if self._next_reading is None:
-            self._next_reading = asyncio.get_running_loop().create_task(self._read_in_turn())
-            self._tasks.add(self._next_reading)
-            self._next_reading.add_done_callback(self._read_ended)
-        await asyncio.shield(self._next_reading)
-
-    def _read_ended(self, reading: asyncio.Task[None]) -> None:
-        self._tasks.discard(reading)
-        if not reading.cancelled():
-            reading.exception()  # those who wait are told
-
-    async def _read_in_turn(self) -> None:
-        async with self._reading:
-            self._next_reading = None
-            while not await self._read():
-                pass
-
-    async def _read(self) -> bool:
-        """Read what is stored; False if it may be older than what this node has stored itself."""
-        before = self.catalogue.version
-        stored = await self._store.load(CATALOGUE_SHARD)
-        if not self.catalogue.may_answer and self.catalogue.version != before:
-            return False
-        self._take_in(stored)
-        return True
-
-    def _take_in(self, stored: list[KeptRecord]) -> None:
-        if stored == self._stored:
-            return
-        copy = self._make_catalogue(self._ends)
-        copy.recover(from_stored(key, value) for key, value in stored)
-        copy.only_tell()
-        self._copy, self._stored = copy, stored
-        if self.catalogue.may_answer:
-            return
-        for change in self._counts.read(copy.topics):
-            if change.change == "deleted":
-                self._ends.forget(change.topic)
-            self._groups.topic_changed(change)
 
     async def _until_all_told(self) -> None:
         """Wait until the groups of all nodes know, durably, what has become of topics by now."""
@@ -316,10 +254,9 @@ class TopicService:
 
     def handle(self, exchange: Exchange) -> None:
         """Take a request; it is answered now or later, exactly once."""
-        is_shared = bool(self._cluster.others)
-        if is_shared and self._asks_for_ends(exchange.message):
+        if self._cluster.others and self._asks_for_ends(exchange.message):
             self._begin_answer(exchange, self._tell_ends(exchange))
-        elif self.catalogue.is_served or self._copy is None:
+        elif self.catalogue.is_served or self.copy.topics is None:
             self.catalogue.handle(exchange)
         elif isinstance(exchange.message, CHANGES):
             self._begin_answer(exchange, self._pass_on(exchange))
@@ -357,10 +294,10 @@ class TopicService:
             exchange.close("topics can't be told just now")
 
     def _answer_from_copy(self, exchange: Exchange) -> None:
-        if self._copy is None:
+        if self.copy.topics is None:
             exchange.close("topics can't be read just now")
             return
-        outcome = self._copy.handle(exchange, self._clock.date_ms())
+        outcome = self.copy.topics.handle(exchange, self._clock.date_ms())
         for _, answer in outcome.replies:
             match answer:
                 case Later(message, wait_ms):
@@ -389,12 +326,11 @@ class TopicService:
         return [name for name in dict.fromkeys(names) if name not in self._counts]
 
     async def _tell_topics(self, exchange: Exchange) -> None:
-        """Tell no client less of topics than any client was told before, by whichever node.
+        """Tell no client less than any client was told before, by whichever node.
 
-        A member may have been assigned partitions of which only the node knows that its leader
-        asked.
+        A leader may have assigned partitions that are too new for this node to have heard of.
         """
-        await self.refresh()
+        await self.copy.refresh()
         if missing := self._to_be_made(exchange.message):
             await self._have_made(missing)
         if self.catalogue.is_served:
@@ -409,7 +345,7 @@ class TopicService:
             topics = tuple(m.MetadataRequestTopic(name=name) for name in names)
             asked = m.MetadataRequest(topics=topics, allow_auto_topic_creation=True)
             await self._ask(owner, ApiKey.METADATA, asked, _METADATA_VERSION)
-            await self.refresh()
+            await self.copy.refresh()
 
     def _asks_for_ends(self, message: Any) -> bool:  # noqa: ANN401  # any request
         return (
@@ -457,9 +393,9 @@ class TopicService:
 
 def _raise_if_moved(node: NodeNote, error: int) -> None:
     if error == ErrorCode.NOT_CONTROLLER:
-        raise PeerError(f"node {node.node_id} does not have the topics any more")
+        raise PeerError(f"node {node.node_id} has the topics no longer")
 
 
 def _names_topics(message: Any) -> bool:  # noqa: ANN401  # any request
-    """Whether it asks which topics there are, and not only for the nodes."""
+    """Whether it asks for more than the nodes."""
     return isinstance(message, m.MetadataRequest) and message.topics != ()

@@ -10,7 +10,7 @@ from coterie_protocol.journal import Event
 from coterie_server.group import GroupState, OffsetRow, StoredRow
 from coterie_server.group.records import GroupRow
 from coterie_server.storage.offset_bundles import OffsetBundles
-from coterie_server.topics import TopicRow, from_stored
+from coterie_server.topics import from_stored
 from coterie_testing.sim.coordinator import SimulatedCoordinator
 from coterie_testing.sim.system import GROUP, System, SystemOptions
 from coterie_testing.virtual import Database
@@ -25,7 +25,12 @@ class Several:
     """A group at work, whose coordinator is one of several."""
 
     def __init__(self, seed: int, *, nodes: int = 3, workers: int = 3, running: int = 0) -> None:
-        options = SystemOptions(workers=workers, nodes=nodes, topics={"jobs": 6, "more": 2})
+        options = SystemOptions(
+            workers=workers,
+            nodes=nodes,
+            topics={"jobs": 6, "more": 2},
+            settings={"auto_create_topics_enable": False},  # or members make anew what is deleted
+        )
         self.system = system = System(seed, options)
         #: What the journals and the workers have told, with the time and by whom.
         self.told: list[tuple[float, str, ClientEvent | Event]] = []
@@ -126,8 +131,7 @@ class Several:
     def stored_partitions(self, topic: str) -> int:
         """How many partitions a topic has, as it is in the database."""
         rows = (from_stored(key, value) for key, value in self._content.get(-1, {}).items())
-        found = (row.partitions for row in rows if isinstance(row, TopicRow) and row.name == topic)
-        return next(found, 0)
+        return next((row.partitions for row in rows if row.name == topic), 0)
 
     def stored_offsets(self, topic: str) -> int:
         """How many offsets of a topic the group has, as it is in the database."""
