@@ -17,7 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from coterie_cli.connection import silenced
-from coterie_cli.output import FAILED, MISUSED
+from coterie_cli.interrupts import raising_interrupts
+from coterie_cli.output import FAILED, MISUSED, fail
 from coterie_testing.sim.faults import PROFILES, SWARMS
 from coterie_testing.sim.runs import (
     Result,
@@ -80,15 +81,16 @@ def fresh_seed() -> int:
 
 def run(options: SimulateOptions) -> int:
     """Simulate as the options say, and return the exit code."""
-    with silenced():
+    with silenced(), raising_interrupts():
         return _run(options)
 
 
 def _run(options: SimulateOptions) -> int:
     profiles = (*PROFILES, *SWARMS)
     if options.profile not in profiles:
-        _err.print(f"There is no profile {options.profile!r}; choose from {', '.join(profiles)}.")
-        return MISUSED
+        fail(
+            f"There is no profile {options.profile!r}: choose from {', '.join(profiles)}.", MISUSED
+        )
     nodes = f" --nodes {options.nodes}" if options.nodes > 1 else ""
     _complain(f"First seed: --seed {options.seed} --profile {options.profile}{nodes}")
     if options.trace:

@@ -6,19 +6,20 @@ it is said since when there is no answer, and the watch goes on when there is on
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
+from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
-from coterie_cli.output import count_of, time_text
+from coterie_cli.output import count_of, printable, reader_is_gone, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.live import Live
-    from rich.table import Table
 
 __all__ = ["Lines", "Silence", "picture", "watch"]
 
@@ -45,9 +46,10 @@ def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s:
     console = Console(highlight=False)
     try:
         if not console.is_terminal:
-            _look_on(_Printed(), address, group, first, every_s, timeout_s)
+            with raising_interrupts():
+                _look_on(_Printed(), address, group, first, every_s, timeout_s)
             return
-        with Live(console=console, auto_refresh=False) as live:
+        with raising_interrupts(), Live(console=console, auto_refresh=False) as live:
             _look_on(_Screen(live), address, group, first, every_s, timeout_s)
     except KeyboardInterrupt:
         return
@@ -58,7 +60,7 @@ def _look_on(  # what `watch` was given
 ) -> None:
     view.answered(first, _now_ms())
     path = path_of_group(group)
-    while True:
+    while not reader_is_gone(sys.stdout):
         time.sleep(every_s)
         try:
             found = ask(address, path, timeout_s=min(timeout_s, _LOOK_S))
@@ -130,36 +132,47 @@ def picture(found: Record, now_ms: int, silence: str = "") -> RenderableType:
     from rich.text import Text
 
     state = found["state"]
-    head = Text(f"{found['group']}  ", style="bold")
+    head = Text(printable(f"{found['group']}  "), style="bold")
     head.append(state, style=_STYLES.get(state, "yellow"))
-    head.append(f"  generation {found['generation']}  {found['protocol'] or 'no protocol yet'}")
+    protocol = printable(found["protocol"] or "no protocol yet")
+    head.append(f"  generation {found['generation']}  {protocol}")
     parts: list[RenderableType] = [head]
     if silence:
-        parts.append(Text(f"{silence}\nThis is what was known before:", style="red"))
-    parts.append(_member_table(found["members"], now_ms))
+        parts.append(Text(f"{printable(silence)}\nThis is what was known before:", style="red"))
+    parts.append(_Members(found["members"], now_ms))
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
-        parts.append(Text(f"waits for {', '.join(waiting['members'])}", style="yellow"))
+        parts.append(Text(printable(f"waits for {', '.join(waiting['members'])}"), style="yellow"))
     parts += (
-        Text("\n".join(explain(record)), style="dim") for record in found["rebalances"][:_EXPLAINED]
+        Text("\n".join(map(printable, explain(record))), style="dim")
+        for record in found["rebalances"][:_EXPLAINED]
     )
     return Group(*parts)
 
 
-def _member_table(members: list[Record], now_ms: int) -> Table:
-    from rich.table import Table
+class _Members:
+    """A group's members, in lines that fit the screen."""
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    # Ids stay whole as long as there is any room for them; partitions are folded.
-    table.add_column("MEMBER", no_wrap=True, overflow="ellipsis")
-    table.add_column("HOST", no_wrap=True, overflow="ellipsis")
-    table.add_column("HEARD OF", no_wrap=True)
-    table.add_column("PARTITIONS", overflow="fold", min_width=10)
-    for member in sorted(members, key=lambda each: str(each["member"])):
-        silent_s = max(0.0, (now_ms - member["last_seen_ms"]) / 1000)
-        heard = "waits" if member["parked"] else f"{silent_s:.1f} s ago"
-        table.add_row(_name(member), host_text(member["host"]), heard, _owned(member))
-    return table
+    def __init__(self, members: list[Record], now_ms: int) -> None:
+        self._rows = []
+        for member in sorted(members, key=lambda each: str(each["member"])):
+            silent_s = max(0.0, (now_ms - member["last_seen_ms"]) / 1000)
+            heard = "waits" if member["parked"] else f"{silent_s:.1f} s ago"
+            row = (_name(member), host_text(member["host"]), heard, _owned(member))
+            self._rows.append([printable(cell) for cell in row])
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        headings = ("MEMBER", "HOST", "HEARD OF", "PARTITIONS")
+        heading, *lines = table_lines(headings, self._rows, options.max_width)
+        yield Text(heading, style="bold")
+        for line in lines:
+            # Ids stay whole as long as there is any room for them; partitions are folded.
+            first, below, owned = line.partition("\n")
+            yield Text(first, no_wrap=True, overflow="ellipsis")
+            if below:
+                yield Text(owned, overflow="fold")
 
 
 def _name(member: Record) -> str:
@@ -234,4 +247,4 @@ class _Printed:
 
     def _print(self, lines: Iterator[str]) -> None:
         for line in lines:
-            print(line, flush=True)  # noqa: T201  # a pipe gets each line at once
+            print(printable(line), flush=True)  # noqa: T201  # a pipe gets each line at once

@@ -72,6 +72,8 @@ class ConnectionFailedError(CoterieClientError, NetworkError):
     """A connection could not be made."""
 
     retriable = True
+    #: Whether it was to an address that a server named, and at which none has ever been reached.
+    is_advertised = False
 
 
 class UnknownHostError(ConnectionFailedError):

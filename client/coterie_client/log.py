@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, final
 
-__all__ = ["ROOT", "Log", "in_a_line"]
+__all__ = ["ROOT", "Log", "in_a_line", "is_power_of_ten"]
 
 #: The parent of all the client's loggers: its level, handlers and `propagate` apply to them.
 ROOT: Final = "coterie_client"
@@ -159,6 +159,11 @@ def _value(value: object) -> str:
     text = str(value)
     is_plain = text.isprintable() and not any(each in text for each in " =\"'")
     return text if is_plain and text else repr(text)
+
+
+def is_power_of_ten(count: int) -> bool:
+    """Whether a repetition is worth a line: the 1st is, the 10th, the 100th and so on."""
+    return str(count).rstrip("0") == "1"
 
 
 def in_a_line(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from coterie_client.counters import GroupCounters
-from coterie_client.log import ROOT, Log, in_a_line
+from coterie_client.log import ROOT, Log, in_a_line, is_power_of_ten
 from coterie_client.membership.events import CoordinatorLost, Event, RetryPlanned, Severity
 from coterie_client.wire.addresses import TopicPartition
 
@@ -58,7 +58,7 @@ class Reporter:
             case _:
                 return True
         self._retries[what] += 1
-        return str(self._retries[what]).rstrip("0") == "1"
+        return is_power_of_ten(self._retries[what])
 
     def crash(self, error: BaseException) -> None:
         """Tell of a bug in the client, whose error will be raised."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from coterie_cli.main import app
+from coterie_cli.node_http import NoAnswerError, ask
 
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x46"
 
@@ -48,3 +52,63 @@ def test_listener_without_tls_is_answered_with_the_option_for_it() -> None:
     with listener(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
         said = refused("--bootstrap", address, "--tls")
         assert said.startswith(f"{address} answers without TLS, so leave out --tls, or")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\x02ab", b"\0\0\0\x08" + b"\x07" * 8],
+)
+def test_garbage_is_told_in_one_sentence(garbage: bytes) -> None:
+    with listener(garbage) as address:
+        said = refused("--bootstrap", address)
+    told = f"No connection to {address} (PLAINTEXT): what it answers is not Kafka's protocol ("
+    assert said.startswith(told)
+    assert (said.count(address), said.count("ApiVersions was"), said.count("..")) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--ca-file nowhere.pem", "The TLS files (nowhere.pem) can't be used: No such file or"),
+        ("--ca-file empty.pem", "The TLS files (empty.pem) can't be used: no certificate"),
+        (
+            "--bootstrap nowhere",
+            "--bootstrap must be HOST:PORT, or several of that, got 'nowhere'.",
+        ),
+        (
+            "--bootstrap http://a:1",
+            "--bootstrap must be HOST:PORT, with no protocol before it, got",
+        ),
+    ],
+)
+def test_option_that_cannot_be_used_is_named(
+    options: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.pem").touch()
+    result = CliRunner().invoke(app, ["topics", "list", *options.split()])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(sentence)
+    assert "Errno" not in result.stderr
+    assert "_ssl" not in result.stderr
+
+
+def test_http_answer_in_drops_takes_no_longer_than_the_timeout() -> None:
+    gone = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+            while not gone.wait(0.05):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(NoAnswerError, match=r"within 0\.2 s\.$"):
+            ask(address, "/v1/groups/billing", timeout_s=0.2)
+        gone.set()
+        thread.join()

@@ -9,14 +9,17 @@ import typer
 
 from coterie_cli.connection import administer, ask_about_group, find_groups, http_address
 from coterie_cli.nearest import did_you_mean
-from coterie_cli.options import GroupName, Json, Target, with_target
+from coterie_cli.options import GroupName, Json, Target, check_number, with_target
 from coterie_cli.output import (
     MISUSED,
     count_of,
     fail,
     print_json,
     print_json_rows,
+    print_prose,
     print_table,
+    say,
+    terminal_columns,
     time_text,
 )
 from coterie_cli.rebalances import explain
@@ -50,7 +53,7 @@ def _states(given: list[str] | None) -> list[str] | None:
     for state in given or ():
         if state.lower() not in by_letters:
             known = did_you_mean(state, _STATES)
-            hint = f", but {', '.join(_STATES)}." if known == "." else known
+            hint = f". There are {', '.join(_STATES)}." if known == "." else known
             fail(f"There is no state {state!r}{hint}", MISUSED)
     return given and [by_letters[state.lower()] for state in given]
 
@@ -94,7 +97,8 @@ def describe(group: GroupName, *, target: Target, json: Json = False) -> None:
         print_json(group_view(found))
         return
     assignor = f", {found.protocol}" if found.protocol else ""
-    typer.echo(f"{found.group_id}: {found.state}{assignor}, coordinated by {found.coordinator}\n")
+    say(f"{found.group_id}: {found.state}{assignor}, coordinated by {found.coordinator}")
+    say()
     print_members(found)
 
 
@@ -113,7 +117,7 @@ def print_members(group: GroupDescription) -> None:
         for member in group.members
     )
     headings = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
-    print_table(headings, rows, "It has no members.")
+    print_table(headings, rows, "It has no members.", is_long=True)
 
 
 @app.command()
@@ -121,7 +125,7 @@ def print_members(group: GroupDescription) -> None:
 def delete(group: GroupName, *, target: Target) -> None:
     """Delete a group without members, and its offsets."""
     administer(target, lambda admin: admin.groups.delete(group), group=group)
-    typer.echo(f"Deleted {group} and its offsets.")
+    say(f"Deleted {group} and its offsets.")
 
 
 # -- why -------------------------------------------------------------------------------------------
@@ -143,11 +147,12 @@ def why(
     if json:
         print_json(records)
         return
+    columns = terminal_columns()
     for number, record in enumerate(records):
         if number:
-            typer.echo()
+            say()
         for line in explain(record):
-            typer.echo(line)
+            print_prose(line, columns)
     if len(records) < last:
         _print_beginning(group, found["history"], is_first=not records)
 
@@ -156,13 +161,15 @@ def _print_beginning(group: str, history: Mapping[str, Any], *, is_first: bool) 
     """Say why there are no more rebalances to explain, unless there never were any."""
     if history["since_ms"] is None:
         if is_first:
-            typer.echo(f"{group} has never rebalanced.")
+            say(f"{group} has never rebalanced.")
         return
     since = time_text(history["since_ms"])
+    sentence = f"Nothing is known of the time before {since}."
     if is_first:
-        typer.echo(f"{group} has not rebalanced since {since}. {history['message']}")
+        sentence = f"{group} has not rebalanced since {since}."
     else:
-        typer.echo(f"\nNothing is known of the time before {since}. {history['message']}")
+        say()
+    print_prose(f"{sentence} {history['message']}", terminal_columns())
 
 
 # -- watch -----------------------------------------------------------------------------------------
@@ -174,7 +181,10 @@ def watch_group(
     group: GroupName,
     *,
     target: Target,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    every: Annotated[
+        float,
+        typer.Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=check_number),
+    ] = 1.0,
 ) -> None:
     """Watch a group live, until Ctrl-C; outside of a terminal, print a line for each change."""
     from coterie_cli.watching import watch
@@ -191,4 +201,4 @@ def watch_group(
 def rebalance(group: GroupName, *, target: Target) -> None:
     """Rebalance a group of static members now."""
     found = ask_about_group(target, group, "rebalance", post=True)
-    typer.echo(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")
+    say(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")

@@ -23,7 +23,9 @@ def simulate(
     nodes: Annotated[
         int, typer.Option(min=1, max=9, help="Coordinators, which share a database.")
     ] = 1,
-    jobs: Annotated[int, typer.Option(min=0, help="Processes to use; 0 for one a core.")] = 0,
+    jobs: Annotated[
+        int, typer.Option(min=0, max=256, help="Processes to use; 0 for one a core.")
+    ] = 0,
     *,
     trace: Annotated[
         bool, typer.Option("--trace", help="Print all that happens, of a single run.")

@@ -16,6 +16,7 @@ from coterie_cli.demo.group import DemoError
 from coterie_cli.demo.scenario import STEPS, Chapter, Demo
 from coterie_cli.demo.screen import SMALLEST, Layout, picture, totals
 from coterie_cli.demo.summary import Summary
+from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.output import FAILED, fail, print_json
 
 __all__ = ["show"]
@@ -26,7 +27,7 @@ _FRAME_S: Final = 0.1
 def show(*, speed: float, as_json: bool) -> int:
     """Play all of the scenario, print what was counted, and return the exit code."""
     console = Console(stderr=as_json, highlight=False)
-    with silenced():
+    with silenced(), raising_interrupts():
         summary, failure = asyncio.run(_play(Demo(speed), console))
     if as_json:
         print_json(summary)

@@ -77,7 +77,7 @@ class Timing:
     request_timeout_ms: int = 15_000
     #: The back-off between attempts.
     retry: RetryOptions = field(default_factory=RetryOptions)
-    #: Whether to give up at once if no node can be reached and none ever was: a person who waits
+    #: Whether to give up at once on nodes that can't be reached and never were: a person who waits
     #: wants to know now, while a program may be started before its server.
     fail_fast: bool = False
 
@@ -154,7 +154,8 @@ class Caller:
     def _may_pass(self, error: CoterieError | None) -> bool:
         """Whether another attempt may succeed, and is wanted."""
         if self._timing.fail_fast and isinstance(error, ConnectionFailedError):
-            return self.network.reached and not isinstance(error, UnknownHostError)
+            may_be_back = self.network.reached and not error.is_advertised
+            return may_be_back and not isinstance(error, UnknownHostError)
         return _is_temporary(error)
 
     async def once(self, call: Callable[[float], Awaitable[V]]) -> V:

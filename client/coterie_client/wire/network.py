@@ -20,7 +20,7 @@ from coterie_client.errors import (
     ConnectionLostError,
     WrongServerError,
 )
-from coterie_client.log import Log
+from coterie_client.log import Log, is_power_of_ten
 from coterie_client.wire.addresses import (
     ANY,
     AnyNode,
@@ -41,6 +41,12 @@ __all__ = ["RECONNECT", "Network"]
 
 _log = Log(__name__)
 
+#: Said of an address at which no server was ever reached, and that is not the user's own.
+_ADVERTISED: Final = (
+    "A server of the cluster named this address: if it can't be reached from here, change what that"
+    " server advertises."
+)
+
 #: Kafka's defaults for `reconnect.backoff.ms` and `reconnect.backoff.max.ms`.
 RECONNECT: Final = RetryOptions(base_ms=50, max_ms=1_000)
 
@@ -60,12 +66,18 @@ class _Slot:
 class _Node:
     """A node, its back-off and its connections."""
 
-    __slots__ = ("address", "backoff", "slots")
+    __slots__ = ("address", "backoff", "failed_attempts", "slots")
 
     def __init__(self, address: NodeAddress, backoff: Backoff) -> None:
         self.address = address
         self.backoff = backoff
+        # How many attempts to connect have failed since one succeeded.
+        self.failed_attempts = 0
         self.slots = {lane: _Slot() for lane in Lane}
+
+    @property
+    def reached(self) -> bool:
+        return any(slot.reached for slot in self.slots.values())
 
     def connected(self, lane: Lane) -> bool:
         connection = self.slots[lane].connection
@@ -232,14 +244,24 @@ class Network:
             )
         except Exception as error:
             node.backoff.failed(loop.time())
-            # The caller gets the error, and knows whether it deserves a warning.
-            _log.info("connection failed", node=str(node.address), error=str(error))
+            self._tell_of_failure(node, error)
             raise
         finally:
             slot.attempt = None
+        node.failed_attempts = 0
         slot.connection = connection
         slot.reached = True
         return connection
+
+    def _tell_of_failure(self, node: _Node, error: Exception) -> None:
+        is_advertised = node.address not in self._bootstrap and not node.reached
+        if is_advertised and isinstance(error, ConnectionFailedError):
+            error.is_advertised = True
+            error.args = (f"{error} {_ADVERTISED}",)
+        node.failed_attempts += 1
+        # The caller gets the error, and knows whether it deserves a warning.
+        log = _log.info if is_power_of_ten(node.failed_attempts) else _log.debug
+        log("connection failed", node=str(node.address), error=str(error))
 
     def _replace(self, slot: _Slot, connection: Connection) -> None:
         slot.connection = None

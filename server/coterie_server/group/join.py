@@ -157,7 +157,7 @@ def _add(step: Step, group: Group, member_id: str, request: Request) -> None:
     step.event(_joined(group, member))
     if member.instance_id is not None and _collect_expansion(step, group):
         return
-    rebalance_or_complete(step, group, "member_joined", _who(member))
+    rebalance_or_complete(step, group, "member_joined", member.named(member.reason))
 
 
 def _new_row(group: Group, member_id: str, request: Request) -> MemberRow:
@@ -207,11 +207,6 @@ def _joined(group: Group, member: Member) -> MemberJoined:
     )
 
 
-def _who(member: Member) -> str:
-    who = f"{member.id} ({member.instance_id})" if member.instance_id is not None else member.id
-    return f"{who}: {member.reason}" if member.reason else who
-
-
 def _collect_expansion(step: Step, group: Group) -> bool:
     """Let more static members come before a stable group rebalances, if that is wanted."""
     wait_ms = step.config.static_expansion_timeout_ms
@@ -225,7 +220,7 @@ def _collect_expansion(step: Step, group: Group) -> bool:
 def expire_expansion(step: Step, group: Group) -> None:
     """Start the one rebalance for all the static members that have come."""
     if group.state is GroupState.STABLE:
-        names = ", ".join(_who(m) for m in group.members.values() if m.is_new)
+        names = ", ".join(m.named(m.reason) for m in group.members.values() if m.is_new)
         prepare(step, group, "static_expansion", names)
 
 
@@ -286,7 +281,7 @@ def _join_again(step: Step, group: Group, member: Member, request: Request) -> N
     if superseded is not None:
         answer = replies.join_error(superseded.version, ErrorCode.REBALANCE_IN_PROGRESS, member.id)
         step.reply(superseded, answer)
-    rebalance_or_complete(step, group, cause, _who(member), follows)
+    rebalance_or_complete(step, group, cause, member.named(member.reason), follows)
 
 
 def _cause_of_rejoin(
@@ -317,7 +312,7 @@ def _replace_static(step: Step, group: Group, member_id: str, request: Request) 
         session_timeout_ms=message.session_timeout_ms,
         rebalance_timeout_ms=_rebalance_timeout_ms(request),
     )
-    detail = f"{_who(new)} replaces {old.id}"
+    detail = f"{new.named(new.reason)} replaces {old.id}"
     if group.state is GroupState.STABLE and not new.is_new:
         is_same_protocol = group.select_protocol() == group.row.protocol_name
         is_consumer = group.row.protocol_type == CONSUMER

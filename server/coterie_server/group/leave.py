@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -25,6 +25,16 @@ __all__ = ["leave"]
 #: From this version on one request can make several members leave, static ones by their names.
 _BATCHES_FROM = 3
 
+#: A rebalance that many departures caused names no more of them than this.
+_NAMED_MAX = 3
+
+
+class _Departure(NamedTuple):
+    """A member that is gone: the cause of a rebalance, and which member it was, and why."""
+
+    cause: str
+    detail: str
+
 
 def leave(step: Step, request: Request) -> None:
     """Let members go."""
@@ -42,54 +52,59 @@ def leave(step: Step, request: Request) -> None:
         answer = LeaveGroupResponse(error_code=results[0][0].error_code)
     step.reply(request, answer)
     if group is not None:
-        _rebalance_without(step, group, [cause for _, cause in results if cause])
+        _rebalance_without(step, group, [departure for _, departure in results if departure])
 
 
 def _leave_one(
     step: Step, group: Group | None, identity: MemberIdentity, request: Request
-) -> tuple[MemberResponse, str]:
-    """The answer for one member, and the cause of a rebalance if there was a member to lose."""
-    error, cause = ErrorCode.NONE, ""
+) -> tuple[MemberResponse, _Departure | None]:
+    """The answer for one member, and its departure if there was a member to lose."""
+    error, departure = ErrorCode.NONE, None
     if group is None:
         error = ErrorCode.UNKNOWN_MEMBER_ID
     elif not identity.member_id:
-        error, cause = _remove_instance(step, group, identity)
+        error, departure = _remove_instance(step, group, identity)
     elif identity.member_id in group.pending_joins:
         drop_pending_id(step, group, identity.member_id)
         step.forget_session(group, identity.member_id)
     else:
-        error, cause = _leave_member(step, group, identity, request)
+        error, departure = _leave_member(step, group, identity, request)
     answer = MemberResponse(
         member_id=identity.member_id,
         group_instance_id=identity.group_instance_id,
         error_code=error,
     )
-    return answer, cause
+    return answer, departure
 
 
-def _remove_instance(step: Step, group: Group, identity: MemberIdentity) -> tuple[ErrorCode, str]:
+def _remove_instance(
+    step: Step, group: Group, identity: MemberIdentity
+) -> tuple[ErrorCode, _Departure | None]:
     member_id = group.static.get(identity.group_instance_id or "")
     if identity.group_instance_id is None or member_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID, ""
-    drop_member(step, group, group.members[member_id], "removed", identity.reason or "")
-    return ErrorCode.NONE, "member_removed"
+        return ErrorCode.UNKNOWN_MEMBER_ID, None
+    member, reason = group.members[member_id], identity.reason or ""
+    drop_member(step, group, member, "removed", reason)
+    return ErrorCode.NONE, _Departure("member_removed", member.named(reason))
 
 
 def _leave_member(
     step: Step, group: Group, identity: MemberIdentity, request: Request
-) -> tuple[ErrorCode, str]:
+) -> tuple[ErrorCode, _Departure | None]:
     error = check_member(step, group, identity.member_id, identity.group_instance_id, request)
     if error is not None:
-        return error, ""
-    member = group.members[identity.member_id]
+        return error, None
+    member, reason = group.members[identity.member_id], identity.reason or ""
     member.last_seen_ms = step.now_ms
-    drop_member(step, group, member, "left", identity.reason or "")
-    return ErrorCode.NONE, "member_left"
+    drop_member(step, group, member, "left", reason)
+    return ErrorCode.NONE, _Departure("member_left", member.named(reason))
 
 
-def _rebalance_without(step: Step, group: Group, causes: list[str]) -> None:
-    if not causes:  # none but pending ids, if any
+def _rebalance_without(step: Step, group: Group, departures: list[_Departure]) -> None:
+    if not departures:  # none but pending ids, if any
         try_complete(step, group)
         return
-    gone = f"{len(causes)} member{'s' if len(causes) > 1 else ''}"
-    rebalance_or_complete(step, group, causes[0], gone)
+    detail = ", ".join(departure.detail for departure in departures[:_NAMED_MAX])
+    if len(departures) > _NAMED_MAX:
+        detail += f" and {len(departures) - _NAMED_MAX} more"
+    rebalance_or_complete(step, group, departures[0].cause, detail)

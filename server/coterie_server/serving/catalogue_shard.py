@@ -21,11 +21,12 @@ from coterie_server.serving.context import NodeContext
 from coterie_server.serving.failures import failure
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.shard import ServedShard
+from coterie_server.serving.topic_counts import in_turn
 from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue, HangUp, Later, Record, from_stored, to_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from coterie_protocol.journal import Event
     from coterie_server.serving.durable_queue import DurableQueue
@@ -63,8 +64,8 @@ class _Deletion:
 class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     """Runs the catalogue.
 
-    `on_change` is told of each change when it is durable; `until_told` waits until the groups have
-    taken in, durably, what they were told.
+    `on_change` is told what became of topics when that is durable; `until_told` waits until the
+    groups have taken in, durably, what they were told.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         make: Callable[[PartitionEnds], Catalogue],
         *,
         counts: TopicCounts,
-        on_change: Callable[[TopicChanged], None],
+        on_change: Callable[[Mapping[str, str]], None],
         until_told: Callable[[], Awaitable[None]] = _no_groups,
     ) -> None:
         super().__init__(CATALOGUE_SHARD, context)
@@ -112,8 +113,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         # A change may have been stored though the store said that it failed.  What another node
         # has stored is in that node's journal.
         is_told, self._is_taken_over = self._is_taken_over, False
-        for change in self._counts.read(catalogue.topics):
-            self._tell_of(change, is_journalled=is_told)
+        self._tell_of(self._counts.read(catalogue.topics), is_journalled=is_told)
 
     def was_another_nodes(self) -> None:
         """Leave to the journal of another node what has changed until now."""
@@ -208,19 +208,20 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     def _tell(self, events: Iterable[Event]) -> None:
         """Let the groups and the journal know what has become of topics; it is durable."""
         topics = {} if self.core is None else self.core.topics
-        for change in events:
-            if isinstance(change, TopicChanged):
-                row = topics.get(change.topic)
-                self._counts.apply(change, row)
-                self._tell_of(change)
+        changes = [each for each in events if isinstance(each, TopicChanged)]
+        for change in changes:
+            self._counts.apply(change, topics.get(change.topic))
+        self._tell_of(changes)
 
-    def _tell_of(self, change: TopicChanged, *, is_journalled: bool = False) -> None:
-        self._changes += 1
-        if change.change == "deleted":
-            self._ends.forget(change.topic)
-        if not is_journalled:
-            self._observe(self._clock.date_ms(), change)
-        self._on_change(change)
+    def _tell_of(self, changes: Sequence[TopicChanged], *, is_journalled: bool = False) -> None:
+        for change in changes:
+            self._changes += 1
+            if change.change == "deleted":
+                self._ends.forget(change.topic)
+            if not is_journalled:
+                self._observe(self._clock.date_ms(), change)
+        for told in in_turn(changes):
+            self._on_change(told)
 
     def _answer(self, replies: Iterable[tuple[Any, Any]]) -> None:
         for request, answer in replies:
@@ -285,13 +286,13 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     # -- clients that wait for records ---------------------------------------------------------
 
-    def wake(self, topic: str) -> None:
-        """Answer all who wait for records of a topic, because it is not what it was.
+    def wake(self, topics: Collection[str]) -> None:
+        """Answer all who wait for records of topics that are not what they were.
 
         The leader of a group would otherwise assign the partitions that it knows of, and look for
         others minutes later.
         """
-        self._parked.wake(topic)
+        self._parked.wake(topics)
 
 
 def _named(message: Any) -> set[str]:  # noqa: ANN401  # any request

@@ -6,12 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from coterie_server.serving.cluster import CATALOGUE_SHARD
+from coterie_server.serving.topic_counts import in_turn
 from coterie_server.topics import from_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from coterie_protocol.journal import TopicChanged
     from coterie_server.serving.catalogue_shard import CatalogueShard
     from coterie_server.serving.cluster import TopicsVersion
     from coterie_server.serving.context import NodeContext
@@ -25,8 +25,8 @@ __all__ = ["Groups", "TopicCopy"]
 class Groups(Protocol):
     """The groups of this node, and what is known of those of the others."""
 
-    def topic_changed(self, change: TopicChanged) -> None:
-        """Let this node's groups know what has become of a topic; it is durable."""
+    def topics_changed(self, changes: Mapping[str, str]) -> None:
+        """Let this node's groups know what has become of topics; it is durable."""
 
     async def until_told(self) -> None:
         """Wait until what they were told is durable."""
@@ -105,7 +105,9 @@ class TopicCopy:
         self.topics, self._stored = copy, stored
         if self._own.may_answer:
             return
-        for change in self._counts.read(copy.topics):
+        changes = self._counts.read(copy.topics)
+        for change in changes:
             if change.change == "deleted":
                 self._ends.forget(change.topic)
-            self._groups.topic_changed(change)
+        for told in in_turn(changes):
+            self._groups.topics_changed(told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from coterie_protocol.journal import TopicChanged
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from coterie_server.topics import TopicRow
 
-__all__ = ["TopicCounts"]
+__all__ = ["TopicCounts", "in_turn"]
 
 
 @final
@@ -69,3 +69,15 @@ class TopicCounts(Mapping[str, int]):
 
 def _change(topic: str, change: str, before: int, partitions: int) -> TopicChanged:
     return TopicChanged(topic=topic, change=change, partitions_before=before, partitions=partitions)
+
+
+def in_turn(changes: Iterable[TopicChanged]) -> Iterator[dict[str, str]]:
+    """What became of each topic, in as few parts as a topic has changes: none is left out."""
+    told: dict[str, str] = {}
+    for change in changes:
+        if change.topic in told:
+            yield told
+            told = {}
+        told[change.topic] = change.change
+    if told:
+        yield told

@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.catalogue_shard import CHANGES, CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
+from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError
 from coterie_server.serving.topic_copy import TopicCopy
@@ -27,10 +27,10 @@ from coterie_server.storage import StoreError
 from coterie_server.topics import HangUp, Later, TopicRefusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Collection, Coroutine, Mapping
 
     from coterie_server.net import Exchange
-    from coterie_server.serving.cluster import Directory, NodeNote
+    from coterie_server.serving.cluster import Directory
     from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
     from coterie_server.serving.topic_copy import Groups
@@ -42,16 +42,9 @@ __all__ = ["TopicService"]
 
 _log = get_logger(__name__)
 
-#: The versions in which other nodes are asked.
-_CREATE_PARTITIONS_VERSION: Final = 3
-_CREATE_TOPICS_VERSION: Final = 7
-_METADATA_VERSION: Final = 9
-_LIST_OFFSETS_VERSION: Final = 8
 
 #: How often another node is asked for a topic that this one needs to start.
 _ATTEMPTS: Final = 10
-_TIMEOUT_MS: Final = 5_000
-_LATEST: Final = -1
 
 
 class TopicService:
@@ -74,12 +67,12 @@ class TopicService:
         self._directory = directory
         self._cluster = directory.cluster
         self._groups = groups
-        self._ask = ask
+        self._others = OtherNodes(directory.cluster, ask)
         self.catalogue = CatalogueShard(
             context,
             self._make_catalogue,
             counts=counts,
-            on_change=groups.topic_changed,
+            on_change=self._changed,
             until_told=self._until_all_told,
         )
         self.copy = TopicCopy(context, self._make_catalogue, counts, self.catalogue, groups)
@@ -119,6 +112,12 @@ class TopicService:
         """Know the topics from here on, though another node has the catalogue."""
         owner = self._cluster.owner_of(CATALOGUE_SHARD)
         await self._copy_topics(owner.made if owner is not None else TopicsVersion())
+
+    def _changed(self, changes: Mapping[str, str]) -> None:
+        """Tell of topics that this node has changed, durably."""
+        self._groups.topics_changed(changes)
+        if self._cluster.others:
+            self.announce()
 
     def gained(self, lease: Lease, before: str) -> None:
         """Serve the catalogue, which another node had `before`, if that is known."""
@@ -195,37 +194,16 @@ class TopicService:
             raise TopicRefusal("shrink", f"Topic '{name}' has {known} partitions and can't shrink.")
         if known == partitions:
             return
-        problem = await (self._extend if known else self._create)(owner, name, partitions)
+        problem = await (self._others.extend if known else self._others.create)(name, partitions)
         if problem:
             raise TopicRefusal(
                 "refused", f"Topic '{name}' can't have {partitions} partitions: {problem}"
             )
 
-    async def _create(self, owner: NodeNote, name: str, partitions: int) -> str:
-        topic = m.CreatableTopic(
-            name=name, num_partitions=partitions, replication_factor=-1, assignments=(), configs=()
-        )
-        asked = m.CreateTopicsRequest(topics=(topic,), timeout_ms=_TIMEOUT_MS)
-        answer = await self._ask(owner, ApiKey.CREATE_TOPICS, asked, _CREATE_TOPICS_VERSION)
-        (result,) = answer.topics
-        _raise_if_moved(owner, result.error_code)
-        is_there = result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-        return "" if is_there else str(result.error_message)
-
-    async def _extend(self, owner: NodeNote, name: str, partitions: int) -> str:
-        topic = m.CreatePartitionsTopic(name=name, count=partitions, assignments=None)
-        asked = m.CreatePartitionsRequest(
-            topics=(topic,), timeout_ms=_TIMEOUT_MS, validate_only=False
-        )
-        answer = await self._ask(owner, ApiKey.CREATE_PARTITIONS, asked, _CREATE_PARTITIONS_VERSION)
-        (result,) = answer.results
-        _raise_if_moved(owner, result.error_code)
-        return str(result.error_message) if result.error_code else ""
-
-    def wake(self, topic: str) -> None:
-        """Tell all who wait for records of a topic that it is not what it was."""
-        self.catalogue.wake(topic)
-        self._parked.wake(topic)
+    def wake(self, topics: Collection[str]) -> None:
+        """Tell all who wait for records of topics that they are not what they were."""
+        self.catalogue.wake(topics)
+        self._parked.wake(topics)
 
     # -- the copy ------------------------------------------------------------------------------
 
@@ -311,12 +289,7 @@ class TopicService:
 
     async def _pass_on(self, exchange: Exchange) -> None:
         """Have the owner of the catalogue answer."""
-        owner = self._cluster.owner_of(CATALOGUE_SHARD)
-        if owner is None:
-            self._refuse(exchange)
-            return
-        api, version = exchange.request.api_key, exchange.version
-        exchange.reply(await self._ask(owner, api, exchange.message, version))
+        exchange.reply(await self._others.answer(exchange))
 
     def _to_be_made(self, message: Any) -> list[str]:  # noqa: ANN401  # any request
         """The topics that Metadata asks for and that would be made for it."""
@@ -339,61 +312,30 @@ class TopicService:
             self._answer_from_copy(exchange)
 
     async def _have_made(self, names: list[str]) -> None:
-        """Have the owner make topics, as it does for its own clients."""
-        owner = self._cluster.owner_of(CATALOGUE_SHARD)
-        if owner is not None:
-            topics = tuple(m.MetadataRequestTopic(name=name) for name in names)
-            asked = m.MetadataRequest(topics=topics, allow_auto_topic_creation=True)
-            await self._ask(owner, ApiKey.METADATA, asked, _METADATA_VERSION)
-            await self.copy.refresh()
+        """Have the owner make topics, as it does for its own clients, if it can be asked."""
+        try:
+            if await self._others.make_for_metadata(names):
+                await self.copy.refresh()
+        except PeerError as error:
+            _log.warning("topics can't be made just now", error=str(error))
 
     def _asks_for_ends(self, message: Any) -> bool:  # noqa: ANN401  # any request
         return (
             isinstance(message, m.ListOffsetsRequest)
             and not message.by_itself
             and any(
-                each.timestamp == _LATEST for topic in message.topics for each in topic.partitions
+                each.timestamp == LATEST for topic in message.topics for each in topic.partitions
             )
         )
 
     async def _tell_ends(self, exchange: Exchange) -> None:
         """Ask all nodes how far their groups have committed."""
-        asked = m.ListOffsetsRequest(
-            replica_id=-1,
-            by_itself=True,
-            topics=tuple(
-                m.ListOffsetsTopic(
-                    name=topic.name,
-                    partitions=tuple(
-                        m.ListOffsetsPartition(
-                            partition_index=each.partition_index, timestamp=_LATEST
-                        )
-                        for each in topic.partitions
-                    ),
-                )
-                for topic in exchange.message.topics
-            ),
-        )
-        answers = await asyncio.gather(
-            *(
-                self._ask(node, ApiKey.LIST_OFFSETS, asked, _LIST_OFFSETS_VERSION)
-                for node in self._cluster.others
-            )
-        )
-        for answer in answers:
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    if not each.error_code:
-                        self._ends.raise_to(topic.name, each.partition_index, each.offset)
+        for topic, partition, offset in await self._others.ends(exchange.message):
+            self._ends.raise_to(topic, partition, offset)
         if self.catalogue.is_served:
             self.catalogue.handle(exchange)
         else:
             self._answer_from_copy(exchange)
-
-
-def _raise_if_moved(node: NodeNote, error: int) -> None:
-    if error == ErrorCode.NOT_CONTROLLER:
-        raise PeerError(f"node {node.node_id} has the topics no longer")
 
 
 def _names_topics(message: Any) -> bool:  # noqa: ANN401  # any request

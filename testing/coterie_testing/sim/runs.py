@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -196,7 +197,7 @@ class Sweep:
             for seed in self._seeds():
                 yield execute(run_from_seed(seed, self.profile, self.nodes))
             return
-        with ProcessPoolExecutor(self.jobs, initializer=_silence_logs) as pool:
+        with ProcessPoolExecutor(self.jobs, initializer=_begin_job) as pool:
             try:
                 yield from self._pooled(pool)
             finally:
@@ -218,8 +219,12 @@ class Sweep:
         return iter(range(self.seed, self.seed + self.runs))
 
 
-def _silence_logs() -> None:
-    """Keep coordinators and clients from logging: thousands of them run here."""
+def _begin_job() -> None:
+    """Keep thousands of coordinators and clients from logging, and end at Ctrl-C.
+
+    An exception in the middle of a run would have its coroutines complain of how they end.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 

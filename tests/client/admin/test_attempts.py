@@ -307,6 +307,17 @@ async def test_client_that_fails_fast_is_patient_with_a_cluster_it_has_reached()
             assert await listing == ()
 
 
+async def test_client_that_fails_fast_says_which_server_named_an_address_that_refuses() -> None:
+    script = Script()
+    async with FakeServer(script.answer) as server:
+        script.now(FIND_COORDINATOR=coordinator(NodeAddress("127.0.0.1", 1)))
+        patient = Timing(timeout_ms=600_000, fail_fast=True)
+        async with Admin(server.address, timing=patient) as admin:
+            with pytest.raises(ConnectionFailedError, match="A server of the cluster named") as it:
+                await admin.groups.describe("g")
+        assert it.value.is_advertised
+
+
 async def test_server_of_another_kind_is_not_tried_again() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1_000)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
+import structlog.testing
 
 from coterie_client.errors import (
     AnswerTimedOutError,
@@ -107,6 +109,36 @@ async def test_parked_join_does_not_delay_a_heartbeat_on_another_lane() -> None:
         release.set()
         assert (await joining).member_id == "m"
         assert server.accepted == 2
+
+
+async def test_attempts_that_fail_again_and_again_are_not_all_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "coterie_client")
+
+    async def fail(net: Network) -> None:
+        for _ in range(9):
+            with contextlib.suppress(ConnectionFailedError, ConnectionLostError):
+                await net.request(heartbeat(), timeout_s=PATIENCE_S)
+
+    with structlog.testing.capture_logs() as lines:
+        async with FakeServer() as server, network(server.address) as net:
+            await server.stop()
+            await fail(net)
+            await server.start()
+            await net.request(heartbeat(), timeout_s=PATIENCE_S)
+            await server.stop()
+            await fail(net)
+    levels = [line["log_level"] for line in lines if line["event"] == "connection failed"]
+    assert levels.count("info") == 2
+    assert len(levels) > 10
+
+
+async def test_address_that_the_user_gave_is_not_said_to_be_a_servers() -> None:
+    async with network(UNREACHABLE) as net:
+        with pytest.raises(ConnectionFailedError) as raised:
+            await net.request(heartbeat(), timeout_s=PATIENCE_S)
+        assert not raised.value.is_advertised
 
 
 async def test_any_tries_the_next_node_after_a_failed_connection() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.journal import GroupEmptied, MemberFenced, MemberGone
+from coterie_protocol.journal import GroupEmptied, MemberFenced, MemberGone, RebalanceStarted
 from coterie_protocol.messages import (
     HeartbeatRequest,
     LeaveGroupRequest,
@@ -102,6 +102,14 @@ def test_the_journal_tells_how_and_why_a_member_left_and_what_it_had() -> None:
     assert gone.owned == {"t": (1, 3)}
 
 
+def test_a_rebalances_detail_names_who_left_and_the_reason() -> None:
+    world = World()
+    leader, follower = world.member("a"), world.member("b")
+    world.form(leader, follower)
+    follower.leave(reason="received SIGTERM")
+    assert world.seen(RebalanceStarted)[-1].detail == f"{follower.id}: received SIGTERM"
+
+
 def test_leaving_needs_a_group_id() -> None:
     answer = leave(World(), ("a", None), group="")
     assert answer.error is ErrorCode.INVALID_GROUP_ID
@@ -179,6 +187,15 @@ def test_a_batch_leaves_in_one_step_with_one_rebalance() -> None:
     assert leave(world, ("", "i0"), ("", "i2")).part_errors == [OK, OK]
     assert list(world.group().members) == [clients[1].id]
     assert world.causes[1:] == ["member_removed"]
+    assert world.seen(RebalanceStarted)[-1].detail == f"{clients[0].id} (i0), {clients[2].id} (i2)"
+
+
+def test_a_rebalances_detail_does_not_name_all_of_a_great_batch() -> None:
+    world = World()
+    clients = statics(world, 6)
+    leave(world, *(("", f"i{n}") for n in range(5)))
+    names = ", ".join(f"{clients[n].id} (i{n})" for n in range(3))
+    assert world.seen(RebalanceStarted)[-1].detail == f"{names} and 2 more"
 
 
 def test_each_member_of_a_batch_has_its_own_answer() -> None:

@@ -1,0 +1,120 @@
+"""A coordinator inside a program that works in groups: then no daemon is needed.
+
+Each program runs a node beside its `Group`, and all of them share one store.  Each group is
+coordinated by one of these nodes; when that ends, another one takes over.
+
+    async with EmbeddedNode("postgresql://db.example/coterie") as node:
+        async with Group(node.bootstrap, "billing", topics=["orders"]) as group:
+            await group.run(work)
+
+The node runs in the program's event loop.  Work that blocks the loop blocks the coordinator too,
+and after `shard.lease.ms` another node takes its groups.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+
+from coterie_server.address import Address
+from coterie_server.config.listeners import ListenerOptions
+from coterie_server.config.options import ServerOptions
+from coterie_server.config.settings import Settings
+from coterie_server.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+__all__ = ["EmbeddedNode"]
+
+#: Node ids are numbers that clients take for signed ones of 32 bits.
+_NODE_IDS: Final = 2**31
+#: Asking by which address another machine is reached sends nothing, so any port does.
+_ANY_PORT: Final = 9
+
+
+class EmbeddedNode:
+    """A coordinator in this process, which shares a store with those in other processes.
+
+    `store` is the URL of a store that all of them use: `postgresql://...`, or `sqlite:PATH` for
+    processes of one machine.
+
+    `host` is the name or the address by which the other processes, and clients, reach this one.
+    Without it, that is the address by which this machine reaches the store's, or 127.0.0.1 for a
+    store on this machine.  `port` 0 stands for any that is free.
+
+    `settings` are settings of the server by their names, such as `{"shard_lease_ms": 5000}`.
+    `journal` is a directory for the node's journal; without one, none is kept.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        *,
+        host: str | None = None,
+        port: int = 0,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        journal: Path | None = None,
+    ) -> None:
+        chosen = {"node_id": secrets.randbelow(_NODE_IDS)} | dict(settings or {})
+        self._server = Server(
+            ServerOptions(
+                settings=Settings(**chosen),
+                listeners=(_listener(store, host, port),),
+                store=store,
+                data_dir=journal,
+                topics=dict(topics or {}),
+            )
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        """Where a `Group` of this process, or any other client, finds the nodes."""
+        return str(self._server.address)
+
+    async def start(self) -> None:
+        """Take this node's share of the groups, and serve them."""
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Leave the groups to the other nodes, at once."""
+        await self._server.stop("the program ends")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
+def _listener(store: str, host: str | None, port: int) -> ListenerOptions:
+    if host is None:
+        return ListenerOptions(Address(_own_address(store), port))
+    return ListenerOptions(Address("0.0.0.0", port), advertise=Address(host, port))  # noqa: S104  # as asked for: it is reached by a name
+
+
+def _own_address(store: str) -> str:
+    """The address of this machine on the way to the store's machine."""
+    with contextlib.suppress(ValueError, OSError):
+        host = urlsplit(store).hostname
+        if host:
+            ((family, _, _, _, address), *_) = socket.getaddrinfo(
+                host, _ANY_PORT, type=socket.SOCK_DGRAM
+            )
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect(address)
+                own: str = probe.getsockname()[0]
+                return own
+    return "127.0.0.1"
