@@ -215,6 +215,10 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         """
         if self._lease is None:
             return _do_nothing  # the node that has the shard sees to it
+        if self._is_taken_over:
+            # Its groups are compared with all topics when it is read.  What this node has only now
+            # heard of may be long past for them: what is stored may belong to what came after.
+            return _do_nothing
         entry = _TopicChanges(changes, self._clock.date_ms())
         self._changes.append(entry)
         return partial(self._tell, entry, END_OF_TIME_MS)

@@ -39,6 +39,9 @@ __all__ = ["ASSIGNORS", "GROUP", "System", "SystemOptions"]
 
 Ts = TypeVarTuple("Ts")
 
+#: In a database that can't be reached, a write fails by then.
+_DURABLE_WITHIN_S: Final = 5.0
+
 #: The one group that all workers are in.
 GROUP: Final = "g"
 
@@ -120,9 +123,10 @@ class System:
 
     def _make_coordinator(self, number: int) -> SimulatedCoordinator:
         values = {"group_initial_rebalance_delay_ms": 0} | dict(self.options.settings)
+        checks = self.checker.node(number)
         if self.options.nodes > 1:
             values["node_id"] = number
-        checks = self.checker.node(number)
+            checks.clock.durable_within_s = _DURABLE_WITHIN_S
         address = address_of(number)
         return SimulatedCoordinator(
             self.scheduler,
