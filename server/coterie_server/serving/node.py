@@ -8,8 +8,6 @@ refused as Kafka does, so that clients ask for the right one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import CommitOrder, GroupCoordinator
@@ -31,6 +29,7 @@ from coterie_server.serving import (
 )
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
+from coterie_server.serving.node_options import NodeOptions
 from coterie_server.serving.router import Router
 from coterie_server.storage import StoreError
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from coterie_protocol import messages as m
     from coterie_protocol.journal import Event
-    from coterie_server.address import Address
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.net import Exchange
     from coterie_server.serving import (
@@ -59,30 +57,6 @@ _log = get_logger(__name__)
 #: More generations than a store can have lost: a group would have to rebalance every second for
 #: eleven days.
 _GENERATIONS_SKIPPED: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """What a node is called, where it is reached, and how it divides its groups."""
-
-    node_id: int
-    #: Where it is reached by clients and by other nodes.
-    address: Address
-    shards: int
-    lease_ms: int
-    #: Go on with a store that has lost something that was acknowledged.
-    accept_loss: bool = False
-    #: The host and the port on which the node answers HTTP, if it does.
-    http: tuple[str, int] | None = None
-    #: Where it is reached by each of its listeners, if it has several.
-    addresses: Mapping[str, Address] = field(default_factory=dict)
-    #: How often to look what other nodes do; None if there are no others.
-    look_every_ms: int | None = None
-
-    @property
-    def owner(self) -> str:
-        """The name under which it holds its shards."""
-        return f"node-{self.node_id}"
 
 
 class Node:
@@ -206,10 +180,15 @@ class Node:
                 self.count_groups,
                 commit_order=order,
                 date_of=self._clock.date_of,
-                topic_changed_at=self.topics.changed_at,
             ),
             generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
+            know_topics=self._know_topics,
         )
+
+    async def _know_topics(self) -> None:
+        """Know the topics that other nodes' groups knew."""
+        if not self._serving.topics.catalogue.may_answer:
+            await self._serving.topics.copy.refresh()
 
     async def stop(self) -> None:
         """Wait until what was begun is durable, refuse what is parked, and give the shards up."""
@@ -230,8 +209,16 @@ class Node:
     def note(self, *, is_settled: bool) -> bytes:
         """What the node tells the others."""
         service = self._serving.topics
+        recovered = {
+            each.shard: fence for each in self.shards if (fence := each.recovered_under) is not None
+        }
         return NodeNote(
-            self._options.node_id, self._addresses, is_settled, service.made, service.seen
+            self._options.node_id,
+            self._addresses,
+            is_settled,
+            service.made,
+            service.seen,
+            recovered,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:
@@ -343,8 +330,7 @@ class Node:
     def _knows(self, shard: GroupShard, version: TopicsVersion) -> bool:
         if shard.is_owned:
             return shard.has_recovered
-        owner = self._cluster.owner_of(shard.shard)
-        return owner is not None and owner.seen >= version
+        return self._cluster.groups_know(shard.shard, version)
 
     # -- what there is, to be shown and not to be changed --------------------------------------
 
@@ -352,6 +338,10 @@ class Node:
     def serves_all(self) -> bool:
         """Whether all groups are this node's, and in memory."""
         return all(shard.is_served for shard in self.shards)
+
+    def group_shard(self, group_id: str) -> GroupShard:
+        """The shard that a group is in, whether or not this node has it."""
+        return self._serving.group_shard(group_id)
 
     def coordinator(self, group_id: str) -> GroupCoordinator | None:
         """The coordinator that a group has, or would have; None if this node has none for it."""
