@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from coterie_cli.options import Variable
+from coterie_client.admin import Admin
 from coterie_protocol import messages as m
 from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, eventually
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.slow
 OWN: Final = {
     Variable.LISTEN,
     Variable.ADVERTISE,
+    Variable.ADVERTISE_HTTP,
     Variable.HTTP_LISTEN,
     Variable.STORE,
     Variable.DATA_DIR,
@@ -33,6 +35,7 @@ def test_variables_stand_in_for_options(tmp_path: Path) -> None:
     environ: dict[str, str] = {
         Variable.LISTEN: f"{HOST}:{port}",
         Variable.ADVERTISE: "elsewhere:4711",
+        Variable.ADVERTISE_HTTP: "elsewhere:4712",
         Variable.HTTP_LISTEN: f"{HOST}:0",
         Variable.STORE: f"sqlite:{store}",
         Variable.DATA_DIR: str(data),
@@ -42,6 +45,7 @@ def test_variables_stand_in_for_options(tmp_path: Path) -> None:
     daemon.port = port
     with daemon:
         assert run(_told(port)) == ("elsewhere", 4711)
+        assert run(_told_of_http(port)) == "elsewhere:4712"
         assert daemon.get("/readyz")
         assert store.exists()
         eventually((data / "journal").exists, "the journal is begun")
@@ -52,6 +56,7 @@ def test_variables_hold_several_listeners(tmp_path: Path) -> None:
     environ: dict[str, str] = {
         Variable.LISTEN: f"{HOST}:{first}, OUTSIDE://{HOST}:{second}",
         Variable.ADVERTISE: "OUTSIDE://elsewhere:4711",
+        Variable.ADVERTISE_HTTP: "OUTSIDE://elsewhere:4712",
         Variable.HTTP_LISTEN: f"{HOST}:0",
         Variable.DATA_DIR: str(tmp_path / "data"),
     }
@@ -60,6 +65,8 @@ def test_variables_hold_several_listeners(tmp_path: Path) -> None:
     with daemon:
         assert run(_told(first)) == (HOST, first)
         assert run(_told(second)) == ("elsewhere", 4711)
+        assert run(_told_of_http(first)).startswith(f"{HOST}:")
+        assert run(_told_of_http(second)) == "elsewhere:4712"
 
 
 def test_options_override_variables(tmp_path: Path) -> None:
@@ -90,3 +97,11 @@ async def _told(port: int) -> tuple[str, int]:
         wire.close()
     (broker,) = answer.brokers
     return broker.host, broker.port
+
+
+async def _told_of_http(port: int) -> str:
+    """Where clients are told to find HTTP."""
+    async with Admin(f"{HOST}:{port}") as admin:
+        (address,) = await admin.groups.http_addresses()
+    assert address is not None
+    return address

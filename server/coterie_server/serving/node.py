@@ -28,6 +28,7 @@ from coterie_server.serving import (
     TopicCounts,
     TopicService,
     ask_node,
+    discovery,
 )
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
@@ -74,6 +75,8 @@ class NodeOptions:
     accept_loss: bool = False
     #: The host and the port on which the node answers HTTP, if it does.
     http: tuple[str, int] | None = None
+    #: Where clients find HTTP instead, by the address at which their listener is reached.
+    advertised_http: Mapping[Address, Address] = field(default_factory=dict)
     #: Where it is reached by each of its listeners, if it has several.
     addresses: Mapping[str, Address] = field(default_factory=dict)
     #: How often to look what other nodes do; None if there are no others.
@@ -144,7 +147,8 @@ class Node:
         await self._agree_on_shards()
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
-        self._router = Router(self.shards, service, self._directory, self._options.http)
+        http = discovery.HttpAddresses(self._options.http, self._options.advertised_http)
+        self._router = Router(self.shards, service, self._directory, http)
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:
