@@ -9,7 +9,6 @@ from typing import Final
 import pytest
 
 from coterie_cli.options import Variable
-from coterie_client.admin import Admin
 from coterie_protocol import messages as m
 from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, eventually
@@ -101,7 +100,13 @@ async def _told(port: int) -> tuple[str, int]:
 
 async def _told_of_http(port: int) -> str:
     """Where clients are told to find HTTP."""
-    async with Admin(f"{HOST}:{port}") as admin:
-        (address,) = await admin.groups.http_addresses()
-    assert address is not None
-    return address
+    wire = await Wire.open(port)
+    asked = m.ApiVersionsRequest(
+        client_software_name="coterie", client_software_version="1", wants_http=True
+    )
+    try:
+        async with asyncio.timeout(10):
+            answer: m.ApiVersionsResponse = await wire.ask(asked, 3)
+    finally:
+        wire.close()
+    return answer.http_address

@@ -10,6 +10,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_server.address import Address
 from coterie_server.serving.cluster import Neighbour
 from coterie_server.serving.discovery import (
+    HttpAddresses,
     api_versions,
     authenticate,
     find_coordinator,
