@@ -32,6 +32,7 @@ from coterie_server.group.states import GroupState
 from coterie_server.log import configure
 from coterie_server.net import Exchange
 from coterie_server.server import Server, ServerOptions
+from coterie_server.serving.cluster import CATALOGUE_SHARD
 from coterie_server.storage import Lease, Record, Store
 
 __all__ = ["AFTER_APPEND", "BEFORE_APPEND", "READ", "REPLIED"]
@@ -168,7 +169,7 @@ class _FailingServer(Server):
         append = store.append
 
         async def watched_append(lease: Lease, records: Sequence[Record]) -> None:
-            failpoint = self.failpoint
+            failpoint = self.failpoint if lease.shard != CATALOGUE_SHARD else None
             if failpoint is not None:
                 failpoint.before_append(records)
             await append(lease, records)

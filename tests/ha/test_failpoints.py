@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import pytest
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.slow
 MEMBERS: Final = 3
 GROWN: Final = 8
 #: Rebalances of groups that never fail are over in some hundredths of a second.
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 15.0
 #: Beyond the lease, until a group is served again, on a machine that is busy.
 SLACK_S: Final = 2.5
 #: Long enough for a rebalance that should not be.
@@ -197,3 +198,57 @@ def test_rebalance_for_a_topic_goes_on_where_it_was_stored(
     is_over = point.is_made and point.state == "Stable"
     assert [each.generation for each in ended] == [story.generation + 1] * (not is_over)
     assert all(each.cause == "topic_changed" for each in ended)
+
+
+NEWCOMERS_POINTS: Final = (
+    Point("rebalance_due", 1, "Stable"),
+    Point("rebalance_stored", 1, "PreparingRebalance"),
+    Point("told_to_rejoin", 1, "PreparingRebalance"),
+    Point("joined", 3, "PreparingRebalance"),
+    Point("generation_stored", 1, "CompletingRebalance", is_made=True),
+    Point("told_generation", 1, "CompletingRebalance", is_made=True),
+)
+
+
+@pytest.mark.parametrize("point", NEWCOMERS_POINTS, ids=str)
+def test_rebalance_for_a_new_member_goes_on_with_the_others(nodes: Nodes, point: Point) -> None:
+    """A member that was in no generation yet is not known, and comes again."""
+    failing = nodes.both[1]
+    name = nodes.group_on(failing)
+
+    async def play() -> Story:
+        story = await Story.begin(nodes, name, failing)
+        known = [member.id for member in story.group.members]
+        failing.arm(point.name, name, point.count, signal.SIGKILL)
+        story.group.come()
+        hit_s = await story.until_hit()
+        settled = await story.settle(story.generation + 1)
+        # Once more, if the others were quicker than the one that has to come again.
+        assert settled <= story.generation + (1 if point.is_made else 2)
+        assert [member.id for member in story.group.members[:MEMBERS]] == known
+        story.check_served_again(hit_s)
+        await story.check_promises()
+        return story
+
+    run(play()).check_journals(point)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+def test_node_that_is_stopped_in_a_rebalance_hands_it_over(nodes: Nodes, point: Point) -> None:
+    failing = nodes.both[1]
+    name = nodes.group_on(failing)
+
+    async def play() -> float:
+        story = await Story.begin(nodes, name, failing)
+        failing.arm(point.name, name, point.count, signal.SIGTERM)
+        await story.grow()
+        hit_s = await story.until_hit()
+        assert await story.settle(story.generation + 1) == story.generation + 1
+        await story.check_promises()
+        again_s = [at_s for at_s in story.group.served_s if at_s > hit_s]
+        return max(later - at_s for at_s, later in pairwise([hit_s, *again_s]))
+
+    # Without waiting for the lease to expire.
+    assert run(play()) < LEASE_MS / 1000
+    failing.end()
+    assert failing.process.returncode == 0
