@@ -208,14 +208,14 @@ class Link:
 
 async def _prepare(session: Session) -> None:
     """See that what is written to a session will be durable."""
-    # Distributed databases lack some of these settings, or have no standbys.
+    # Distributed databases lack some of these settings.
     settings = dict(
         await session.fetch(
             "SELECT name, setting FROM pg_catalog.pg_settings"
-            " WHERE name IN ('in_hot_standby', 'synchronous_commit')"
+            " WHERE name IN ('transaction_read_only', 'synchronous_commit')"
         )
     )
-    if settings.get("in_hot_standby") == "on":
+    if settings.get("transaction_read_only") == "on":
         raise StandbyError
     if settings.get("synchronous_commit") == "off":
         session.durably = "SET LOCAL synchronous_commit TO on; "
