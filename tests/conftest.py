@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.support.long_first import rank
 from tests.support.postgres_server import PostgresServer, missing, running_server
@@ -35,6 +36,14 @@ def pytest_report_header() -> list[str]:
         f"simulator: fresh runs from seed {os.environ[SIM_SEED]} on ({SIM_SEED} sets it)",
         f"examples: the {PROFILE} profile (CI=true in the environment takes the long one)",
     ]
+
+
+@pytest.fixture(autouse=True)
+def logs_as_unconfigured() -> Iterator[None]:
+    """Undo what a test did to structlog: even capturing its lines leaves it configured."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
@@ -78,7 +79,9 @@ def administer(
     try:
         return run_admin(target, work)
     except ConfigurationError as error:
-        fail(str(error), MISUSED)
+        sentence = str(error).rstrip(".")
+        # To programmers it is a parameter, here it is an option.
+        fail(f"--{sentence}." if sentence.startswith("bootstrap") else f"{sentence}.", MISUSED)
     except ConnectionFailedError as error:
         fail(_unreachable(error, target), UNREACHABLE)
     except CoterieError as error:
@@ -177,16 +180,12 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
                 for address in addresses
                 for row in list_groups(address or "", target.timeout_s, states)
             ]
-            return sorted(rows, key=_name_of)
+            return sorted(rows, key=itemgetter("group"))
     except (NoAnswerError, RefusedError) as error:
         if target.http is not None:
             fail(str(error), UNREACHABLE if isinstance(error, NoAnswerError) else FAILED)
     found = administer(target, lambda admin: admin.groups.list(states=states))
     return [_listed(each) for each in found]
-
-
-def _name_of(row: Mapping[str, Any]) -> str:
-    return str(row["group"])
 
 
 def _listed(group: GroupListing) -> dict[str, Any]:
@@ -202,7 +201,7 @@ def _listed(group: GroupListing) -> dict[str, Any]:
 
 def _group_names_at(address: str, timeout_s: float) -> list[str]:
     try:
-        return [_name_of(row) for row in list_groups(address, timeout_s)]
+        return [row["group"] for row in list_groups(address, timeout_s)]
     except (NoAnswerError, RefusedError):  # then there is just no name to suggest
         return []
 
@@ -211,6 +210,9 @@ def ask_about_group(
     target: Target, group: str, *rest: str, post: bool = False
 ) -> Mapping[str, Any]:
     """Ask a node about a group over HTTP; an error ends the command with a sentence."""
+    if not group:
+        # A path has no place for it; Kafka's protocol has, for offsets that belong to no group.
+        fail("A group without a name has no members, and no page over HTTP.", FAILED)
     address = http_address(target, group)
     try:
         found = ask(address, path_of_group(group, *rest), timeout_s=target.timeout_s, post=post)
@@ -220,7 +222,8 @@ def ask_about_group(
             fail(_no_such("group", group, _group_names_at(address, target.timeout_s)), FAILED)
         fail(str(error), FAILED)
     except NoAnswerError as error:
-        fail(f"{error} Say where the node answers HTTP with --http.", UNREACHABLE)
+        hint = " Say where the node answers HTTP with --http." if target.http is None else ""
+        fail(f"{error}{hint}", UNREACHABLE)
 
 
 @contextmanager

@@ -265,7 +265,9 @@ class Server:
                     each.bind.host, each.bind.port, advertise=each.advertise, name=each.name
                 )
             except OSError as error:
-                raise ServerError(f"can't listen on {each}: {_why(error)}.") from error
+                raise ServerError(
+                    f"can't listen on {each}: {_why(error)}. Choose another address with --listen."
+                ) from error
         return NodeOptions(
             node_id=settings.node_id,
             address=self.address,

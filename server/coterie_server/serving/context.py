@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,6 +10,7 @@ from coterie_server.log.limits import LimitLog
 from coterie_server.serving.leases import LeaseTrust
 from coterie_server.step import Request
 from coterie_server.topics import PartitionEnds
+from coterie_server.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from coterie_server.serving.durable_queue import Meter
     from coterie_server.storage import Lease, Store
 
-__all__ = ["NodeContext", "PendingRequest"]
+__all__ = ["NodeContext", "PendingRequest", "call_soon"]
 
 
 class PendingRequest(Request, Protocol):
@@ -43,6 +45,11 @@ def _ignore(*_: object) -> None:
     """Do nothing."""
 
 
+def call_soon(action: Callable[[], None]) -> None:
+    """Do something in the event loop's next turn."""
+    asyncio.get_running_loop().call_soon(action)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeContext:
     """What all shards of a node have in common."""
@@ -63,3 +70,5 @@ class NodeContext:
     observe: Callable[[int, Event], None] = _ignore
     #: Told when a shard has something to do next, if that may be earlier than it was.
     arm: Callable[[int], None] = _ignore
+    #: Does what concerns very many groups or members.
+    turns: Turns = field(default_factory=lambda: Turns(call_soon))

@@ -25,9 +25,8 @@ from coterie_server.serving.peers import PeerError
 from coterie_server.topics import HangUp, Later, TopicRefusal, from_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Collection, Coroutine, Mapping
 
-    from coterie_protocol.journal import TopicChanged
     from coterie_server.net import Exchange
     from coterie_server.serving.cluster import Directory
     from coterie_server.serving.context import NodeContext
@@ -50,8 +49,8 @@ _ATTEMPTS: Final = 10
 class Groups(Protocol):
     """The groups of this node, and what is known of those of the others."""
 
-    def topic_changed(self, change: TopicChanged) -> None:
-        """Let this node's groups know what has become of a topic; it is durable."""
+    def topics_changed(self, changes: Mapping[str, str]) -> None:
+        """Let this node's groups know what has become of topics; it is durable."""
 
     async def until_told(self) -> None:
         """Wait until what they were told is durable."""
@@ -131,9 +130,9 @@ class TopicService:
         owner = self._cluster.owner_of(CATALOGUE_SHARD)
         await self._copy_topics(owner.made if owner is not None else TopicsVersion())
 
-    def _changed(self, change: TopicChanged) -> None:
-        """Tell of a topic that this node has changed, durably."""
-        self._groups.topic_changed(change)
+    def _changed(self, changes: Mapping[str, str]) -> None:
+        """Tell of topics that this node has changed, durably."""
+        self._groups.topics_changed(changes)
         if self._cluster.others:
             self.announce()
 
@@ -218,10 +217,10 @@ class TopicService:
                 "refused", f"Topic '{name}' can't have {partitions} partitions: {problem}"
             )
 
-    def wake(self, topic: str) -> None:
-        """Tell all who wait for records of a topic that it is not what it was."""
-        self.catalogue.wake(topic)
-        self._parked.wake(topic)
+    def wake(self, topics: Collection[str]) -> None:
+        """Tell all who wait for records of topics that they are not what they were."""
+        self.catalogue.wake(topics)
+        self._parked.wake(topics)
 
     # -- the copy ------------------------------------------------------------------------------
 
@@ -232,10 +231,13 @@ class TopicService:
         copy.only_tell()
         self._copy = copy
         if not self.catalogue.is_owned:
+            changes: dict[str, str] = {}
             for change in self._counts.read(copy.topics):
                 if change.change == "deleted":
                     self._ends.forget(change.topic)
-                self._groups.topic_changed(change)
+                changes[change.topic] = change.change
+            if changes:
+                self._groups.topics_changed(changes)
         await self._groups.until_told()
         self._copied = max(self._copied, version)
         self.announce()

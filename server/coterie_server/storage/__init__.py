@@ -93,6 +93,9 @@ FILE_NAME = "coterie.db"
 # At least two letters: a single one and a colon is a drive.
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.DOTALL)
 
+#: By scheme, how a store of that kind is named.
+_SCHEMES = {"memory": "memory:", "sqlite": "sqlite:PATH"}
+
 
 def open_store(url: str, *, accept_loss: bool = False) -> Store:
     """Return the store that a URL names, not yet opened.
@@ -104,6 +107,8 @@ def open_store(url: str, *, accept_loss: bool = False) -> Store:
     A store that lost something that was acknowledged refuses to open, unless `accept_loss` is set.
     """
     named = _SCHEME.fullmatch(url)
+    if url in _SCHEMES:  # a directory of that name is hardly meant, above all not for `memory`
+        raise StoreError(f"{url} is not a store: expected {_SCHEMES[url]}, with the colon")
     if named is None:
         path = Path(url)
         is_file = path.suffix == ".db" or path.is_file()

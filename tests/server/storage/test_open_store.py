@@ -59,6 +59,16 @@ def test_unknown_store_is_refused(url: str) -> None:
     )
 
 
+@pytest.mark.parametrize("word", ["memory", "sqlite"])
+def test_kind_of_store_without_its_colon_is_no_directory(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match=f"{word} is not a store: expected {word}:"):
+        open_store(word)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_password_is_not_shown() -> None:
     with pytest.raises(StoreError) as caught:
         open_store("mysql://ann:s3cret@localhost/coterie")
