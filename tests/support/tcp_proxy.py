@@ -54,6 +54,14 @@ class TcpProxy:
         self._requests.set()
         self._answers.set()
 
+    def strand(self) -> None:
+        """Lose all that goes over today's connections from now on, without a word."""
+        self._requests.clear()
+        self._answers.clear()
+        # Those to come have gates of their own.
+        self._requests, self._answers = asyncio.Event(), asyncio.Event()
+        self.go_on()
+
     def cut(self) -> None:
         """Reset the programs' connections.  What was kept for the server can still arrive."""
         for writer in self._writers:

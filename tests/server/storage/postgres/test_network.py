@@ -89,6 +89,20 @@ async def test_no_call_outlasts_a_silent_network(distant: PostgresStore, proxy: 
     await distant.append(again, [(b"a", b"1")])
 
 
+async def test_silent_connections_are_given_up(distant: PostgresStore, proxy: TcpProxy) -> None:
+    """As firewalls leave them that have forgotten a connection."""
+    lease = await claimed(distant)
+    assert await distant.load(0) == []
+    await distant.renew("ann", b"", [lease], 900)
+    proxy.strand()
+    with pytest.raises(StoreError, match="did not answer in time"):
+        await distant.append(lease, [(b"a", b"1")])
+    assert len(await distant.renew("ann", b"", [lease], 900)) == 1
+    (again,) = await distant.claim([0], "ann", TTL_MS)
+    await distant.append(again, [(b"b", b"1")])
+    assert await distant.load(0) == [(b"b", b"1")]
+
+
 async def test_append_without_an_answer_is_not_sent_again(
     distant: PostgresStore, proxy: TcpProxy
 ) -> None:
