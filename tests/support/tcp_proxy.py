@@ -99,6 +99,8 @@ class TcpProxy:
                 self._pump(reader, back, self._requests, counts=True),
                 self._pump(there, writer, self._answers),
             )
+        except asyncio.CancelledError:
+            pass  # at the end of the proxy; asyncio would log it
         finally:
             self._writers.discard(writer)
             writer.transport.abort()
