@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
 from coterie_server.storage.postgres import PostgresStore
+from tests.server.storage.doubles import Database
 from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.asyncio
@@ -183,3 +185,22 @@ async def test_old_fence_is_told_apart_from_a_lost_network(
     await claimed(other)
     with pytest.raises(FencedError):
         await distant.append(lease, [(b"a", b"1")])
+
+
+@pytest.mark.parametrize("call", ["survey", "load"])
+async def test_cancelled_call_ends_though_its_connection_is_lost_as_well(
+    distant: PostgresStore, proxy: TcpProxy, database: Database, call: str
+) -> None:
+    """A call that failed instead would be tried again by tasks that were told to end."""
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "survey": distant.survey,
+        "load": lambda: distant.load(0),
+    }
+    await calls[call]()
+    async with database.holding("LOCK TABLE leases, records"):
+        task = asyncio.ensure_future(calls[call]())
+        await database.waiting()
+        task.cancel()
+        proxy.cut()
+        await asyncio.wait([task])
+    assert task.cancelled()
