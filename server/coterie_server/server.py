@@ -289,13 +289,11 @@ class Server:
 
     def _advertised_http(self) -> dict[Address, Address]:
         """Where clients find HTTP if they came in by a listener that says so, by its address."""
-        if self._http_address is None:
-            return {}
-        port, reached = self._http_address.port, self._advertised()
+        reached, http = self._advertised(), self._http_address
         return {
-            reached[each.name]: Address(told.host, told.port or port)
+            reached[each.name]: Address(told.host, told.port or http.port)
             for each in self.options.listeners
-            if (told := each.advertise_http) is not None
+            if http is not None and (told := each.advertise_http) is not None
         }
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:
