@@ -71,6 +71,8 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self._know_topics = know_topics
         #: Whether another node may have had the shard last.
         self._is_taken_over = False
+        #: Whether its first reading under the lease has not begun yet.
+        self._is_unread = True
         self._bundles = OffsetBundles()
         self._changes: list[_TopicChanges] = []
         #: When the shard came back from another node, in the time of the event loop; 0 if it
@@ -96,6 +98,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         if self._is_taken_over:
             await self._know_topics()
             self._is_taken_over = False
+        self._is_unread = False
         await super().load()
 
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
@@ -132,6 +135,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     def own(self, lease: Lease) -> None:
         """The shard is this node's; it is to be loaded."""
         super().own(lease)
+        self._is_unread = True
         if self._was_away:
             self._back_since_ms = int(asyncio.get_running_loop().time() * 1000)
 
@@ -215,7 +219,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         """
         if self._lease is None:
             return _do_nothing  # the node that has the shard sees to it
-        if self._is_taken_over:
+        if self._is_unread:
             # Its groups are compared with all topics when it is read.  What this node has only now
             # heard of may be long past for them: what is stored may belong to what came after.
             return _do_nothing

@@ -29,7 +29,8 @@ class Injected:
     def __init__(self, kind: str, look: Callable[[System], Any], *, nodes: int = 3) -> None:
         options = SystemOptions(workers=1, nodes=nodes, faults_s=12.0)
         simulation = Simulation(5, options, [Fault(AT_S, kind, 0, 2.0, 1)])
-        self.done, self.during = "", None
+        self.done = ""
+        self.during: Any = None
         system = simulation.system
         system.on_event = self._note
         system.scheduler.after(AT_S + 0.5, lambda: setattr(self, "during", look(system)))
