@@ -119,12 +119,12 @@ class TopicService:
         if self._cluster.others:
             self.announce()
 
-    def gained(self, lease: Lease, before: str) -> None:
-        """Serve the catalogue, which another node had `before`, if that is known."""
-        self.catalogue.take_over(lease)
-        if before != lease.owner:
+    def gained(self, lease: Lease, how: str, former_owner: str) -> None:
+        """Serve the catalogue, which another node had, if that is known."""
+        self.catalogue.take_over(lease, how, former_owner)
+        if former_owner != lease.owner:
             self.catalogue.was_another_nodes()
-        if before and before != lease.owner:
+        if former_owner and former_owner != lease.owner:
             self.catalogue.hold_back(self._until_former_deletions_end())
         self.announce()
 
