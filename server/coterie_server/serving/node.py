@@ -26,6 +26,7 @@ from coterie_server.serving import (
     TopicCounts,
     TopicService,
     ask_node,
+    discovery,
 )
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
@@ -119,7 +120,8 @@ class Node:
         await self._agree_on_shards()
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
-        self._router = Router(self.shards, service, self._directory, self._options.http)
+        http = discovery.HttpAddresses(self._options.http, self._options.advertised_http)
+        self._router = Router(self.shards, service, self._directory, http)
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:
