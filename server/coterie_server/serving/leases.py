@@ -140,6 +140,9 @@ class LeaseKeeper:
         self._wake = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
+        #: Whether the store has been asked for shards, and has not answered.
+        self._is_claiming = False
+        self._is_stopping = False
         self._joined_s = -math.inf
         self._renewed_s = -math.inf
         #: Why the leases can't be renewed; empty if they can.
@@ -170,9 +173,11 @@ class LeaseKeeper:
 
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
+        self._is_stopping = True
         for task in (self._keeping, self._moving):
             if task is not None:
-                task.cancel()
+                if task is not self._moving or not self._is_claiming:
+                    task.cancel()  # a claim would hold its shards until it expires
                 await asyncio.wait({task})
         leases, self._leases = list(self._leases.values()), {}
         # First, so that the others share out among themselves what is free a moment later.
@@ -347,6 +352,12 @@ class LeaseKeeper:
         if not shards:
             return
         asked_s = self._trust.now_s()
-        for lease in await self._store.claim(shards, self._owner, self._ttl_ms):
+        self._is_claiming = True
+        try:
+            taken = await self._store.claim(shards, self._owner, self._ttl_ms)
+        finally:
+            self._is_claiming = False
+        for lease in taken:
             self._take(lease, asked_s)
-            self._holder.gained(lease, self._owners.get(lease.shard, ""))
+            if not self._is_stopping:
+                self._holder.gained(lease, self._owners.get(lease.shard, ""))
