@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from coterie_server.storage import MemoryStore, SqliteStore, Store, StoreError
+from coterie_server.storage import DividedStore, MemoryStore, SqliteStore, Store, StoreError
 from tests.server.storage.doubles import Another, Disk, Failing, Passes, Time, disk_error
 from tests.support.brittle_store import BrittleStore
 
@@ -48,11 +48,13 @@ def passes(clock: Time) -> Passes:
     return clock.passes
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "divided"])
 def another(request: pytest.FixtureRequest, tmp_path: Path, clock: Time) -> Another:
     """Return what makes stores of one and the same content, for each kind of store."""
     if request.param == "memory":
         return MemoryStore(clock.now_ms).twin
+    if request.param == "divided":
+        return lambda: DividedStore(tmp_path / "coterie.db", files=2, now_ms=clock.now_ms)
     return lambda: SqliteStore(tmp_path / "coterie.db", now_ms=clock.now_ms)
 
 
