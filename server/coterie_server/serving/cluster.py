@@ -44,11 +44,14 @@ class NodeNote:
     made: TopicsVersion = NO_TOPICS
     #: Which changes of topics its groups know, durably.
     seen: TopicsVersion = NO_TOPICS
+    #: Where it answers other nodes over HTTP; None if it does not.
+    http: Address | None = None
 
     def to_bytes(self) -> bytes:
         """Write it down."""
         addresses = {name: [each.host, each.port] for name, each in self.addresses.items()}
-        return json.dumps(asdict(self) | {"addresses": addresses}).encode()
+        http = None if self.http is None else [self.http.host, self.http.port]
+        return json.dumps(asdict(self) | {"addresses": addresses, "http": http}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> NodeNote:
@@ -61,6 +64,7 @@ class NodeNote:
             return cls(
                 node_id=int(found["node_id"]),
                 addresses=_addresses(found["addresses"]),
+                http=_address(found["http"]) if found.get("http") else None,
                 is_settled=bool(found["is_settled"]),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),
@@ -80,8 +84,13 @@ class Caller(Protocol):
 _NONE: Final[Mapping[str, NodeNote]] = {}
 
 
+def _address(found: tuple[str, int]) -> Address:
+    host, port = found
+    return Address(str(host), int(port))
+
+
 def _addresses(found: Mapping[str, tuple[str, int]]) -> dict[str, Address]:
-    read = {str(name): Address(str(host), int(port)) for name, (host, port) in found.items()}
+    read = {str(name): _address(each) for name, each in found.items()}
     if not read:
         raise ValueError("a node without an address")
     return read

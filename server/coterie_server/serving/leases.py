@@ -101,6 +101,8 @@ class LeaseTerms:
     ttl_ms: int
     #: How often to look what other nodes do; None if there are none.
     look_every_ms: int | None = None
+    #: Nodes that are started together with this one, so that it leaves them their shares at first.
+    companions: frozenset[str] = frozenset()
 
 
 class LeaseKeeper:
@@ -119,6 +121,7 @@ class LeaseKeeper:
         self._owner = terms.owner
         self._ttl_ms = terms.ttl_ms
         self._renew_every_s = terms.ttl_ms / 1000 / _RENEWALS_PER_LEASE
+        self._companions = terms.companions
         look_ms = terms.look_every_ms
         self._look_every_s = self._renew_every_s if look_ms is None else look_ms / 1000
         self._cluster = cluster
@@ -223,8 +226,7 @@ class LeaseKeeper:
 
     async def _renew(self) -> None:
         asked_s, before = self._trust.now_s(), list(self._leases.values())
-        is_settled = asked_s - self._joined_s >= self._ttl_ms / 1000
-        note = self._holder.note(is_settled=is_settled)
+        note = self._holder.note(is_settled=not self._is_new(asked_s))
         renewed = await self._answer_to(self._store.renew(self._owner, note, before, self._ttl_ms))
         held = {lease.shard: lease for lease in renewed}
         for lease in before:
@@ -236,6 +238,10 @@ class LeaseKeeper:
             _log.warning("leases are renewed again")
             self.trouble = ""
         self._holder.confirmed()
+
+    def _is_new(self, now_s: float) -> bool:
+        """Whether the node has been there for less than a lease."""
+        return now_s - self._joined_s < self._ttl_ms / 1000
 
     def _take_in(self, shard: int, renewed: Lease | None) -> None:
         if renewed is not None:
@@ -282,6 +288,7 @@ class LeaseKeeper:
     def _next_move(self, apart_from: set[int] | None = None) -> Move:
         """What to do next; leases on these shards don't count."""
         notes, owners = self._cluster.notes, self._cluster.owners
+        expected = self._companions if self._is_new(self._trust.now_s()) else ()
         scene = Scene(
             shards=self._shards,
             me=self._owner,
@@ -293,8 +300,9 @@ class LeaseKeeper:
                 for shard, owner in owners.items()
                 if shard not in self._leases and shard not in (apart_from or ())
             },
-            present={self._owner, *notes},
+            present={self._owner, *notes, *expected},
             settled={owner for owner, note in notes.items() if note.is_settled},
+            files=self._store.files,
         )
         return next_move(scene, max(len(self._shards) // _GIVEN_AT_ONCE, 1))
 

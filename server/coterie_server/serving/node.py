@@ -8,8 +8,6 @@ refused as Kafka does, so that clients ask for the right one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import CommitOrder, GroupCoordinator
@@ -30,6 +28,7 @@ from coterie_server.serving import (
     ask_node,
 )
 from coterie_server.serving.clock import Ticker
+from coterie_server.serving.node_options import NodeOptions, owner_name
 from coterie_server.serving.router import Router
 from coterie_server.storage import StoreError
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from coterie_protocol import messages as m
     from coterie_protocol.journal import Event, TopicChanged
-    from coterie_server.address import Address
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.net import Exchange
     from coterie_server.serving import (
@@ -58,30 +56,6 @@ _log = get_logger(__name__)
 #: More generations than a store can have lost: a group would have to rebalance every second for
 #: eleven days.
 _GENERATIONS_SKIPPED: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """What a node is called, where it is reached, and how it divides its groups."""
-
-    node_id: int
-    #: Where it is reached by clients and by other nodes.
-    address: Address
-    shards: int
-    lease_ms: int
-    #: Go on with a store that has lost something that was acknowledged.
-    accept_loss: bool = False
-    #: The host and the port on which the node answers HTTP, if it does.
-    http: tuple[str, int] | None = None
-    #: Where it is reached by each of its listeners, if it has several.
-    addresses: Mapping[str, Address] = field(default_factory=dict)
-    #: How often to look what other nodes do; None if there are no others.
-    look_every_ms: int | None = None
-
-    @property
-    def owner(self) -> str:
-        """The name under which it holds its shards."""
-        return f"node-{self.node_id}"
 
 
 class Node:
@@ -118,7 +92,12 @@ class Node:
         self._addresses = dict(options.addresses) or {"": options.address}
         self._directory = Directory(self._cluster, options.node_id, self._addresses)
         self._trust = LeaseTrust(clock.elapsed_s)
-        terms = LeaseTerms(options.owner, options.lease_ms, options.look_every_ms)
+        terms = LeaseTerms(
+            options.owner,
+            options.lease_ms,
+            options.look_every_ms,
+            frozenset(map(owner_name, options.companions)),
+        )
         self._keeper = LeaseKeeper(store, terms, self._trust, self._cluster, self)
         self._context = NodeContext(
             store,
@@ -162,7 +141,7 @@ class Node:
 
     async def _accept_loss(self) -> None:
         for shard in self.shards:
-            if not await shard.until_durable():
+            if shard.is_owned and not await shard.until_durable():
                 raise StoreError(f"shard {shard.shard} can't be stored; the log says why")
         await self._store.accept_loss()
         _log.warning(
@@ -229,7 +208,12 @@ class Node:
         """What the node tells the others."""
         service = self._serving.topics
         return NodeNote(
-            self._options.node_id, self._addresses, is_settled, service.made, service.seen
+            self._options.node_id,
+            self._addresses,
+            is_settled,
+            service.made,
+            service.seen,
+            self._options.peer_http,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:

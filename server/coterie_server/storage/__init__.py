@@ -74,6 +74,7 @@ from coterie_server.storage.memory import MemoryStore
 from coterie_server.storage.sqlite import SqliteStore
 
 __all__ = [
+    "FILE_NAME",
     "DividedStore",
     "Fence",
     "FencedError",

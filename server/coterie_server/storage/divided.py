@@ -95,7 +95,7 @@ class DividedStore(Store):
 
     @property
     def files(self) -> int:
-        """Over how many files the groups are spread, while the store is open."""
+        """Over how many files the shards are spread, by their numbers."""
         return max(len(self._parts), 1)
 
     # -- life ----------------------------------------------------------------------------------

@@ -1,0 +1,78 @@
+"""A worker: a server in a process that a supervisor started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from coterie_server import daemon
+from coterie_server.workers.channel import Ready, receive_options
+
+if TYPE_CHECKING:
+    from coterie_server.server import Server
+
+__all__ = ["main"]
+
+#: The exit code of a worker whose supervisor has ended before it.
+_ORPHANED = 70
+
+
+def main(number: int) -> int:
+    """Serve as the supervisor at the other end of a socket says; return the exit code."""
+    # Ctrl-C reaches all processes of the terminal; the supervisor is the one to act on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    channel = socket.socket(fileno=number)
+    try:
+        options = receive_options(channel)
+    except EOFError:
+        return _ORPHANED
+    return daemon.run(options, _Supervisor(channel))
+
+
+class _Supervisor:
+    """The process that started this one."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+
+    def watch(self, stop: asyncio.Future[str]) -> None:
+        """End when the supervisor says so, and at once when it has ended itself.
+
+        That is seen to by a thread, as the event loop may be held up.
+        """
+        loop = asyncio.get_running_loop()
+
+        def listen() -> None:
+            reason = self._line()
+            loop.call_soon_threadsafe(daemon.note_stop, stop, reason)
+            self._line()
+
+        threading.Thread(target=listen, name="supervisor", daemon=True).start()
+
+    def _line(self) -> str:
+        """What the supervisor says next; if it has ended, so does this process."""
+        said = b""
+        while not said.endswith(b"\n"):
+            try:
+                part = self._channel.recv(100)
+            except OSError:
+                part = b""
+            if not part:
+                os._exit(_ORPHANED)
+            said += part
+        return said.decode().strip()
+
+    def ready(self, server: Server) -> None:
+        """Tell the supervisor that the worker serves."""
+        advertised = {name: str(address) for name, address in server.advertised.items()}
+        said = Ready(advertised, len(server.node.groups()), len(server.node.topics))
+        self._channel.sendall(said.line())
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))
