@@ -28,7 +28,7 @@ from coterie_server.config.listeners import ListenerOptions
 from coterie_server.config.options import ServerOptions
 from coterie_server.config.settings import SETTINGS
 from coterie_server.history import History
-from coterie_server.http import AllowedHosts, HttpServer, NodeView, create_app
+from coterie_server.http import AllowedHosts, HttpServer, NodeView, OtherNodes, create_app
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
@@ -241,7 +241,10 @@ class Server:
         address, worker = self.options.http, self.options.worker
         if address is None:
             return
-        http = HttpServer(create_app(view, backfill, self.metrics, self._allowed_hosts()))
+        others = OtherNodes(() if worker is None else worker.node_ids)
+        self._parts.push_async_callback(others.close)
+        hosts = self._allowed_hosts()
+        http = HttpServer(create_app(view, backfill, self.metrics, hosts, others))
         self._parts.push_async_callback(http.close)
         try:
             if worker is None or worker.http is None:

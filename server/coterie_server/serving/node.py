@@ -334,6 +334,20 @@ class Node:
     # -- what there is, to be shown and not to be changed --------------------------------------
 
     @property
+    def node_id(self) -> int:
+        """The node's own number."""
+        return self._options.node_id
+
+    @property
+    def cluster(self) -> Cluster:
+        """What it knows of the other nodes."""
+        return self._cluster
+
+    def shard_of(self, group_id: str) -> GroupShard:
+        """The shard of a group, whether this node has it or another."""
+        return self._serving.group_shard(group_id)
+
+    @property
     def serves_all(self) -> bool:
         """Whether all groups are this node's, and in memory."""
         return all(shard.is_served for shard in self.shards)

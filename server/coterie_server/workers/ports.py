@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from coterie_server.address import Address
 from coterie_server.config.options import ServerOptions, WorkerOptions
+from coterie_server.config.settings import INT32_MAX
 from coterie_server.net.sockets import BACKLOG, can_share_ports, reserved
 from coterie_server.server import ServerError, why_not
 
@@ -67,6 +68,12 @@ def _close(sockets: list[socket.socket]) -> None:
 def options_of_workers(options: ServerOptions, ports: PortHolder) -> list[ServerOptions]:
     """What each worker is started with; raises `ServerError` if its ports can't be had."""
     settings = options.settings
+    last = settings.node_id + settings.workers - 1
+    if last > INT32_MAX:
+        raise ServerError(
+            f"node ids end at {INT32_MAX}, and the last worker's would be {last}. Choose a lower"
+            " node.id."
+        )
     ids = tuple(range(settings.node_id, settings.node_id + settings.workers))
     shared = {
         each.name: ports.hold("can't listen on", each.bind, is_shared=True)

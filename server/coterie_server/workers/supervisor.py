@@ -215,6 +215,7 @@ class _Worker:
             "-m",
             "coterie_server.workers.worker",
             str(its.fileno()),
+            f"node-{self.node_id}",  # for those who look at the processes
             pass_fds=(its.fileno(), *(number for numbers in inherited for number in numbers)),
             env=environ,
             stdin=subprocess.DEVNULL,
