@@ -19,7 +19,7 @@ from coterie_server.server import ServerError
 from coterie_server.storage import FILE_NAME, MemoryStore, open_store
 from coterie_server.storage.division import divide
 from coterie_server.storage.lock import hold_directory
-from coterie_server.workers.channel import Ready, encoded, stop_line
+from coterie_server.workers.channel import PING, PONG, Ready, encoded, stop_line
 from coterie_server.workers.ports import PortHolder, options_of_workers
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ _AGAIN_FIRST_S: Final = 0.1
 _AGAIN_MAX_S: Final = 30.0
 #: A worker that has served for so long is started again as soon as one that has not failed before.
 _SOUND_S: Final = 60.0
+
+#: How often a worker is asked whether it is well, and how often in vain before it is killed.  The
+#: pings are counted, and not the time, which also goes on while the machine is suspended.
+_PING_EVERY_S: Final = 1.0
+_PINGS_MAX: Final = 10
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 #: What a shell adds to a signal's number for the exit code of a process that it has ended.
@@ -103,10 +108,12 @@ class Supervisor:
         with self._signals():
             keeping = [asyncio.create_task(self._keep(worker)) for worker in self._workers]
             telling = asyncio.create_task(self._tell_when_ready())
+            watching = asyncio.create_task(self._watch())
             try:
                 await _first(self._stop, self._at_once)
                 daemon.notify_systemd("STOPPING=1")
                 telling.cancel()
+                watching.cancel()
                 if self._stop.done():
                     for worker in self._workers:
                         worker.stop(self._stop.result())
@@ -149,6 +156,15 @@ class Supervisor:
         self._say(_ready_line([worker.options for worker in self._workers], ready))
         daemon.notify_systemd("READY=1")
 
+    async def _watch(self) -> None:
+        """Kill a worker that hangs: clients that come to it would wait in vain."""
+        while True:
+            await asyncio.sleep(_PING_EVERY_S)
+            for worker in self._workers:
+                if not worker.ping():
+                    _log.error("a worker does not answer, and is killed", node=worker.node_id)
+                    worker.kill()
+
     async def _keep(self, worker: _Worker) -> int:
         """Run a worker, again and again, until all are to stop; return its last exit code."""
         loop = asyncio.get_running_loop()
@@ -187,6 +203,8 @@ class _Worker:
         self._process: asyncio.subprocess.Process | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._stop_reason = ""
+        #: How many pings it has not answered; None as long as it does not serve.
+        self._unanswered: int | None = None
 
     @property
     def node_id(self) -> int:
@@ -203,7 +221,7 @@ class _Worker:
             await self._hear(reader)
             return await process.wait()
         finally:
-            self._process = None
+            self._process = self._unanswered = None
             self._writer.close()
 
     async def _start(self, its: socket.socket) -> asyncio.subprocess.Process:
@@ -230,8 +248,20 @@ class _Worker:
                 self._writer.write(stop_line(self._stop_reason))
             await self._writer.drain()
             async for line in reader:
-                self.ready = Ready.of(line)
-                self.was_ready.set()
+                self._unanswered = 0
+                if line != PONG:
+                    self.ready = Ready.of(line)
+                    self.was_ready.set()
+
+    def ping(self) -> bool:
+        """Ask whether it is well, unless it is just starting; return False once it is not."""
+        if self._unanswered is None or self._writer is None:
+            return True
+        if self._unanswered >= _PINGS_MAX:
+            return False
+        self._unanswered += 1
+        self._writer.write(PING)
+        return True
 
     def stop(self, reason: str) -> None:
         """Have it end in good order."""

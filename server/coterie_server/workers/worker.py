@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from coterie_server import daemon
-from coterie_server.workers.channel import Ready, receive_options
+from coterie_server.workers.channel import PING, PONG, Ready, receive_options
 
 if TYPE_CHECKING:
     from coterie_server.server import Server
@@ -48,24 +48,27 @@ class _Supervisor:
         loop = asyncio.get_running_loop()
 
         def listen() -> None:
-            reason = self._line()
-            loop.call_soon_threadsafe(daemon.note_stop, stop, reason)
-            self._line()
+            while True:
+                said = self._line()
+                if said == PING:
+                    loop.call_soon_threadsafe(self._channel.sendall, PONG)
+                else:
+                    loop.call_soon_threadsafe(daemon.note_stop, stop, said.decode().strip())
 
         threading.Thread(target=listen, name="supervisor", daemon=True).start()
 
-    def _line(self) -> str:
+    def _line(self) -> bytes:
         """What the supervisor says next; if it has ended, so does this process."""
         said = b""
         while not said.endswith(b"\n"):
             try:
-                part = self._channel.recv(100)
+                part = self._channel.recv(1)
             except OSError:
                 part = b""
             if not part:
                 os._exit(_ORPHANED)
             said += part
-        return said.decode().strip()
+        return said
 
     def ready(self, server: Server) -> None:
         """Tell the supervisor that the worker serves."""
