@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 SETTINGS: Final = {"group.initial.rebalance.delay.ms": 0}
 #: A group of each worker.
-FIRST, SECOND = group_in(0), group_in(1)
+FIRST, SECOND = group_in(0, prefix="a"), group_in(1, prefix="b")
 
 
 @pytest.fixture(scope="module")
