@@ -10,7 +10,7 @@ import gc
 import logging
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -18,6 +18,7 @@ from bench.support.measure import Effort
 from bench.support.report import Column, Report, Row
 from coterie_protocol import encode_request
 from coterie_protocol import messages as m
+from coterie_server import daemon
 from coterie_server.config.settings import Settings
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from tests.support.requests import Asked
@@ -25,6 +26,7 @@ from tests.support.requests import Asked
 __all__ = ["run"]
 
 _MEMBER_BYTES: Final = 100
+_TOPICS: Final = 1000
 #: Reads requests from its input, sends them, and prints the size of each answer.
 _CLIENT: Final = """
 import socket, sys, urllib.request
@@ -96,11 +98,15 @@ class Client:
         await self._process.wait()
 
 
+def _group_name(number: int) -> str:
+    return f"group-{number:08}"
+
+
 def _fill(server: Server, groups: int, members: int) -> None:
     now_ms = server.clock.now_ms()
     # Without the wire, which would take much longer.
     for number in range(groups):
-        group_id = f"group-{number:08}"
+        group_id = _group_name(number)
         coordinator = server.node.coordinator(group_id)
         assert coordinator is not None
         partition = m.OffsetCommitRequestPartition(
@@ -141,24 +147,48 @@ async def _bench(groups: int, members: int) -> list[Row]:
         client = await Client.start()
         paths = ("/healthz", "/v1/groups", "/v1/groups?limit=10000", "/v1/groups/large", "/metrics")
         rows = [await client.measure(path, "page", "-", base + path) for path in paths]
-        for name, message, version in (
-            ("ListGroups", m.ListGroupsRequest(), 4),
-            ("DescribeGroups of the large", m.DescribeGroupsRequest(groups=("large",)), 5),
-        ):
+        for name, message, version in _requests(groups):
             frame = encode_request(message, version, 1, "bench").hex()
             rows.append(await client.measure(name, "request", port, frame))
         await client.stop()
     return rows
 
 
+def _requests(groups: int) -> list[tuple[str, Any, int]]:
+    """Requests, by name and with their versions; the last one deletes the groups."""
+    names = tuple(map(_group_name, range(groups)))
+    fetched = tuple(m.OffsetFetchRequestGroup(group_id=name, topics=None) for name in names)
+    topics = tuple(
+        m.CreatableTopic(
+            name=f"topic-{number}",
+            num_partitions=1,
+            replication_factor=1,
+            assignments=(),
+            configs=(),
+        )
+        for number in range(_TOPICS)
+    )
+    return [
+        ("ListGroups", m.ListGroupsRequest(), 4),
+        ("DescribeGroups of the large", m.DescribeGroupsRequest(groups=("large",)), 5),
+        ("DescribeGroups of all others", m.DescribeGroupsRequest(groups=names), 5),
+        ("OffsetFetch of all others", m.OffsetFetchRequest(groups=fetched), 8),
+        (f"CreateTopics of {_TOPICS}", m.CreateTopicsRequest(topics=topics, timeout_ms=60_000), 5),
+        ("Metadata of all topics", m.MetadataRequest(topics=None), 9),
+        ("DeleteGroups of all others", m.DeleteGroupsRequest(groups_names=names), 2),
+    ]
+
+
 def run(effort: Effort) -> Report:
     """Send each request once."""
     groups, members = (500, 50) if effort.quick else (100_000, 10_000)
-    before = structlog.get_config()
+    before, thresholds = structlog.get_config(), gc.get_threshold()
+    daemon._collect_garbage_rarely()  # noqa: SLF001  # as in production
     try:
         rows = asyncio.run(_bench(groups, members))
     finally:
         structlog.configure(**before)
+        gc.set_threshold(*thresholds)
     return Report(
         title=f"Requests about {groups:,} groups, and about one of {members:,} members",
         columns=(

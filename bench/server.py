@@ -97,10 +97,15 @@ def _rates(group: str, results: Mapping[str, Sequence[LoadResult]]) -> tuple[Row
     )
 
 
-def _times(scale: Scale, storms: Rounds, joins: Rounds, restart: Rounds) -> tuple[Row, ...]:
+def _times(
+    scale: Scale, storms: Mapping[int, Rounds], joins: Rounds, restart: Rounds
+) -> tuple[Row, ...]:
     offsets = scale.groups * scale.offsets
     return (
-        _row("Rebalances", f"{scale.storm:,} members join at once", storms, "s"),
+        *(
+            _row("Rebalances", f"{members:,} members join at once", each, "s")
+            for members, each in storms.items()
+        ),
         _row("Rebalances", f"one joins a group of {scale.crowd:,}", joins, "s"),
         _row("Restart", f"{scale.groups:,} groups, {offsets:,} offsets", restart, "s"),
     )

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.support.long_first import rank
+from tests.support.postgres_server import PostgresServer, missing, running_server
 from tests.support.profiles import PROFILE, load_profile
 
 load_profile()
@@ -36,6 +38,14 @@ def pytest_report_header() -> list[str]:
     ]
 
 
+@pytest.fixture(autouse=True)
+def logs_as_unconfigured() -> Iterator[None]:
+    """Undo what a test did to structlog: even capturing its lines leaves it configured."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def planted_bug() -> Iterator[None]:
     """Plant the bug that PLANTED_BUG names, for the tests to find; mostly there is none."""
@@ -47,6 +57,15 @@ def planted_bug() -> Iterator[None]:
 
     with next(bug for bug in BUGS if bug.name == name).plant():
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of this process."""
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    with running_server() as server:
+        yield server
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,8 @@
 """The README as a package index can show it: the build puts it into the wheel's metadata.
 
 An index has none of the files that the README links to, and no address is known at which they are:
-so a link to a file becomes its text, and a picture in a file is left out.
+so a link to a file becomes its text, and a picture in a file is left out, with the caption in
+italics below it.
 """
 
 import re
@@ -15,7 +16,10 @@ __all__ = ["ReadmeHook", "for_index"]
 _CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 #: Of Markdown, with a target that has no scheme and is no place on the same page.
 _FILE = r"\((?![a-z]+:|#)[^()\s]+\)"
-_PICTURE_LINE = re.compile(rf"^(\[)?!\[[^\]]*\]{_FILE}(?(1)\]\([^()\s]+\))\n\n?", re.MULTILINE)
+_CAPTION = r"(?:\*(?!\*)[^\n]+\*\n\n?)?"
+_PICTURE_LINE = re.compile(
+    rf"^(\[)?!\[[^\]]*\]{_FILE}(?(1)\]\([^()\s]+\))\n\n?{_CAPTION}", re.MULTILINE
+)
 _LINK = re.compile(rf"(?<!!)\[([^\]]+)\]{_FILE}")
 
 

@@ -60,8 +60,8 @@ class Scale:
     #: Members that send heartbeats and commits, and the partitions of each.
     members: int
     partitions: int
-    #: Members that join at once, and the size of the group that one more joins.
-    storm: int
+    #: Members that join at once, in several sizes, and the size of the group that one more joins.
+    storms: tuple[int, ...]
     crowd: int
     #: Members that are only connected, and the size of their groups.
     connected: int
@@ -73,12 +73,12 @@ class Scale:
 
 
 FULL: Final = Scale(
-    rounds=5, seconds=2.0, warm_up_s=10.0, members=100, partitions=10, storm=1_000, crowd=500,
-    connected=10_000, together=100, restarts=3, groups=1_000, offsets=100,
+    rounds=5, seconds=2.0, warm_up_s=10.0, members=100, partitions=10, storms=(1_000, 4_000),
+    crowd=500, connected=10_000, together=100, restarts=3, groups=1_000, offsets=100,
 )  # fmt: skip
 QUICK: Final = Scale(
-    rounds=2, seconds=0.1, warm_up_s=0.0, members=4, partitions=2, storm=8, crowd=4,
-    connected=10, together=5, restarts=2, groups=5, offsets=4,
+    rounds=2, seconds=0.1, warm_up_s=0.0, members=4, partitions=2, storms=(8, 12),
+    crowd=4, connected=10, together=5, restarts=2, groups=5, offsets=4,
 )  # fmt: skip
 
 
@@ -88,7 +88,8 @@ class Traffic:
 
     heartbeats: dict[str, list[LoadResult]] = field(default_factory=dict)
     commits: dict[str, list[LoadResult]] = field(default_factory=dict)
-    storms: dict[str, list[float]] = field(default_factory=dict)
+    #: By size first.
+    storms: dict[int, dict[str, list[float]]] = field(default_factory=dict)
     joins: dict[str, list[float]] = field(default_factory=dict)
     #: The time that the disk took to make a page durable, round by round.
     sync_s: list[float] = field(default_factory=list)
@@ -131,7 +132,8 @@ class _Coordinator:
     async def prepare(self) -> None:
         """Create the topic and form two groups."""
         scale, port = self._scale, self._server.port
-        await asyncio.to_thread(frames.make_ready, port, scale.members * scale.partitions)
+        partitions = max(scale.members * scale.partitions, *scale.storms)
+        await asyncio.to_thread(frames.make_ready, port, partitions)
         await self._crowd.join(await connect(port, scale.crowd))
         workers = MemberGroup("workers")
         self._workers = await connect(port, scale.members)
@@ -164,9 +166,9 @@ class _Coordinator:
             check=frames.check_commit,
         )
 
-    async def storm(self) -> float:
+    async def storm(self, members: int) -> float:
         """Let many members join a new group at once; return the seconds until all have synced."""
-        transports = await connect(self._server.port, self._scale.storm)
+        transports = await connect(self._server.port, members)
         group = MemberGroup(f"storm-{next(self._storms)}")
         took_s = await group.join(transports)
         await group.leave()
@@ -205,9 +207,9 @@ class _Echo:
         """Send frames of the size of commits."""
         return await self._commits.keep_busy(seconds)
 
-    async def storm(self) -> float:
+    async def storm(self, members: int) -> float:
         """Exchange as many frames as members that join at once do."""
-        return await self._beats.exchange(self._scale.storm)
+        return await self._beats.exchange(members)
 
     async def one_joins(self) -> float:
         """Exchange as many frames as a group does that one more member joins."""
@@ -249,11 +251,11 @@ async def measure_traffic(folder: Path, scale: Scale, *, with_kafka: bool) -> Tr
         for contender in contenders.values():
             await contender.prepare()
             if isinstance(contender, _Coordinator) and scale.warm_up_s:
-                await _warm_up(contender, scale.warm_up_s)
+                await _warm_up(contender, scale)
         stack.enter_context(calm())
         for turn in range(scale.rounds):
             for name, contender in _in_turns(contenders, turn):
-                await _take_turn(traffic, name, contender, scale.seconds)
+                await _take_turn(traffic, name, contender, scale)
             traffic.sync_s.append(_sync_s(folder))
     return traffic
 
@@ -265,12 +267,12 @@ def _servers(folder: Path, *, with_kafka: bool) -> dict[str, Server]:
     return servers
 
 
-async def _warm_up(coordinator: _Coordinator, seconds: float) -> None:
+async def _warm_up(coordinator: _Coordinator, scale: Scale) -> None:
     """Give Java time to compile its hot code."""
-    await coordinator.heartbeats(seconds)
-    await coordinator.commits(seconds)
+    await coordinator.heartbeats(scale.warm_up_s)
+    await coordinator.commits(scale.warm_up_s)
     for _ in range(_STORMS_TO_WARM_UP):
-        await coordinator.storm()
+        await coordinator.storm(max(scale.storms))
 
 
 def _in_turns(
@@ -282,11 +284,13 @@ def _in_turns(
 
 
 async def _take_turn(
-    traffic: Traffic, name: str, contender: _Coordinator | _Echo, seconds: float
+    traffic: Traffic, name: str, contender: _Coordinator | _Echo, scale: Scale
 ) -> None:
-    traffic.heartbeats.setdefault(name, []).append(await contender.heartbeats(seconds))
-    traffic.commits.setdefault(name, []).append(await contender.commits(seconds))
-    traffic.storms.setdefault(name, []).append(await contender.storm())
+    traffic.heartbeats.setdefault(name, []).append(await contender.heartbeats(scale.seconds))
+    traffic.commits.setdefault(name, []).append(await contender.commits(scale.seconds))
+    for members in scale.storms:
+        storms = traffic.storms.setdefault(members, {})
+        storms.setdefault(name, []).append(await contender.storm(members))
     traffic.joins.setdefault(name, []).append(await contender.one_joins())
 
 

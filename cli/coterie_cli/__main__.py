@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib.util import find_spec
 
@@ -20,6 +21,9 @@ def main() -> None:
                 " pip install 'coterie[cli]'.\n"
             )
             sys.exit(2)
+    # Most commands are over before there is garbage, and a list of 100,000 groups has none; `serve`
+    # sets what suits it.
+    gc.set_threshold(100_000, 50, 100)
     from coterie_cli.main import main as run
 
     run()

@@ -78,7 +78,9 @@ def administer(
     try:
         return run_admin(target, work)
     except ConfigurationError as error:
-        fail(str(error), MISUSED)
+        sentence = str(error).rstrip(".")
+        # To programmers it is a parameter, here it is an option.
+        fail(f"--{sentence}." if sentence.startswith("bootstrap") else f"{sentence}.", MISUSED)
     except ConnectionFailedError as error:
         fail(_unreachable(error, target), UNREACHABLE)
     except CoterieError as error:
@@ -190,10 +192,6 @@ def _first_list(
     return list_groups(addresses[-1], timeout_s, states)
 
 
-def _name_of(row: Mapping[str, Any]) -> str:
-    return str(row["group"])
-
-
 def _listed(group: GroupListing) -> dict[str, Any]:
     return {
         "group": group.group_id,
@@ -207,7 +205,7 @@ def _listed(group: GroupListing) -> dict[str, Any]:
 
 def _group_names_at(address: str, timeout_s: float) -> list[str]:
     try:
-        return [_name_of(row) for row in list_groups(address, timeout_s)]
+        return [row["group"] for row in list_groups(address, timeout_s)]
     except (NoAnswerError, RefusedError):  # then there is just no name to suggest
         return []
 
@@ -216,6 +214,9 @@ def ask_about_group(
     target: Target, group: str, *rest: str, post: bool = False
 ) -> Mapping[str, Any]:
     """Ask a node about a group over HTTP; an error ends the command with a sentence."""
+    if not group:
+        # A path has no place for it; Kafka's protocol has, for offsets that belong to no group.
+        fail("A group without a name has no members, and no page over HTTP.", FAILED)
     address = http_address(target, group)
     try:
         found = ask(address, path_of_group(group, *rest), timeout_s=target.timeout_s, post=post)
@@ -225,7 +226,8 @@ def ask_about_group(
             fail(_no_such("group", group, _group_names_at(address, target.timeout_s)), FAILED)
         fail(str(error), FAILED)
     except NoAnswerError as error:
-        fail(f"{error} Say where the node answers HTTP with --http.", UNREACHABLE)
+        hint = " Say where the node answers HTTP with --http." if target.http is None else ""
+        fail(f"{error}{hint}", UNREACHABLE)
 
 
 @contextmanager

@@ -1,12 +1,19 @@
 """The `coterie` command: its options, and the group of its commands."""
 
-from typing import Annotated
+import errno
+import os
+import sys
+from typing import Annotated, Final
 
 import typer
 
 from coterie_cli.lazy_group import LazyGroup
+from coterie_cli.output import FAILED
 
 __all__ = ["main"]
+
+#: Why a write fails that is no fault of the command.
+_UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 app = typer.Typer(
     name="coterie",
@@ -43,4 +50,26 @@ def _options(
 
 def main() -> None:
     """Run the `coterie` command with the arguments of this process."""
-    app()
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks is no reason to end with a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except OSError as error:
+        # An error of a file has its name.
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        _give_up_output(error)
+
+
+def _give_up_output(error: OSError) -> None:
+    # What is still buffered would fail once more as the process ends.
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123  # the descriptor is what counts
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        sys.stderr.write(f"The output can't be written: {error.strerror}.\n")
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(1, 2)
+    sys.exit(FAILED)

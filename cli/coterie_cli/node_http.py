@@ -1,13 +1,20 @@
-"""Asks a node over HTTP."""
+"""Asks a node over HTTP, and takes nothing for a node's answer that is none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from typing import Any, Final, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
 
 __all__ = ["NoAnswerError", "RefusedError", "ask", "list_groups", "path_of_group"]
+
+#: What is in each line of a list of groups, and in the page of one: by this a node is known.
+_OF_ROW: Final = frozenset({"group", "state", "type", "protocol", "generation", "members"})
+_OF_GROUP: Final[Mapping[str, type]] = {"group": str, "state": str, "members": list}
+_OF_HISTORY: Final[Mapping[str, type]] = {"rebalances": list, "history": dict}
+_LINES: Final = "application/x-ndjson"
 
 
 class NoAnswerError(Exception):
@@ -31,73 +38,96 @@ def path_of_group(group: str, *rest: str) -> str:
 
 
 def ask(address: str, path: str, *, timeout_s: float, post: bool = False) -> Any:  # noqa: ANN401  # any JSON
-    """Return what a node answers, or raise `NoAnswerError` or `RefusedError`."""
-    return _decoded(address, _answer_of(address, path, timeout_s=timeout_s, post=post))
-
-
-def _answer_of(address: str, path: str, *, timeout_s: float, post: bool = False) -> bytes:
-    import http.client
+    """Return what a node tells of a group, or raise `NoAnswerError` or `RefusedError`."""
     import json
 
-    method = "POST" if post else "GET"
+    body = _answer_of(address, path, timeout_s=timeout_s, post=post)
+    needed = _OF_GROUP if post else {**_OF_GROUP, **_OF_HISTORY}
+    try:
+        found = json.loads(body)
+        if all(isinstance(found[key], kind) for key, kind in needed.items()):
+            return found
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise NoAnswerError(_not_coterie(address))
+
+
+def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """A node's groups as the HTTP pages show them, in any order; raises as `ask` does."""
+    import json
+    from urllib.parse import urlencode
+
+    query = urlencode([("format", "jsonl"), *(("state", state) for state in states)])
+    body = _answer_of(address, f"/v1/groups?{query}", timeout_s=timeout_s, has_lines=True)
+    try:
+        # One document is read faster than many.
+        found = json.loads(b"[%s]" % b",".join(body.splitlines()))
+        if all(row.keys() >= _OF_ROW for row in found):
+            return cast("list[dict[str, Any]]", found)
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    raise NoAnswerError(_not_coterie(address))
+
+
+def _answer_of(
+    address: str, path: str, *, timeout_s: float, post: bool = False, has_lines: bool = False
+) -> bytes:
+    """The body of an answer, which has JSON, or lines of it."""
+    import http.client
+
     # A socket's timeout bounds each wait, of which a server that answers in drops has many, and
     # finding out where a host is has none.
+    method = "POST" if post else "GET"
     asked = DaemonThreads().submit(_exchange, address, method, path, timeout_s)
     try:
-        status, reason, body = asked.result(timeout_s)
-    except TimeoutError:
-        raise NoAnswerError(f"No answer from http://{address} within {timeout_s:g} s.") from None
-    except OSError as error:
-        why = error.strerror or str(error) or "the connection was closed"
-        raise NoAnswerError(f"No answer from http://{address}: {why}.") from None
-    except (http.client.HTTPException, ValueError) as error:
-        if isinstance(error, http.client.InvalidURL):
-            raise NoAnswerError(f"{address} is no address; expected HOST:PORT.") from None
-        raise NoAnswerError(f"{address} does not answer HTTP.") from None
-    if status < http.client.BAD_REQUEST:
+        status, kind, body = asked.result(timeout_s)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise NoAnswerError(_why_silent(address, timeout_s, error)) from None
+    if status == http.client.OK and (kind == _LINES) == has_lines:
         return body
-    try:
-        problem = json.loads(body)
-        raise RefusedError(str(problem["error"]), str(problem["message"]))
-    except (ValueError, KeyError, TypeError):
-        raise RefusedError("", f"http://{address}{path} answers {status} {reason}.") from None
+    raise _refusal(body) or NoAnswerError(_not_coterie(address))
 
 
 def _exchange(address: str, method: str, path: str, timeout_s: float) -> tuple[int, str, bytes]:
     import http.client
 
-    connection = http.client.HTTPConnection(address, timeout=timeout_s)
-    try:
+    with closing(http.client.HTTPConnection(address, timeout=timeout_s)) as connection:
         connection.request(method, path)
         response = connection.getresponse()
-        return response.status, response.reason, response.read()
-    finally:
-        connection.close()
+        return response.status, response.headers.get_content_type(), response.read()
 
 
-def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """A node's groups as the HTTP pages show them, by name; raises as `ask` does."""
+def _why_silent(address: str, timeout_s: float, error: Exception) -> str:
+    import http.client
+
+    match error:
+        case TimeoutError():
+            return f"No answer from http://{address} within {timeout_s:g} s."
+        case http.client.RemoteDisconnected():
+            return f"{address} closed the connection without an answer: it may not speak HTTP."
+        case http.client.IncompleteRead():
+            return f"The answer of http://{address} broke off."
+        case OSError():
+            reason = error.strerror or str(error) or "the connection was closed"
+            return f"No answer from http://{address}: {reason}."
+        case http.client.InvalidURL():
+            return f"{address} is no address; expected HOST:PORT."
+        case _:
+            return f"{address} does not answer HTTP."
+
+
+def _refusal(body: bytes) -> RefusedError | None:
+    """The error that a node tells in a body; None if no node wrote it."""
     import json
-    from urllib.parse import urlencode
 
-    query = urlencode([("format", "jsonl"), *(("state", state) for state in states)])
-    body = _answer_of(address, f"/v1/groups?{query}", timeout_s=timeout_s)
     try:
-        # One document is read faster than many.
-        found = json.loads(b"[%s]" % b",".join(body.splitlines()))
-        return sorted(found, key=lambda group: str(group["group"]))
-    except (ValueError, KeyError, TypeError):
-        raise NoAnswerError(_not_coterie(address)) from None
+        problem = json.loads(body)
+        name, sentence = problem["error"], problem["message"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    is_nodes = isinstance(name, str) and isinstance(sentence, str)
+    return RefusedError(name, sentence) if is_nodes else None
 
 
 def _not_coterie(address: str) -> str:
     return f"http://{address} answers, but is no node of Coterie."
-
-
-def _decoded(address: str, body: bytes) -> Any:  # noqa: ANN401  # any JSON
-    import json
-
-    try:
-        return json.loads(body)
-    except ValueError:
-        raise NoAnswerError(_not_coterie(address)) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,7 +14,8 @@ import typer
 from coterie_cli.completion import complete_group, complete_profile, complete_topic
 from coterie_cli.output import MISUSED, fail
 from coterie_cli.profiles import ProfileError
-from coterie_cli.target import TIMEOUT_S, Target, target_of
+from coterie_cli.target import TIMEOUT_S, Target, TargetError, target_of
+from coterie_cli.target_values import MECHANISMS, TIMEOUT_MAX_S, TIMEOUT_MIN_S
 from coterie_cli.variables import BOOTSTRAP, HTTP, PASSWORD, Variable
 
 __all__ = [
@@ -25,6 +27,8 @@ __all__ = [
     "Target",
     "TopicName",
     "Variable",
+    "check_name",
+    "check_number",
     "expand_options",
     "with_target",
 ]
@@ -32,11 +36,42 @@ __all__ = [
 _Command = Callable[..., None]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+#: Kafka's protocol gives a text's length in 16 bits.
+_NAME_BYTES_MAX: Final = 32_767
+
+
+def check_name(name: str | None) -> str | None:
+    """Refuse a name that a request could not carry."""
+    try:
+        length = len((name or "").encode())
+    except UnicodeEncodeError:
+        raise typer.BadParameter(f"{name!r} is not UTF-8 text.") from None
+    if length > _NAME_BYTES_MAX:
+        raise typer.BadParameter(
+            f"no name has more than {_NAME_BYTES_MAX:,} bytes, got {length:,}."
+        )
+    return name
+
+
+def check_number(value: float | None) -> float | None:
+    """Refuse NaN, which no bounds keep out."""
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("nan is not a number of anything.")
+    return value
+
+
 GroupName = Annotated[
-    str, typer.Argument(help="The group.", show_default=False, autocompletion=complete_group)
+    str,
+    typer.Argument(
+        help="The group.", show_default=False, autocompletion=complete_group, callback=check_name
+    ),
 ]
 TopicName = Annotated[
-    str, typer.Argument(help="The topic.", show_default=False, autocompletion=complete_topic)
+    str,
+    typer.Argument(
+        help="The topic.", show_default=False, autocompletion=complete_topic, callback=check_name
+    ),
 ]
 
 
@@ -75,7 +110,7 @@ def expand_options(
 def _make_target(ctx: typer.Context, **given: Any) -> Target:  # noqa: ANN401  # whatever the options are
     try:
         return target_of(ctx, given)
-    except ProfileError as error:
+    except (ProfileError, TargetError) as error:
         sentence = str(error)
         fail(sentence[:1].upper() + sentence[1:], MISUSED)
 
@@ -96,26 +131,30 @@ def _target_options(  # noqa: PLR0913  # one for each option
         typer.Option(
             metavar="HOST:PORT",
             envvar=Variable.HTTP,
-            help="Where the node answers HTTP, if that can't be found out.",
+            help="Where the node answers HTTP, unless it says so itself.",
         ),
     ] = None,
     tls: Annotated[
         bool | None, typer.Option("--tls/--no-tls", help="Connect with TLS.", show_default=False)
     ] = None,
     ca_file: Annotated[
-        Path | None, typer.Option(help="Authorities to trust, as PEM, instead of the system's.")
+        Path | None,
+        typer.Option(help="Authorities to trust, as PEM, instead of those of the system."),
     ] = None,
     user: Annotated[
         str | None,
         typer.Option(help=f"Authenticate as this user, with the password in {PASSWORD}."),
     ] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="PLAIN, the default, SCRAM-SHA-256 or SCRAM-SHA-512.")
+        str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}; the first by default.")
     ] = None,
     timeout: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0.1, help=f"How long to wait. By default {TIMEOUT_S:g}."
+            metavar="SECONDS",
+            min=TIMEOUT_MIN_S,
+            max=TIMEOUT_MAX_S,
+            help=f"How long to wait. By default {TIMEOUT_S:g}.",
         ),
     ] = None,
     profile: Annotated[
@@ -123,7 +162,7 @@ def _target_options(  # noqa: PLR0913  # one for each option
         typer.Option(
             metavar="NAME",
             envvar=Variable.PROFILE,
-            help="The profile to take these options from ('coterie profile').",
+            help="The profile to take these options from; coterie profile makes one.",
             autocompletion=complete_profile,
         ),
     ] = None,

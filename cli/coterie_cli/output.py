@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
-from typing import Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 import typer
 
@@ -23,6 +24,9 @@ __all__ = [
     "print_json_rows",
     "print_prose",
     "print_table",
+    "printable",
+    "reader_is_gone",
+    "say",
     "showing_status",
     "table_lines",
     "terminal_columns",
@@ -35,10 +39,50 @@ MISUSED: Final = 2
 UNREACHABLE: Final = 3
 
 
+#: What JSON may hold unescaped although a terminal would obey it: some controls, what turns the
+#: direction of writing, and what was no UTF-8.
+_OBEYED: Final = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """A text with escapes for all that a terminal would obey rather than show.
+
+    Clients choose the names of groups, members and hosts, and these may hold line breaks and a
+    terminal's commands.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def say(line: str = "", *, err: bool = False) -> None:
+    """Print a line, whatever is in the names that it contains."""
+    typer.echo(printable(line), err=err)
+
+
 def fail(sentence: str, code: int) -> NoReturn:
     """Say what went wrong, and end the command with an exit code."""
-    typer.secho(sentence, fg=typer.colors.RED, err=True)
+    # The code tells even where nothing can be said, as on a full disk.
+    with suppress(OSError):
+        typer.secho(printable(sentence), fg=typer.colors.RED, err=True)
     raise typer.Exit(code)
+
+
+def reader_is_gone(stream: IO[str]) -> bool:
+    """Whether a stream is a pipe that no program reads any more.
+
+    One that has nothing to write would not notice otherwise, and go on for ever.
+    """
+    import select
+
+    if not hasattr(select, "poll"):
+        return False
+    watched = select.poll()
+    try:
+        watched.register(stream.fileno(), 0)  # errors are told even so
+        return any(event & select.POLLERR for _, event in watched.poll(0))
+    except (OSError, ValueError):  # it is no file, as in a test
+        return False
 
 
 @contextmanager
@@ -73,6 +117,7 @@ def terminal_columns() -> int | None:
 
 def print_prose(line: str, columns: int | None) -> None:
     """Print a line, on a terminal of so many columns with its words whole, and ids as well."""
+    line = printable(line)
     if columns is None or len(line) <= columns:
         typer.echo(line)
         return
@@ -150,14 +195,14 @@ def _width(text: str) -> int:
 def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
 def print_json(value: object) -> None:
     """Print dataclasses, and whatever they contain, as JSON."""
     import json
 
-    typer.echo(json.dumps(as_json(value), indent=2, ensure_ascii=False))
+    _echo_json(json.dumps(as_json(value), indent=2, ensure_ascii=False))
 
 
 def print_json_rows(rows: Iterable[Mapping[str, object]]) -> None:
@@ -165,7 +210,11 @@ def print_json_rows(rows: Iterable[Mapping[str, object]]) -> None:
     import json
 
     lines = (json.dumps(row, ensure_ascii=False) for row in rows)
-    typer.echo("[" + ",\n ".join(lines) + "]")
+    _echo_json("[" + ",\n ".join(lines) + "]")
+
+
+def _echo_json(text: str) -> None:
+    typer.echo(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def as_json(value: object) -> Any:  # noqa: ANN401  # any JSON

@@ -19,36 +19,36 @@ from pathlib import Path
 from typing import Any, Final
 
 from coterie_cli.nearest import did_you_mean
+from coterie_cli.target_values import KEYS, expected
 
-__all__ = ["KEYS", "PROFILES_FILE", "ProfileError", "Profiles", "file_path"]
+__all__ = ["PROFILES_FILE", "NoHomeError", "ProfileError", "Profiles", "file_path"]
 
 #: The variable that names another file.
 PROFILES_FILE: Final = "COTERIE_PROFILES"
 
-#: What a profile may say, by the name of the option, and of which type it is.
-KEYS: Final[Mapping[str, type]] = {
-    "bootstrap": str,
-    "http": str,
-    "tls": bool,
-    "ca_file": str,
-    "user": str,
-    "mechanism": str,
-    "timeout": float,
-}
-
-_KINDS: Final = {str: "a string", bool: "true or false", float: "a number of seconds"}
+#: No file of profiles is nearly as large; what is may be a device that never ends.
+_SIZE_MAX: Final = 1_000_000
 
 
 class ProfileError(Exception):
     """A profile or the file of profiles can't be used; the message is a sentence."""
 
 
+class NoHomeError(ProfileError):
+    """There is no place for profiles, and so there are none."""
+
+
 def file_path() -> Path:
     """Where the profiles are kept."""
     given = os.environ.get(PROFILES_FILE)
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    try:
+        if given:
+            return Path(given).expanduser()
+        base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    except RuntimeError:  # the user's directory is neither in HOME nor known to the system
+        raise NoHomeError(
+            f"you have no home directory to keep profiles in; name a file in {PROFILES_FILE}."
+        ) from None
     return Path(base) / "coterie" / "profiles.toml"
 
 
@@ -63,18 +63,23 @@ class Profiles:
     def read(cls, path: Path) -> Profiles:
         """Read a file of profiles; without one, there are none."""
         try:
-            text = path.read_text(encoding="utf-8")
+            with path.open(encoding="utf-8-sig") as file:
+                text = file.read(_SIZE_MAX + 1)
         except FileNotFoundError:
             return cls()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ProfileError(f"{path} can't be read: {reason}.") from None
+        if len(text) > _SIZE_MAX:
+            raise ProfileError(f"{path} is too large to be a file of profiles.")
         import tomllib
 
         try:
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ProfileError(f"{path} is not valid TOML: {error}.") from None
+        except RecursionError:
+            raise ProfileError(f"{path} is nested too deeply for a file of profiles.") from None
         try:
             return cls._checked(content)
         except ProfileError as error:
@@ -95,6 +100,8 @@ class Profiles:
                 _check(name, key, value)
         found = cls(None, by_name)
         if current is not None:
+            if not isinstance(current, str):
+                raise ProfileError(f"'current' must be the name of a profile, got {current!r}.")
             found.get(current)
         found.current = current
         return found
@@ -107,6 +114,9 @@ class Profiles:
 
     def write(self, path: Path) -> None:
         """Keep them in a file, which only its owner can read."""
+        path = Path(os.path.realpath(path))  # a link stays one
+        if path.exists() and not path.is_file():
+            raise ProfileError(f"{path} is not a file that profiles can be kept in.")
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f"{path.name}.new")
         unfinished.touch(mode=0o600)
@@ -124,16 +134,18 @@ class Profiles:
 
 
 def _check(name: str, key: str, value: object) -> None:
-    kind = KEYS.get(key)
-    if kind is None:
+    if key not in KEYS:
         raise ProfileError(f"profile {name!r} has no option {key!r}{did_you_mean(key, KEYS)}")
-    fits = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (fits if kind is float else isinstance(value, kind)):
-        raise ProfileError(f"{key} of profile {name!r} must be {_KINDS[kind]}, got {value!r}.")
+    wanted = expected(key, value)
+    if wanted is not None:
+        raise ProfileError(f"{key} of profile {name!r} must be {wanted}, got {value!r}.")
 
 
 def _toml(value: object) -> str:
-    """A value as TOML; JSON's strings are TOML's as well, if they keep to ASCII."""
+    """A value as TOML, whose strings are JSON's but for two things.
+
+    It takes no letter as a pair of surrogates, and DEL only as an escape.
+    """
     import json
 
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -62,13 +62,20 @@ def _of_batch(error: BatchFailedError) -> list[str]:
 
 
 def _of_kafka(error: KafkaError, detail: str) -> str:
+    from coterie_protocol.errors import IllegalSaslStateError
+
+    if isinstance(error, IllegalSaslStateError):
+        return f"The server takes no user and password here: leave out --user ({error.name})."
     subject, colon, told = detail.partition(": ")
     reason = told if colon and told else error.default_message
     later = " It may work later." if _may_pass(error) else ""
     # A server's own sentence may begin with what it is about.
     is_named = not subject or (told and subject.rpartition(" ")[2] in told)
     sentence = reason if is_named else f"{subject}: {reason}"
-    return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')} ({error.name}).{later}"
+    # A setting's name stays as it is.
+    is_word = "." not in sentence.partition(" ")[0].rstrip(".")
+    begin = sentence[:1].upper() if is_word else sentence[:1]
+    return f"{begin}{sentence[1:].rstrip('.')} ({error.name}).{later}"
 
 
 def _may_pass(error: KafkaError) -> bool:

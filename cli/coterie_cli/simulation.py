@@ -18,7 +18,7 @@ from rich.table import Table
 
 from coterie_cli.connection import silenced
 from coterie_cli.interrupts import raising_interrupts
-from coterie_cli.output import FAILED, MISUSED
+from coterie_cli.output import FAILED, MISUSED, fail
 from coterie_testing.sim.faults import PROFILES
 from coterie_testing.sim.runs import (
     SWARMS,
@@ -88,8 +88,9 @@ def run(options: SimulateOptions) -> int:
 def _run(options: SimulateOptions) -> int:
     profiles = (*PROFILES, *SWARMS)
     if options.profile not in profiles:
-        _err.print(f"There is no profile {options.profile!r}; choose from {', '.join(profiles)}.")
-        return MISUSED
+        fail(
+            f"There is no profile {options.profile!r}: choose from {', '.join(profiles)}.", MISUSED
+        )
     _complain(f"First seed: --seed {options.seed} --profile {options.profile}")
     if options.trace:
         return _trace(run_from_seed(options.seed, options.profile))

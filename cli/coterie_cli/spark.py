@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from coterie_cli.options import Variable, expand_options
-from coterie_cli.output import MISUSED, fail
+from coterie_cli.output import FAILED, MISUSED, fail
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +57,10 @@ def running_spark(
     """Start Spark, and stop it in the end; the user's settings override `defaults`."""
     from coterie_pipeline.java import NoJavaError
     from coterie_pipeline.session import spark_session
+    from coterie_protocol.extras import needs_extra
+
+    with needs_extra("pipeline", "coterie_pipeline"):
+        from pyspark.errors import PySparkException
 
     settings = {**(defaults or {}), **_settings(engine)}
     show("starting Spark")
@@ -64,6 +68,9 @@ def running_spark(
         session = spark_session(engine.master, settings, memory=engine.memory)
     except NoJavaError as error:
         fail(str(error), MISUSED)
+    except PySparkException as error:
+        # Spark itself has said more, in lines of its own.
+        fail(f"Spark can't start on {engine.master!r}: {str(error).splitlines()[0]}", FAILED)
     try:
         yield session
     finally:

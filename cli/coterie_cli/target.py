@@ -9,13 +9,18 @@ from typing import Any, Final
 
 import typer
 
-from coterie_cli.profiles import KEYS, Profiles, file_path
+from coterie_cli.profiles import NoHomeError, Profiles, file_path
+from coterie_cli.target_values import KEYS, expected, without_scheme
 from coterie_cli.variables import BOOTSTRAP
 
-__all__ = ["TIMEOUT_S", "Target", "target_of"]
+__all__ = ["TIMEOUT_S", "Target", "TargetError", "check_options", "target_of"]
 
 #: How long a person waits.
 TIMEOUT_S: Final = 10.0
+
+
+class TargetError(Exception):
+    """An option can't be what it says; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +45,39 @@ def target_of(context: typer.Context, given: Mapping[str, Any]) -> Target:
     `--bootstrap` makes variables void, and a bootstrap from elsewhere the profile in use.
     """
     is_named = _by_option(context, "profile")
-    values = {key: given[key] for key in KEYS if given.get(key) is not None}
+    values = check_options(given)
     if is_named or ("bootstrap" in values and _by_option(context, "bootstrap")):
         values = {key: value for key, value in values.items() if _by_option(context, key)}
     if is_named or "bootstrap" not in values:
         values = {**_profile(given.get("profile")), **values}
     values["timeout_s"] = values.pop("timeout", TIMEOUT_S)
+    if "http" in values:
+        values["http"] = without_scheme(values["http"])
     if "ca_file" in values:
-        values["ca_file"] = Path(values["ca_file"]).expanduser()
+        values["ca_file"] = _expanded(values["ca_file"])
     return Target(**values)
+
+
+def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What options or their variables say; raises `TargetError` if one can't say that."""
+    values = {
+        key: str(given[key]) if isinstance(given[key], Path) else given[key]
+        for key in KEYS
+        if given.get(key) is not None
+    }
+    for key, value in values.items():
+        wanted = expected(key, value)
+        if wanted is not None:
+            option = key.replace("_", "-")
+            raise TargetError(f"--{option} must be {wanted}, got {value!r}.")
+    return values
+
+
+def _expanded(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise TargetError(f"{path} is in the home directory of a user that is not known.") from None
 
 
 def _by_option(context: typer.Context, name: str) -> bool:
@@ -57,6 +86,9 @@ def _by_option(context: typer.Context, name: str) -> bool:
 
 
 def _profile(name: str | None) -> Mapping[str, Any]:
-    profiles = Profiles.read(file_path())
-    name = name or profiles.current
+    try:
+        profiles = Profiles.read(file_path())
+    except NoHomeError:
+        profiles = Profiles()
+    name = profiles.current if name is None else name
     return {} if name is None else profiles.get(name)

@@ -6,13 +6,14 @@ it is said since when there is no answer, and the watch goes on when there is on
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
-from coterie_cli.output import count_of, table_lines, time_text
+from coterie_cli.output import count_of, printable, reader_is_gone, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
 
@@ -59,7 +60,7 @@ def _look_on(  # what `watch` was given
 ) -> None:
     view.answered(first, _now_ms())
     path = path_of_group(group)
-    while True:
+    while not reader_is_gone(sys.stdout):
         time.sleep(every_s)
         try:
             found = ask(address, path, timeout_s=min(timeout_s, _LOOK_S))
@@ -131,18 +132,20 @@ def picture(found: Record, now_ms: int, silence: str = "") -> RenderableType:
     from rich.text import Text
 
     state = found["state"]
-    head = Text(f"{found['group']}  ", style="bold")
+    head = Text(printable(f"{found['group']}  "), style="bold")
     head.append(state, style=_STYLES.get(state, "yellow"))
-    head.append(f"  generation {found['generation']}  {found['protocol'] or 'no protocol yet'}")
+    protocol = printable(found["protocol"] or "no protocol yet")
+    head.append(f"  generation {found['generation']}  {protocol}")
     parts: list[RenderableType] = [head]
     if silence:
-        parts.append(Text(f"{silence}\nThis is what was known before:", style="red"))
+        parts.append(Text(f"{printable(silence)}\nThis is what was known before:", style="red"))
     parts.append(_Members(found["members"], now_ms))
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
-        parts.append(Text(f"waits for {', '.join(waiting['members'])}", style="yellow"))
+        parts.append(Text(printable(f"waits for {', '.join(waiting['members'])}"), style="yellow"))
     parts += (
-        Text("\n".join(explain(record)), style="dim") for record in found["rebalances"][:_EXPLAINED]
+        Text("\n".join(map(printable, explain(record))), style="dim")
+        for record in found["rebalances"][:_EXPLAINED]
     )
     return Group(*parts)
 
@@ -156,7 +159,7 @@ class _Members:
             silent_s = max(0.0, (now_ms - member["last_seen_ms"]) / 1000)
             heard = "waits" if member["parked"] else f"{silent_s:.1f} s ago"
             row = (_name(member), host_text(member["host"]), heard, _owned(member))
-            self._rows.append(row)
+            self._rows.append([printable(cell) for cell in row])
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text
@@ -244,4 +247,4 @@ class _Printed:
 
     def _print(self, lines: Iterator[str]) -> None:
         for line in lines:
-            print(line, flush=True)  # noqa: T201  # a pipe gets each line at once
+            print(printable(line), flush=True)  # noqa: T201  # a pipe gets each line at once

@@ -19,6 +19,7 @@ from coterie_protocol.codec import (
     encode,
     encode_request,
     encode_response,
+    encode_response_in_turns,
     request_class,
     response_class,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "encode",
     "encode_request",
     "encode_response",
+    "encode_response_in_turns",
     "request_class",
     "response_class",
 ]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, TracebackType
 from typing import Any, Final
 
-from coterie_protocol._emit_build import emit_builder
+from coterie_protocol._emit_build import builder_in_turns, emit_builder
 from coterie_protocol._emit_parse import emit_parser
 from coterie_protocol._format import (
     Blob,
@@ -92,6 +92,10 @@ class Codec:
         except BUILD_FAILURES as error:
             raise self.explain_build(error, message) from error
 
+    def build_in_turns(self, message: Any, out: list[bytes]) -> Iterator[None]:
+        """Do as `build` does, but yield whenever there are many pieces; the caller takes them."""
+        return _builder_in_turns(self.record.cls, self.version)(message, out)
+
     def explain_parse(self, error: Exception, data: bytes) -> ProtocolError:
         """Turn an exception of `parse` into one that names the field and the offset.
 
@@ -156,6 +160,12 @@ def codec_of(cls: type[Any], version: int) -> Codec:
         marks=names["parse_marks"],
         parse_code=parse.__code__,
     )
+
+
+@remember
+def _builder_in_turns(cls: type[Any], version: int) -> Callable[[Any, list[bytes]], Iterator[None]]:
+    """Compiled only for the few messages that are ever so long that they are built in turns."""
+    return builder_in_turns(format_of(cls, version))
 
 
 def _cut_off(mark: Mark, offset: int, end: int) -> tuple[str, int, str]:

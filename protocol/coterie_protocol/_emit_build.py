@@ -7,6 +7,7 @@ more by the slow format, which knows the field's name.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from coterie_protocol._format import (
@@ -25,7 +26,10 @@ from coterie_protocol._format import (
 )
 from coterie_protocol._source import Source
 
-__all__ = ["emit_builder"]
+__all__ = ["PIECES_AT_ONCE", "builder_in_turns", "emit_builder"]
+
+#: How many pieces a builder that takes turns makes at a time: a millisecond's worth at most.
+PIECES_AT_ONCE: Final = 2000
 
 
 class _Varints(dict[int, bytes]):
@@ -70,9 +74,22 @@ def emit_builder(record: Record, code: Any) -> str:
     return "build_to_stream(obj, io)"
 
 
+def builder_in_turns(record: Record) -> Callable[[Any, list[bytes]], Iterator[None]]:
+    """A builder that yields whenever there are many pieces; its caller takes them from the list."""
+    emitter = _BuildEmitter(takes_turns=True)
+    emitter.record(record, "obj")
+    emitter.flush()
+    emitter.source.line("yield")
+    names = dict(emitter.source.linked)
+    exec(emitter.source.text(), names)  # noqa: S102  # as construct does with the other builder
+    found: Callable[[Any, list[bytes]], Iterator[None]] = names["build_message"]
+    return found
+
+
 class _BuildEmitter:
-    def __init__(self) -> None:
+    def __init__(self, *, takes_turns: bool = False) -> None:
         self.source = Source("def build_message(obj, out):", "b")
+        self._takes_turns = takes_turns
         self._out = "out"
         #: Expressions of pieces not yet appended, and numbers not yet packed into a piece.
         self._pieces: list[str] = []
@@ -174,6 +191,9 @@ class _BuildEmitter:
         with source.block(f"for {item} in {items}:"):
             self._value(form.element, item)
             self.flush()
+            if self._takes_turns and self._out == "out":  # tagged fields are never long
+                with source.block(f"if len(out) >= {PIECES_AT_ONCE}:"):
+                    source.line("yield")
 
     def _tagged(self, tagged: dict[int, Part], obj: str) -> None:
         """Build each tagged field separately, because its size precedes it."""

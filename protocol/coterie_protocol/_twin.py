@@ -21,7 +21,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-__all__ = ["frozen_dataclass", "remember", "twin_of"]
+__all__ = ["frozen_dataclass", "remember", "replaced", "twin_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,6 +46,30 @@ def frozen_dataclass(plain: type[T]) -> type[T]:
     for name, method in _METHODS.items():
         setattr(cls, name, method)
     return cls
+
+
+def replaced(instance: T, **changes: Any) -> T:
+    """Like `dataclasses.replace`, in a fourth of the time; for what `frozen_dataclass` made."""
+    cls: Any = instance.__class__
+    copy = _copier_of(cls)(instance)
+    for name, value in changes.items():
+        setattr(copy, name, value)
+    copy.__class__ = cls
+    return cast(T, copy)
+
+
+@remember
+def _copier_of(cls: type[Any]) -> Any:
+    """A function that returns a copy of an instance, as its twin."""
+    lines = [
+        "def copied(self):",
+        "    copy = Twin()",
+        *(f"    copy.{name} = self.{name}" for name in cls.__slots__),
+        "    return copy",
+    ]
+    names: dict[str, Any] = {"Twin": twin_of(cls)}
+    exec("\n".join(lines), names)  # noqa: S102  # only field names are put in
+    return names["copied"]
 
 
 # -- the methods that all classes share ------------------------------------------------------------

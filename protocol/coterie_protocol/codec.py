@@ -10,7 +10,7 @@ The header is read by hand, because it decides which format the rest has.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
@@ -36,6 +36,7 @@ __all__ = [
     "encode",
     "encode_request",
     "encode_response",
+    "encode_response_in_turns",
     "request_class",
     "response_class",
 ]
@@ -184,10 +185,35 @@ def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
         body = b"".join(codec.build(message, []))
     except BUILD_FAILURES as error:
         raise codec.explain_build(error, message) from error
+    return _response_head(len(body), correlation_id, flexible=flexible) + body
+
+
+def encode_response_in_turns(
+    message: Any, version: int, correlation_id: int
+) -> Generator[None, None, bytes]:
+    """Write a long response as `encode_response` does, but yield about once in a millisecond.
+
+    The generator returns the frame.
+    """
+    codec, flexible = _response_codec(type(message), version)
+    pieces: list[bytes] = []
+    chunks: list[bytes] = []
+    try:
+        for _ in codec.build_in_turns(message, pieces):
+            chunks.append(b"".join(pieces))
+            pieces.clear()
+            yield
+    except BUILD_FAILURES as error:
+        raise codec.explain_build(error, message) from error
+    head = _response_head(sum(map(len, chunks)), correlation_id, flexible=flexible)
+    return b"".join((head, *chunks))
+
+
+def _response_head(body_bytes: int, correlation_id: int, *, flexible: bool) -> bytes:
     try:
         if flexible:
-            return _FLEXIBLE_RESPONSE_FRAME.pack(len(body) + 5, correlation_id, 0) + body
-        return _RESPONSE_FRAME.pack(len(body) + 4, correlation_id) + body
+            return _FLEXIBLE_RESPONSE_FRAME.pack(body_bytes + 5, correlation_id, 0)
+        return _RESPONSE_FRAME.pack(body_bytes + 4, correlation_id)
     except struct.error as error:
         raise _bad_number(correlation_id, "response header") from error
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar, cast, dataclass_transform
 
-from coterie_protocol._twin import frozen_dataclass
+from coterie_protocol._twin import frozen_dataclass, replaced
 from coterie_protocol.api_keys import ApiKey
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "declaration_of",
     "declarations",
     "field",
+    "replaced",
     "request",
     "response",
     "struct",

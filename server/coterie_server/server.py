@@ -275,7 +275,10 @@ class Server:
             try:
                 self._addresses[each.name] = await self._listen_on(listener, each)
             except OSError as error:
-                raise ServerError(f"can't listen on {each}: {why_not(error)}.") from error
+                raise ServerError(
+                    f"can't listen on {each}: {why_not(error)}. Choose another address with"
+                    " --listen."
+                ) from error
         return NodeOptions(
             node_id=settings.node_id,
             address=self.address,

@@ -83,7 +83,10 @@ class Step(Generic[R]):
         self.outcome: Outcome[R] = Outcome()
 
     def reply(self, request: Request, message: Any) -> None:  # noqa: ANN401  # any response
-        """Answer a request once the records of this step are durable."""
+        """Answer a request once the records of this step are durable.
+
+        The message may be `Unfinished`, made by `turns.begin`.
+        """
         self.outcome.replies.append((request, message))
 
     def event(self, event: Event) -> None:

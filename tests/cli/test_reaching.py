@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -51,6 +52,45 @@ def test_listener_without_tls_is_answered_with_the_option_for_it() -> None:
     with listener(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
         said = refused("--bootstrap", address, "--tls")
         assert said.startswith(f"{address} answers without TLS, so leave out --tls, or")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\x02ab", b"\0\0\0\x08" + b"\x07" * 8],
+)
+def test_garbage_is_told_in_one_sentence(garbage: bytes) -> None:
+    with listener(garbage) as address:
+        said = refused("--bootstrap", address)
+    told = f"No connection to {address} (PLAINTEXT): what it answers is not Kafka's protocol ("
+    assert said.startswith(told)
+    assert (said.count(address), said.count("ApiVersions was"), said.count("..")) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--ca-file nowhere.pem", "The TLS files (nowhere.pem) can't be used: No such file or"),
+        ("--ca-file empty.pem", "The TLS files (empty.pem) can't be used: no certificate"),
+        (
+            "--bootstrap nowhere",
+            "--bootstrap must be HOST:PORT, or several of that, got 'nowhere'.",
+        ),
+        (
+            "--bootstrap http://a:1",
+            "--bootstrap must be HOST:PORT, with no protocol before it, got",
+        ),
+    ],
+)
+def test_option_that_cannot_be_used_is_named(
+    options: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.pem").touch()
+    result = CliRunner().invoke(app, ["topics", "list", *options.split()])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(sentence)
+    assert "Errno" not in result.stderr
+    assert "_ssl" not in result.stderr
 
 
 def test_http_answer_in_drops_takes_no_longer_than_the_timeout() -> None:

@@ -136,6 +136,18 @@ def test_ids_are_not_folded_at_80_columns() -> None:
     assert sum(member in line for line in drawn(group)) == 1
 
 
+def test_names_of_clients_give_the_terminal_no_orders() -> None:
+    hostile = "a\x1b[31m[bold]\nb"
+    group = found(hostile, group=hostile, protocol=hostile)
+    group["awaiting"] = {"members": [hostile]}
+    screen = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+    with screen.capture() as drawn:
+        screen.print(picture(group, NOW_MS, silence=hostile))
+    assert r"\x1b[31m[bold]\nb" in drawn.get()
+    assert "\x1b[31m" not in drawn.get()
+    assert drawn.get().count(r"a\x1b[31m[bold]\nb") == 5
+
+
 def test_partitions_that_do_not_fit_beside_their_member_come_below_it() -> None:
     member = "billing-2120f14a-7a11-4a8e-a2b9-fde4045a0123"
     group = found(member)

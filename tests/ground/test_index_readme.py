@@ -19,6 +19,8 @@ from tools.index_readme import for_index
         ("[Kafka](https://example.org)", "[Kafka](https://example.org)"),
         ("[below](#status)", "[below](#status)"),
         ("Before.\n\n![The demo](docs/demo.svg)\n\nAfter.", "Before.\n\nAfter."),
+        ("Before.\n\n![A](a.svg)\n\n*The `demo`.*\n\nAfter.", "Before.\n\nAfter."),
+        ("![A](a.svg)\n\n**After** it.", "**After** it."),
         ("[![The demo](docs/demo.svg)](docs/demo.md)\nAfter.", "After."),
         ("![A badge](https://example.org/b.svg)\n", "![A badge](https://example.org/b.svg)\n"),
         ("```python\ntable[row](column)\n```\n", "```python\ntable[row](column)\n```\n"),
@@ -34,5 +36,7 @@ def test_readme_loses_nothing_but_links_and_pictures(root: Path) -> None:
     assert [line for line in readme.splitlines() if line.startswith(("#", "```"))] == [
         line for line in shown.splitlines() if line.startswith(("#", "```"))
     ]
+    assert "picture" not in shown
+    assert not re.search(r"^\*[^*]", shown, re.MULTILINE), "a caption without its picture"
     prose = re.sub(r"^```.*?^```$", "", shown, flags=re.MULTILINE | re.DOTALL)
     assert "docs/" not in re.sub(r"`[^`]*`", "", prose)

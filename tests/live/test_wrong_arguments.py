@@ -33,6 +33,32 @@ ARGUMENTS: Final = {
         "--http here:99999",
         "--http: expected a port from 0 to 65535, got 'here:99999'",
     ),
+    "no listener": ("--listen=", "There is no listener: say where to serve clients, as HOST:PORT."),
+    "nothing but commas": ("--listen ,", "There is no listener"),
+    "star": ("--listen *:1", "expected HOST:PORT, and 0.0.0.0 for every address of this machine"),
+    "no brackets": ("--listen ::1:1", "--listen: expected IPv6 addresses in brackets, as [::1]:"),
+    "half a bracket": ("--listen [127.0.0.1:1", "--listen: expected HOST:PORT, got '[127.0.0.1:1'"),
+    "URL": ("--http http://here:1", "--http: expected HOST:PORT, got 'http://here:1'"),
+    "empty HTTP": ("--http=", "--http: expected HOST:PORT, got ''"),
+    "other digits": ("--listen here:\u0663", "--listen: expected HOST:PORT, got 'here:\u0663'"),
+    "thousands of digits": (f"--listen here:{'1' * 5000}", "--listen: expected HOST:PORT, got"),
+    "endless host": (f"--advertise {'h' * 40_000}:1", "--advertise: expected HOST:PORT, got"),
+    "listeners in one place": (
+        "--listen here:1 --listen OUTSIDE://here:1",
+        "2 listeners have the address here:1: give each its own.",
+    ),
+    "HTTP in a listener's place": (
+        "--listen here:1 --http here:1",
+        "--http: here:1 is where clients are served; choose another address",
+    ),
+    "no directory": ("--data-dir=", "--data-dir must not be empty"),
+    "no store": ("--store=", "--store must not be empty"),
+    "setting in capitals": ("--set GROUP.MAX.SIZE=5", "the nearest known one is group.max.size"),
+    "setting without a name": ("--set =5", "unknown setting '' (from --set)"),
+    "empty setting": ("--set=", "--set '': expected KEY=VALUE"),
+    "hostile setting": ("--set \x1b[31mx=1", r"unknown setting '\x1b[31mx' (from --set)"),
+    "partitions in other digits": ("--topic a:\u0663", "--topic: expected NAME:PARTITIONS"),
+    "endless partitions": (f"--topic a:{'9' * 5000}", "--topic: expected NAME:PARTITIONS"),
     "every address": ("--listen 0.0.0.0:0", "--advertise HOST:PORT"),
     "no name of a listener": ("--listen ?://here:1", "--listen: expected a listener's name"),
     "two listeners without a name": (
@@ -46,6 +72,10 @@ ARGUMENTS: Final = {
     "topic without partitions": (
         "--topic orders",
         "--topic: expected NAME:PARTITIONS, got 'orders'",
+    ),
+    "password for all to see": (
+        "--store postgresql://ann:s3cret@db/x",
+        "--store: postgresql://ann@db/x was given with a password, which others can read",
     ),
     "topic given twice": ("--topic a:1 --topic a:2", "--topic: 'a' is given twice"),
 }
@@ -89,11 +119,12 @@ def test_wrong_variable_is_refused_by_its_name(
 CIRCUMSTANCES: Final = {
     "port in use": (
         "--listen TAKEN://{taken}",
-        "can't listen on TAKEN://{taken}: Address already in use",
+        "can't listen on TAKEN://{taken}: Address already in use. Choose another address with",
     ),
     "port in use for HTTP": ("--http {taken}", "can't answer HTTP on {taken}: Address already in"),
     "data directory in use": ("--data-dir {running}", "is in use by process {pid}"),
     "data directory is a file": ("--data-dir {file}", "can't keep data in {file}: File exists"),
+    "store without its colon": ("--store memory", "memory is not a store: expected memory:"),
     "damaged store": ("--store sqlite:{damaged}", "{damaged} is damaged"),
     "store in use": (
         "--store sqlite:{running}/coterie.db --set node.id=2",
@@ -176,3 +207,23 @@ def test_failed_start_is_explained_in_a_sentence(
     assert all(line.startswith("{") for line in logged)
     assert sentence.startswith("coterie: ")
     assert place.fill(CIRCUMSTANCES[name][1]) in sentence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("files", [8, 20])
+def test_too_few_open_files_are_told_in_a_sentence(files: int, tmp_path: Path) -> None:
+    command = f'ulimit -n {files}; exec "$0" serve --listen {HOST}:0 --http off'
+    ended = subprocess.run(
+        ["/bin/sh", "-c", command, coterie()],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_TIMEOUT_S,
+        check=False,
+        env=environment(),
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        f"coterie: this process may have {files} open files, and needs 40 at least. Raise the"
+        " limit, as with `ulimit -n 4096`.\n"
+    )

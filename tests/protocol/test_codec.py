@@ -23,6 +23,7 @@ from coterie_protocol import (
     encode,
     encode_request,
     encode_response,
+    encode_response_in_turns,
     request_class,
     response_class,
 )
@@ -33,6 +34,8 @@ from coterie_protocol.messages import (
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
+    ListedGroup,
+    ListGroupsResponse,
 )
 from coterie_protocol.schema import Array, Kind, Primitive, WireType, declaration_of
 from tests.support.every_message import by_class
@@ -216,6 +219,42 @@ def test_bad_client_id_is_refused_naming_field_and_offset(
 
 
 # Responses as frames
+
+
+def in_turns(message: Any, version: int) -> tuple[bytes, int]:
+    """A frame that was written in turns, and how many there were."""
+    writing, turns = encode_response_in_turns(message, version, 7), 0
+    while True:
+        try:
+            next(writing)
+        except StopIteration as written:
+            return written.value, turns
+        turns += 1
+
+
+@by_class(is_response)
+def test_a_response_that_is_written_in_turns_is_the_same(
+    cls: type[Any], versions: list[int]
+) -> None:
+    for version in versions:
+        message = filled(cls, version)
+        assert in_turns(message, version)[0] == encode_response(message, version, 7)
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_a_long_response_takes_many_turns(version: int) -> None:
+    groups = tuple(ListedGroup(group_id=f"g{n}", protocol_type="") for n in range(20_000))
+    message = ListGroupsResponse(groups=groups)
+    frame, turns = in_turns(message, version)
+    assert frame == encode_response(message, version, 7)
+    assert turns > 10
+
+
+def test_what_can_not_be_written_in_turns_is_named() -> None:
+    groups = (*(ListedGroup(group_id="g", protocol_type="") for _ in range(5000)), "no group")
+    message: Any = ListGroupsResponse(groups=groups)  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(EncodeError, match=r"ListGroups response v4.*groups\[5000\]"):
+        in_turns(message, 4)
 
 
 @by_class(is_response)
@@ -555,6 +594,7 @@ def test_known_tags_exist() -> None:
         "finalized_features_epoch",
         "finalized_features",
         "zk_migration_ready",
+        "by_itself",
         "cluster_id",
         "replica_state",
         "topics[0].partitions[0].replica_directory_id",

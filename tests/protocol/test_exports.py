@@ -18,6 +18,7 @@ PUBLIC = {
         API_VERSIONS ApiKey CoterieError EncodeError FRAME_SIZE_LIMIT FrameReader KafkaError
         ProtocolError Request RequestHeader UnsupportedRequest correlation_id_of decode
         decode_request decode_request_header decode_response encode encode_request encode_response
+        encode_response_in_turns
         request_class response_class
     """,
     "coterie_protocol.api_keys": """
@@ -26,6 +27,7 @@ PUBLIC = {
     "coterie_protocol.codec": """
         API_VERSIONS Request RequestHeader correlation_id_of decode decode_request
         decode_request_header decode_response encode encode_request encode_response
+        encode_response_in_turns
         request_class response_class
     """,
     "coterie_protocol.consumer": """
@@ -79,7 +81,7 @@ PUBLIC = {
     "coterie_protocol.schema": """
         Array BOOL BYTES Declaration FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID
         OWN_TAGS_FROM Primitive RECORDS STRING UUID VersionRange WireType declaration_of
-        declarations field request response struct
+        declarations field replaced request response struct
     """,
     "coterie_protocol.version": """
         VERSION

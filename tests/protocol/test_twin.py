@@ -9,6 +9,7 @@ import pickle
 import pytest
 
 from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
+from coterie_protocol.schema import replaced
 
 
 def test_a_message_is_frozen() -> None:
@@ -34,6 +35,17 @@ def test_messages_are_equal_hashable_replaceable_and_picklable() -> None:
     changed = dataclasses.replace(message, generation_id=2)
     assert changed == HeartbeatRequest(group_id="g", generation_id=2, member_id="m")
     assert len({message, changed, pickle.loads(pickle.dumps(message))}) == 2  # noqa: S301  # ours
+
+
+def test_a_quick_replacement_is_like_the_dataclasses_modules() -> None:
+    message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    changed = replaced(message, generation_id=2)
+    assert changed == dataclasses.replace(message, generation_id=2)
+    assert (type(changed), message.generation_id) == (HeartbeatRequest, 1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        changed.member_id = "n"  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="no_field"):
+        replaced(message, no_field=2)
 
 
 def test_the_signature_shows_fields_and_defaults() -> None:

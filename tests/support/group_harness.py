@@ -51,6 +51,7 @@ from tests.support.group_invariants import (
     saved_rows,
 )
 from tests.support.requests import Asked
+from tests.support.turns import finished
 
 if TYPE_CHECKING:
     from coterie_server.group.table import GroupTable
@@ -201,7 +202,7 @@ class World:
             else:
                 self.store[key] = value
         for asked, message in outcome.replies:
-            self._deliver(self.answers[asked], message)
+            self._deliver(self.answers[asked], finished(message))
         for event in outcome.events:
             self._note(event)
         self.limit_hits += outcome.limit_hits
@@ -291,7 +292,7 @@ class World:
             self.topics.pop(topic, None)
         else:
             self.topics[topic] = partitions
-        self._take(self.coordinator.topic_changed(topic, change, END_OF_TIME_MS, self.now_ms))
+        self._take(self.coordinator.topics_changed({topic: change}, END_OF_TIME_MS, self.now_ms))
 
     # -- time ----------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ def check_all(world: World) -> None:
         _check_counts(group)
         _check_state(world, group)
         _check_leader(group)
+        _check_ledger(group)
         _check_deadlines(world, group)
     _check_store(world)
     _check_generations(world)
@@ -68,6 +69,15 @@ class Ownership:
             frozenset(member.id for member in stored if member.row.is_away),
             frozenset(member.id for member in stored if group.asked_to_rejoin(member)),
         )
+
+
+def _check_ledger(group: Group) -> None:
+    """What the ledger says of a member is what it says of the partitions."""
+    by_member: dict[str, set[tuple[str, int]]] = {}
+    for partition, holding in group.ledger.holdings.items():
+        by_member.setdefault(holding.member_id, set()).add(partition)
+    for member_id in group.members.keys() | by_member.keys():
+        assert group.ledger.owned_by(member_id) == by_member.get(member_id, set())
 
 
 def check_owned(before: Mapping[str, Ownership], groups: Mapping[str, Group]) -> None:

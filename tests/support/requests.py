@@ -30,6 +30,7 @@ class Pending(Asked):
     """A request as a shard sees it; its reply can be awaited."""
 
     abandoned: bool = False
+    connected_ms: int = 0
     closed: list[str] = field(default_factory=list)
     answer: asyncio.Future[Any] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()

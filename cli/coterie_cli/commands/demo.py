@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from coterie_cli.options import check_number
+
 __all__ = ["demo"]
 
 
@@ -17,6 +19,7 @@ def demo(
             min=0.5,
             max=10.0,
             help="How fast the scenario is played, and how fast the workers work.",
+            callback=check_number,
         ),
     ] = 1.0,
     json: Annotated[

@@ -9,7 +9,7 @@ import typer
 
 from coterie_cli.connection import administer, ask_about_group, find_groups, http_address
 from coterie_cli.nearest import did_you_mean
-from coterie_cli.options import GroupName, Json, Target, with_target
+from coterie_cli.options import GroupName, Json, Target, check_number, with_target
 from coterie_cli.output import (
     MISUSED,
     count_of,
@@ -18,6 +18,7 @@ from coterie_cli.output import (
     print_json_rows,
     print_prose,
     print_table,
+    say,
     terminal_columns,
     time_text,
 )
@@ -52,7 +53,7 @@ def _states(given: list[str] | None) -> list[str] | None:
     for state in given or ():
         if state.lower() not in by_letters:
             known = did_you_mean(state, _STATES)
-            hint = f", but {', '.join(_STATES)}." if known == "." else known
+            hint = f". There are {', '.join(_STATES)}." if known == "." else known
             fail(f"There is no state {state!r}{hint}", MISUSED)
     return given and [by_letters[state.lower()] for state in given]
 
@@ -96,7 +97,8 @@ def describe(group: GroupName, *, target: Target, json: Json = False) -> None:
         print_json(group_view(found))
         return
     assignor = f", {found.protocol}" if found.protocol else ""
-    typer.echo(f"{found.group_id}: {found.state}{assignor}, coordinated by {found.coordinator}\n")
+    say(f"{found.group_id}: {found.state}{assignor}, coordinated by {found.coordinator}")
+    say()
     print_members(found)
 
 
@@ -123,7 +125,7 @@ def print_members(group: GroupDescription) -> None:
 def delete(group: GroupName, *, target: Target) -> None:
     """Delete a group without members, and its offsets."""
     administer(target, lambda admin: admin.groups.delete(group), group=group)
-    typer.echo(f"Deleted {group} and its offsets.")
+    say(f"Deleted {group} and its offsets.")
 
 
 # -- why -------------------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ def why(
     columns = terminal_columns()
     for number, record in enumerate(records):
         if number:
-            typer.echo()
+            say()
         for line in explain(record):
             print_prose(line, columns)
     if len(records) < last:
@@ -159,14 +161,14 @@ def _print_beginning(group: str, history: Mapping[str, Any], *, is_first: bool) 
     """Say why there are no more rebalances to explain, unless there never were any."""
     if history["since_ms"] is None:
         if is_first:
-            typer.echo(f"{group} has never rebalanced.")
+            say(f"{group} has never rebalanced.")
         return
     since = time_text(history["since_ms"])
     sentence = f"Nothing is known of the time before {since}."
     if is_first:
         sentence = f"{group} has not rebalanced since {since}."
     else:
-        typer.echo()
+        say()
     print_prose(f"{sentence} {history['message']}", terminal_columns())
 
 
@@ -179,7 +181,10 @@ def watch_group(
     group: GroupName,
     *,
     target: Target,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    every: Annotated[
+        float,
+        typer.Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=check_number),
+    ] = 1.0,
 ) -> None:
     """Watch a group live, until Ctrl-C; outside of a terminal, print a line for each change."""
     from coterie_cli.watching import watch
@@ -196,4 +201,4 @@ def watch_group(
 def rebalance(group: GroupName, *, target: Target) -> None:
     """Rebalance a group of static members now."""
     found = ask_about_group(target, group, "rebalance", post=True)
-    typer.echo(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")
+    say(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie_cli.options import Json
-from coterie_cli.output import FAILED, MISUSED, count_of, fail, print_json, showing_status
+from coterie_cli.output import FAILED, MISUSED, count_of, fail, print_json, say, showing_status
 
 if TYPE_CHECKING:
     from coterie_pipeline.kafka_logs import Imported
@@ -40,7 +40,7 @@ def import_kafka(
 
     try:
         time_zone = ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # the last for a part of the world
         fail(f"There is no time zone {zone!r}: give a name such as Europe/Berlin.", MISUSED)
     with showing_status("reading") as show:
         try:
@@ -55,6 +55,10 @@ def import_kafka(
             )
         except KafkaLogsError as error:
             fail(str(error), FAILED)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            fail(f"{error.filename} can't be read or written: {error.strerror}.", FAILED)
     if json:
         print_json(imported)
     else:
@@ -62,23 +66,23 @@ def import_kafka(
 
 
 def _print_summary(imported: Imported, out: Path) -> None:
-    typer.echo(
+    say(
         f"{out}: {count_of(sum(imported.written.values()), 'line')} "
         f"about {count_of(imported.groups, 'group')}, "
         f"{_moment(imported.first_ms)} to {_moment(imported.last_ms)}."
     )
-    typer.echo(
+    say(
         f"{count_of(imported.rebalances, 'rebalance')}, {imported.completed:,} of them completed; "
         f"who was given what is known of {imported.assignments:,}."
     )
-    typer.echo(
+    say(
         f"{imported.understood:,} of {imported.coordinator_lines:,} lines of coordinators "
         f"were understood, in {imported.files:,} files of {imported.lines:,} lines."
     )
     for sentence in _caveats(imported):
-        typer.echo(sentence)
+        say(sentence)
     for line in imported.not_understood:
-        typer.echo(f"not understood: {line}", err=True)
+        say(f"not understood: {line}", err=True)
 
 
 def _caveats(imported: Imported) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from coterie_cli.interrupts import raising_interrupts
-from coterie_cli.output import FAILED, MISUSED, fail, print_table, time_text
+from coterie_cli.output import (
+    FAILED,
+    MISUSED,
+    count_of,
+    fail,
+    print_table,
+    reader_is_gone,
+    say,
+    time_text,
+)
 
 if TYPE_CHECKING:
     from coterie_protocol.journal import Event, Line
@@ -37,7 +47,7 @@ def tail(
     *,
     group: Annotated[str | None, typer.Option(help="Only this group.")] = None,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, help="How many to begin with.")
+        int, typer.Option("--lines", "-n", min=0, max=2**31 - 1, help="How many to begin with.")
     ] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on, until Ctrl-C.")] = False,
     commits: Annotated[bool, typer.Option("--commits", help="Also show commits.")] = False,
@@ -55,32 +65,62 @@ def tail(
         return commits or not isinstance(line.event, OffsetsCommitted)
 
     def show(line: Line) -> None:
-        typer.echo(write_line(line).rstrip("\n") if json else _text_of(line))
+        if json:
+            typer.echo(write_line(line).rstrip("\n"))
+        else:
+            say(_text_of(line))
 
     folder = _journal_in(journal)
-    seen: dict[str, int] = {}
-    for line in deque(_new_lines(folder, seen, is_wanted), lines):
-        show(line)
-    with suppress(KeyboardInterrupt), raising_interrupts():
-        while follow:
-            time.sleep(_EVERY_S)
-            for line in _new_lines(folder, seen, is_wanted):
-                show(line)
+    reader = _Reader(folder, is_wanted)
+    with _readable():
+        for line in deque(reader.new_lines(), lines):
+            show(line)
+        if reader.bad:
+            number = count_of(reader.bad, "line")
+            say(f"{number} can't be read: `coterie journal verify` says which.", err=True)
+        with suppress(KeyboardInterrupt), raising_interrupts():
+            while follow and not reader_is_gone(sys.stdout):
+                time.sleep(_EVERY_S)
+                for line in reader.new_lines():
+                    show(line)
 
 
-def _new_lines(
-    journal: Path, seen: dict[str, int], is_wanted: Callable[[Line], bool]
-) -> Iterator[Line]:
-    """The lines after those in `seen`, which has the latest number of each node."""
-    from coterie_protocol.journal_text import BadLine
-    from coterie_server.journal import read_journal
+class _Reader:
+    """Reads a journal that may grow, again and again."""
 
-    for entry in read_journal(journal):
-        if isinstance(entry, BadLine) or entry.seq <= seen.get(entry.node, -1):
-            continue
-        seen[entry.node] = entry.seq
-        if is_wanted(entry):
-            yield entry
+    def __init__(self, journal: Path, is_wanted: Callable[[Line], bool]) -> None:
+        self._journal = journal
+        self._is_wanted = is_wanted
+        #: The latest number of each node.
+        self._seen: dict[str, int] = {}
+        #: How many lines were none when it was last read.
+        self.bad = 0
+
+    def new_lines(self) -> Iterator[Line]:
+        """The lines that are wanted and were not there before."""
+        from coterie_protocol.journal_text import BadLine
+        from coterie_server.journal import read_journal
+
+        self.bad = 0
+        for entry in read_journal(self._journal):
+            if isinstance(entry, BadLine):
+                # A torn line may be one that is being written.
+                self.bad += not entry.torn
+            elif entry.seq > self._seen.get(entry.node, -1):
+                self._seen[entry.node] = entry.seq
+                if self._is_wanted(entry):
+                    yield entry
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """End the command with a sentence if files can't be read."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:  # it is the output that failed
+            raise
+        fail(f"{error.filename} can't be read: {error.strerror}.", FAILED)
 
 
 def _text_of(line: Line) -> str:
@@ -109,7 +149,11 @@ def verify(journal: Folder = Path("coterie-data")) -> None:
     """Read all of a journal, and say what is missing or damaged; exits with 1 if anything is."""
     from coterie_server.journal import verify as verify_journal
 
-    report = verify_journal(_journal_in(journal))
+    folder = _journal_in(journal)
+    with _readable():
+        report = verify_journal(folder)
+    if not report.nodes and report.is_whole:
+        fail(f"There are no lines in {folder}.", FAILED)
     rows = [
         (
             *(node.node, node.lines, time_text(node.first_ts), time_text(node.last_ts)),
@@ -121,10 +165,10 @@ def verify(journal: Folder = Path("coterie-data")) -> None:
     print_table(headings, rows, "There are no lines.")
     for bad in report.examples:
         kind = "torn" if bad.torn else "unreadable"
-        typer.echo(f"{bad.source}, line {bad.number}: {kind}: {bad.why}", err=True)
+        say(f"{bad.source}, line {bad.number}: {kind}: {bad.why}", err=True)
     if not report.is_whole:
         fail(f"Not whole: {report.missing} lines missing, {report.bad} unreadable.", FAILED)
-    typer.echo("Whole: nothing is missing, repeated or unreadable.")
+    say("Whole: nothing is missing, repeated or unreadable.")
 
 
 def _journal_in(path: Path) -> Path:
@@ -132,6 +176,8 @@ def _journal_in(path: Path) -> Path:
     inside = path / "journal"
     if inside.is_dir():
         return inside
-    if path.is_dir() and not any(path.glob("journal-*")):
+    from coterie_server.journal import list_segments
+
+    if path.is_dir() and not list_segments(path):
         fail(f"There is no journal in {path}.", MISUSED)
     return path

@@ -9,8 +9,8 @@ import typer
 from coterie_cli.commands.groups import print_members
 from coterie_cli.connection import administer
 from coterie_cli.nearest import did_you_mean
-from coterie_cli.options import GroupName, Json, Target, with_target
-from coterie_cli.output import FAILED, MISUSED, fail, print_json
+from coterie_cli.options import GroupName, Json, Target, check_name, with_target
+from coterie_cli.output import FAILED, MISUSED, fail, print_json, say
 from coterie_cli.views import member_views
 
 if TYPE_CHECKING:
@@ -38,9 +38,13 @@ def remove(
     group: GroupName,
     *,
     target: Target,
-    member: Annotated[str, typer.Option(help="The member's id.")] = "",
-    instance: Annotated[str | None, typer.Option(help="A static member's name instead.")] = None,
-    reason: Annotated[str, typer.Option(help="Why; it is logged.")] = "removed by coterie",
+    member: Annotated[str, typer.Option(help="The member's id.", callback=check_name)] = "",
+    instance: Annotated[
+        str | None, typer.Option(help="A static member's name instead.", callback=check_name)
+    ] = None,
+    reason: Annotated[
+        str, typer.Option(help="Why; it is logged.", callback=check_name)
+    ] = "removed by coterie",
 ) -> None:
     """Remove a member, such as a static one that will not come back."""
     if bool(member) == (instance is not None):
@@ -57,4 +61,4 @@ def remove(
         await admin.members.remove(group, member_id=member, instance_id=instance, reason=reason)
 
     administer(target, work, group=group)
-    typer.echo(f"Removed {name} from {group}.")
+    say(f"Removed {name} from {group}.")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
@@ -13,7 +13,17 @@ import typer
 from coterie_cli.connection import administer, group_must_exist
 from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import GroupName, Json, Target, with_target
-from coterie_cli.output import FAILED, MISUSED, count_of, fail, print_json, print_table
+from coterie_cli.output import FAILED, MISUSED, count_of, fail, print_json, print_table, say
+from coterie_cli.partitions import (
+    OFFSET_MAX,
+    ChoiceError,
+    Choices,
+    TopicPartition,
+    choose,
+    parse_choices,
+    read_offsets,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from coterie_client.admin import Admin
@@ -30,11 +40,7 @@ Chosen = Annotated[
     ),
 ]
 
-TopicPartition = tuple[str, int]
-
 _PLACES: Final = ("earliest", "latest")
-_CHOICE: Final = re.compile(r"(?P<topic>[^:]+)(?::(?P<numbers>\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*))?")
-_CSV_FIELDS: Final = 3
 
 
 @app.command()
@@ -68,7 +74,19 @@ class _Destination:
     to: str | None
     shift: int | None
     file: Path | None
-    chosen: Sequence[str]
+    choices: Choices
+
+
+_Goals = dict[TopicPartition, int]
+
+
+@contextmanager
+def _choosing(code: int) -> Iterator[None]:
+    """End the command with a sentence and a code if no such partitions can be chosen."""
+    try:
+        yield
+    except ChoiceError as error:
+        fail(str(error), code)
 
 
 @app.command()
@@ -88,52 +106,64 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be.")] = False,
 ) -> None:
     """Set offsets of a group without members at work."""
-    destination = _Destination(to, shift, file, topic or ())
-    _check(destination)
-    before, after = administer(target, lambda admin: _plan(admin, group, destination), group=group)
+    with _choosing(MISUSED):
+        destination = _Destination(to, shift, file, parse_choices(topic or ()))
+        _check(destination)
+        goals = {} if file is None else _from_file(file)
+
+    async def work(admin: Admin) -> tuple[Mapping[TopicPartition, CommittedOffset], _Goals]:
+        if goals:
+            return await admin.offsets.fetch(group), goals
+        return await _plan(admin, group, destination)
+
+    with _choosing(FAILED):
+        before, after = administer(target, work, group=group)
     rows = [(t, n, _old(before, (t, n)), offset) for (t, n), offset in sorted(after.items())]
     print_table(("TOPIC", "PARTITION", "OFFSET", "NEW"), rows, "There is nothing to reset.")
     if dry_run:
-        typer.echo("Nothing was changed: this was a dry run.")
+        say("Nothing was changed: this was a dry run.")
     elif after:
         administer(target, lambda admin: admin.offsets.set(group, after))
-        typer.echo(f"Set {count_of(len(after), 'offset')} of {group}.")
+        say(f"Set {count_of(len(after), 'offset')} of {group}.")
 
 
 def _check(destination: _Destination) -> None:
     ways = [way for way in (destination.to, destination.shift, destination.file) if way is not None]
     if len(ways) != 1:
         fail("Say where to in one way: --to, --shift or --file.", MISUSED)
-    if (
-        destination.to is not None
-        and destination.to not in _PLACES
-        and not destination.to.isdecimal()
-    ):
-        fail(f"--to {destination.to}: expected earliest, latest or a number.", MISUSED)
+    to = destination.to
+    if to is not None and to not in _PLACES and whole_number(to, OFFSET_MAX) is None:
+        wanted = f"earliest, latest or a whole number from 0 to {OFFSET_MAX}"
+        fail(f"--to {to!r}: expected {wanted}.", MISUSED)
+    if destination.file is not None and destination.choices:
+        fail("--topic has no meaning with --file, which names the partitions.", MISUSED)
 
 
 async def _plan(
     admin: Admin, group: str, destination: _Destination
-) -> tuple[Mapping[TopicPartition, CommittedOffset], dict[TopicPartition, int]]:
+) -> tuple[Mapping[TopicPartition, CommittedOffset], _Goals]:
     """The offsets as they are, and as they are to be."""
+    choices = destination.choices
     # A group may be given offsets before it exists, but only in topics that are named.
-    if destination.file is not None:
-        return await admin.offsets.fetch(group), dict(_read_csv(destination.file))
-    if destination.shift is None and destination.chosen:
+    if destination.shift is None and choices:
         before: Mapping[TopicPartition, CommittedOffset] = await admin.offsets.fetch(group)
     else:
         before = await _fetch(admin, group)
     if destination.shift is not None:
-        chosen = _choose_committed(group, before, destination.chosen)
-        return before, {each: max(0, before[each].offset + destination.shift) for each in chosen}
-    named = await _partitions(admin, _parse_choices(destination.chosen))
-    chosen = _choose({*before, *named}, destination.chosen)
+        chosen = choose(before, choices, lacking=f"{group} has committed nothing in")
+        return before, {each: _moved(before[each].offset, destination.shift) for each in chosen}
+    named = await _partitions(admin, choices)
+    chosen = choose({*before, *named}, choices, lacking="There is no")
     if destination.to in _PLACES:
         place = cast(Literal["earliest", "latest"], destination.to)
         find = admin.offsets.earliest if place == "earliest" else admin.offsets.latest
         return before, await find(chosen)
     assert destination.to is not None
     return before, dict.fromkeys(chosen, int(destination.to))
+
+
+def _moved(offset: int, shift: int) -> int:
+    return min(max(0, offset + shift), OFFSET_MAX)
 
 
 async def _partitions(admin: Admin, topics: Iterable[str]) -> list[TopicPartition]:
@@ -146,21 +176,15 @@ async def _partitions(admin: Admin, topics: Iterable[str]) -> list[TopicPartitio
     return [(topic, number) for topic in wanted for number in range(sizes[topic])]
 
 
-def _read_csv(path: Path) -> Iterator[tuple[TopicPartition, int]]:
-    """Read lines of topic, partition and offset, as Kafka's own tool writes them."""
-    import csv
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        fail(f"{path} can't be read: {error.strerror}.", MISUSED)
-    for number, row in enumerate(csv.reader(text.splitlines()), 1):
-        fields = [field.strip() for field in row]
-        if not fields:
-            continue
-        if len(fields) != _CSV_FIELDS or not (fields[1].isdecimal() and fields[2].isdecimal()):
-            fail(f"{path}, line {number}: expected topic, partition, offset.", MISUSED)
-        yield (fields[0], int(fields[1])), int(fields[2])
+def _from_file(path: Path) -> dict[TopicPartition, int]:
+    """The offsets in a file, each partition once."""
+    goals: dict[TopicPartition, int] = {}
+    for (topic, number), offset in read_offsets(path):
+        if goals.setdefault((topic, number), offset) != offset:
+            raise ChoiceError(f"{path} has two offsets for partition {number} of {topic!r}.")
+    if not goals:
+        raise ChoiceError(f"{path} has no offsets.")
+    return goals
 
 
 def _old(before: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int | None:
@@ -184,56 +208,13 @@ def delete(
 
     if not topic:
         fail("Say of which topics: --topic TOPIC, or --topic TOPIC:0,3-5.", MISUSED)
+    with _choosing(MISUSED):
+        choices = parse_choices(topic)
     before = administer(target, lambda admin: _fetch(admin, group), group=group)
-    doomed = _choose_committed(group, before, topic)
-    if not doomed:
-        fail(f"{group} has no such offsets.", FAILED)
+    with _choosing(FAILED):
+        doomed = choose(before, choices, lacking=f"{group} has committed nothing in")
     if dry_run:
-        typer.echo(f"Would delete offsets of {brief(doomed)}; this was a dry run.")
+        say(f"Would delete offsets of {brief(doomed)}; this was a dry run.")
     else:
         administer(target, lambda admin: admin.offsets.delete(group, doomed))
-        typer.echo(f"Deleted offsets of {brief(doomed)}.")
-
-
-# -- choosing partitions ---------------------------------------------------------------------------
-
-
-def _choose(known: Iterable[TopicPartition], chosen: Sequence[str]) -> list[TopicPartition]:
-    """Those of the known partitions that were chosen; all of them if none was."""
-    if not chosen:
-        return sorted(known)
-    wanted = _parse_choices(chosen)
-    return sorted(
-        (topic, number)
-        for topic, number in known
-        if topic in wanted and ((only := wanted[topic]) is None or number in only)
-    )
-
-
-def _choose_committed(
-    group: str, committed: Iterable[TopicPartition], chosen: Sequence[str]
-) -> list[TopicPartition]:
-    """Those of the committed partitions that were chosen, of topics that must be among them."""
-    topics = {topic for topic, _ in committed}
-    for topic in _parse_choices(chosen):
-        if topic not in topics:
-            fail(f"{group} has no offsets of {topic!r}{did_you_mean(topic, topics)}", FAILED)
-    return _choose(committed, chosen)
-
-
-def _parse_choices(chosen: Sequence[str]) -> dict[str, set[int] | None]:
-    """Each topic that is named, with the numbers of its partitions; None for all."""
-    wanted: dict[str, set[int] | None] = {}
-    for text in chosen:
-        found = _CHOICE.fullmatch(text)
-        if found is None:
-            fail(f"--topic {text}: expected TOPIC, or TOPIC:0,3-5.", MISUSED)
-        numbers = found["numbers"]
-        wanted[found["topic"]] = None if numbers is None else set(_numbers(numbers))
-    return wanted
-
-
-def _numbers(text: str) -> Iterator[int]:
-    for span in text.split(","):
-        first, _, last = span.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+        say(f"Deleted offsets of {brief(doomed)}.")

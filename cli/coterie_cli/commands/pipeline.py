@@ -10,7 +10,7 @@ import typer
 
 from coterie_cli.commands.import_kafka import import_kafka
 from coterie_cli.commands.what_if import what_if
-from coterie_cli.options import Json
+from coterie_cli.options import Json, check_number
 from coterie_cli.output import (
     FAILED,
     MISUSED,
@@ -19,6 +19,8 @@ from coterie_cli.output import (
     fail,
     print_json,
     print_table,
+    printable,
+    say,
     showing_status,
     time_text,
 )
@@ -85,7 +87,7 @@ def run(
         print_json({**as_json(done.reading), "rows": done.moment.rows, "tables": paths})
         return
     reading = done.reading
-    typer.echo(f"{count_of(reading.segments, 'file')}, {reading.fresh:,} of them new or changed.")
+    say(f"{count_of(reading.segments, 'file')}, {reading.fresh:,} of them new or changed.")
     print_table(
         ("TABLE", "ROWS", "PARQUET"),
         [(name, done.moment.rows[name], path) for name, path in paths.items()],
@@ -103,7 +105,7 @@ def _print_advice(advice: Sequence[Row]) -> None:
     for row in sorted(advice, key=lambda row: (order.index(row.severity), row.group, row.sentence)):
         group = f"{row.group}: " if row.group else ""
         console.print(f"{row.severity:7}", style=_COLOURS[row.severity], end="")
-        console.print(f"{group}{row.sentence}", markup=False, soft_wrap=True)
+        console.print(printable(f"{group}{row.sentence}"), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -111,8 +113,14 @@ def _print_advice(advice: Sequence[Row]) -> None:
 def follow(
     journals: Journals,
     out: Out,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 1.0,
-    refresh: Annotated[float, typer.Option(min=1, help="Seconds between new tables.")] = 60.0,
+    every: Annotated[
+        float,
+        typer.Option(min=0.1, max=86_400, help="Seconds between looks.", callback=check_number),
+    ] = 1.0,
+    refresh: Annotated[
+        float,
+        typer.Option(min=1, max=86_400, help="Seconds between new tables.", callback=check_number),
+    ] = 60.0,
     storm: Annotated[
         str, typer.Option(help="Alert at so many rebalances of a group within so many minutes.")
     ] = "5/5",
@@ -168,7 +176,7 @@ def _print_alert(row: Row, *, json: bool) -> None:
 
         typer.echo(dumps(as_json(row.asDict(recursive=True))))
         return
-    typer.echo(f"{time_text(row.at_ms)}  {row.kind.replace('_', ' ')}  {row.sentence}")
+    say(f"{time_text(row.at_ms)}  {row.kind.replace('_', ' ')}  {row.sentence}")
 
 
 @app.command()
@@ -199,7 +207,7 @@ def report(
     drawn = (
         f", {summary.groups_drawn} of them drawn" if summary.groups_drawn < summary.groups else ""
     )
-    typer.echo(
+    say(
         f"{output}: {count_of(summary.groups, 'group')}{drawn}, "
         f"{count_of(summary.rebalances, 'rebalance')}, {count_of(summary.overlaps, 'overlap')}; "
         f"{summary.size_bytes / 1e6:.1f} MB. Open it in a browser."

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from coterie_cli.completion import complete_profile
 from coterie_cli.options import Json
-from coterie_cli.output import FAILED, MISUSED, fail, print_json, print_table
+from coterie_cli.output import FAILED, MISUSED, fail, print_json, print_table, say
 from coterie_cli.profiles import ProfileError, Profiles, file_path
+from coterie_cli.target import TargetError, check_options
+from coterie_cli.target_values import MECHANISMS, TIMEOUT_MAX_S, TIMEOUT_MIN_S
 from coterie_cli.variables import BOOTSTRAP
 
 __all__ = ["app"]
@@ -31,15 +33,24 @@ Name = Annotated[
 @contextmanager
 def _profiles(*, to_write: bool = False) -> Iterator[Profiles]:
     """The profiles in the file; if `to_write`, what becomes of them is kept."""
-    path = file_path()
     try:
+        path = file_path()
         profiles = Profiles.read(path)
         yield profiles
         if to_write:
-            profiles.write(path)
-    except ProfileError as error:
-        sentence = str(error)
-        fail(sentence[:1].upper() + sentence[1:], MISUSED)
+            _write(profiles, path)
+    except (ProfileError, TargetError) as error:
+        _refuse(error)
+
+
+def _refuse(error: Exception) -> NoReturn:
+    sentence = str(error)
+    fail(sentence[:1].upper() + sentence[1:], MISUSED)
+
+
+def _write(profiles: Profiles, path: Path) -> None:
+    try:
+        profiles.write(path)
     except OSError as error:
         fail(f"{path} can't be written: {error.strerror}.", FAILED)
 
@@ -70,7 +81,10 @@ def _how(values: dict[str, Any]) -> str:
 @app.command()
 def path() -> None:
     """Print where the profiles are kept."""
-    typer.echo(file_path())
+    try:
+        typer.echo(file_path())
+    except ProfileError as error:
+        _refuse(error)
 
 
 @app.command()
@@ -79,7 +93,7 @@ def use(name: Name) -> None:
     with _profiles(to_write=True) as profiles:
         profiles.get(name)
         profiles.current = name
-    typer.echo(f"Commands use {name} now.")
+    say(f"Commands use {name} now.")
 
 
 @app.command("set")
@@ -95,31 +109,60 @@ def set_profile(  # one for each option
     tls: Annotated[bool | None, typer.Option("--tls/--no-tls", show_default=False)] = None,
     ca_file: Annotated[Path | None, typer.Option(help="Authorities to trust, as PEM.")] = None,
     user: Annotated[str | None, typer.Option(help="Authenticate as this user.")] = None,
-    mechanism: Annotated[
-        str | None, typer.Option(help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.")
-    ] = None,
+    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait.")
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=TIMEOUT_MIN_S, max=TIMEOUT_MAX_S, help="How long to wait."
+        ),
     ] = None,
 ) -> None:
     """Make a profile, or change what is given of one; the first one is in use at once."""
-    given = {
+    given: dict[str, Any] = {
         "bootstrap": bootstrap,
         "http": http,
         "tls": tls,
-        "ca_file": None if ca_file is None else str(ca_file.absolute()),
         "user": user,
         "mechanism": mechanism,
         "timeout": timeout,
     }
     with _profiles(to_write=True) as profiles:
+        if ca_file is not None:
+            given["ca_file"] = _absolute(ca_file)
+        _check_name(name)
+        values = check_options(given)
+        _check_addresses(bootstrap)
         is_new = name not in profiles.by_name
-        profiles.by_name.setdefault(name, {}).update(
-            {key: value for key, value in given.items() if value is not None}
-        )
+        profiles.by_name.setdefault(name, {}).update(values)
         if len(profiles.by_name) == 1:
             profiles.current = name
-    typer.echo(f"{'Made' if is_new else 'Changed'} {name}.")
+    say(f"{'Made' if is_new else 'Changed'} {name}.")
+
+
+def _absolute(path: Path) -> Path:
+    """A path that means the same from anywhere."""
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise TargetError(f"{path} is in a home directory that is not known.") from None
+    except OSError:
+        raise TargetError(f"{path} can't be found: the current directory is gone.") from None
+
+
+def _check_name(name: str) -> None:
+    if not name.isprintable() or not name:
+        raise ProfileError(f"a profile can't have the name {name!r}.")
+
+
+def _check_addresses(bootstrap: str | None) -> None:
+    from coterie_client.errors import ConfigurationError
+    from coterie_client.wire.addresses import parse_bootstrap
+
+    try:
+        if bootstrap is not None:
+            parse_bootstrap(bootstrap)
+    except ConfigurationError as error:
+        raise TargetError(f"--{error}.") from None
 
 
 @app.command()
@@ -130,4 +173,4 @@ def delete(name: Name) -> None:
         del profiles.by_name[name]
         if profiles.current == name:
             profiles.current = None
-    typer.echo(f"Deleted {name}.")
+    say(f"Deleted {name}.")

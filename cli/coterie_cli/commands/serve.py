@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
+from coterie_cli.output import say
 
 if TYPE_CHECKING:
     from coterie_server.address import Address
     from coterie_server.config.listeners import NamedAddress
     from coterie_server.config.settings import Settings
+    from coterie_server.server import ServerOptions
 
 __all__ = ["serve"]
 
-DATA_DIR = Path("coterie-data")
+DATA_DIR: Final = "coterie-data"
+# int() also takes other scripts' digits; more than these are never allowed.
+_PARTITIONS: Final = re.compile(r"[0-9]{1,19}")
 _LISTEN: Final = [BOOTSTRAP]
 
 Listen = Annotated[
@@ -53,13 +57,15 @@ Store = Annotated[
     typer.Option(
         metavar="URL",
         envvar=Variable.STORE,
-        help="Where to keep groups: memory: or sqlite:PATH.",
+        help="Where to keep groups: memory:, sqlite:PATH or postgresql://USER@HOST/DATABASE.",
     ),
 ]
 DataDir = Annotated[
-    Path,
+    str,  # as a path, an empty one would be the current directory
     typer.Option(
-        envvar=Variable.DATA_DIR, help="Where the store, unless named, and the journal are kept."
+        metavar="PATH",
+        envvar=Variable.DATA_DIR,
+        help="Where the store, unless named, and the journal are kept.",
     ),
 ]
 
@@ -111,14 +117,15 @@ def serve(  # noqa: PLR0913  # one for each option
                     _named_addresses("--listen", Variable.LISTEN, listen),
                     _named_addresses("--advertise", Variable.ADVERTISE, advertise or []),
                 ),
-                http=None if http == "off" else _address("--http", Variable.HTTP_LISTEN, http),
-                store=store,
-                data_dir=data_dir,
+                http=_http_address(http),
+                store=None if store is None else _without_secret(_given("--store", store)),
+                data_dir=Path(_given("--data-dir", data_dir)),
                 topics=_topics(topic or []),
                 accept_data_loss=accept_data_loss,
             )
+            _check_http(options)
         except (SettingsError, ListenerError, _ArgumentError) as error:
-            typer.echo(f"coterie: {error}", err=True)
+            say(f"coterie: {error}", err=True)
             raise typer.Exit(2) from None
         code = run(options) if options.settings.workers == 1 else supervisor.run(options)
     raise typer.Exit(code)
@@ -158,11 +165,28 @@ class _ArgumentError(Exception):
     """An argument that cannot be used; the message names it."""
 
 
-def _address(option: str, variable: Variable, text: str) -> Address:
+def _given(option: str, text: str) -> str:
+    if not text:
+        raise _ArgumentError(f"{option} must not be empty")
+    return text
+
+
+def _http_address(text: str) -> Address | None:
     from coterie_server.address import Address
 
-    with _refused_by_name(option, variable, text):
+    if text.lower() == "off":
+        return None
+    with _refused_by_name("--http", Variable.HTTP_LISTEN, text):
         return Address.parse(text)
+
+
+def _check_http(options: ServerOptions) -> None:
+    if options.http is not None and options.http.port:
+        for listener in options.listeners:
+            if listener.bind == options.http:
+                raise _ArgumentError(
+                    f"--http: {options.http} is where clients are served; choose another address"
+                )
 
 
 def _named_addresses(option: str, variable: Variable, texts: list[str]) -> list[NamedAddress]:
@@ -185,15 +209,28 @@ def _refused_by_name(option: str, variable: Variable, text: str) -> Iterator[Non
     except ValueError as error:
         # Typer does not tell which of the two it read; where they agree, either may be corrected.
         given = re.split(r"[,\s]+", os.environ.get(variable, ""))
-        source = variable if text in given else option
+        source = variable if text and text in given else option
         raise _ArgumentError(f"{source}: {error}") from None
+
+
+def _without_secret(store: str | None) -> str | None:
+    """The store's URL, unless it shows a password to all who list processes."""
+    from coterie_server.storage.urls import has_password, without_password
+
+    if store is not None and has_password(store) and store != os.environ.get(Variable.STORE):
+        raise _ArgumentError(
+            f"--store: {without_password(store)} was given with a password, which others can read"
+            f" in the list of processes. Give it by PGPASSWORD or PGPASSFILE, or the URL by"
+            f" {Variable.STORE}"
+        )
+    return store
 
 
 def _topics(texts: list[str]) -> dict[str, int]:
     topics: dict[str, int] = {}
     for text in texts:
         name, colon, partitions = text.rpartition(":")
-        if not colon or not partitions.isdecimal():
+        if not colon or not _PARTITIONS.fullmatch(partitions):
             raise _ArgumentError(f"--topic: expected NAME:PARTITIONS, got {text!r}")
         if name in topics:
             raise _ArgumentError(f"--topic: {name!r} is given twice")

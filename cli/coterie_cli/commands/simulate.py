@@ -20,7 +20,9 @@ def simulate(
     profile: Annotated[
         str, typer.Option(help="calm, rough, hostile, strangers, swarm, or brief.")
     ] = "swarm",
-    jobs: Annotated[int, typer.Option(min=0, help="Processes to use; 0 for one a core.")] = 0,
+    jobs: Annotated[
+        int, typer.Option(min=0, max=256, help="Processes to use; 0 for one a core.")
+    ] = 0,
     *,
     trace: Annotated[
         bool, typer.Option("--trace", help="Print all that happens, of a single run.")

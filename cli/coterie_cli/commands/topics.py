@@ -7,16 +7,19 @@ from typing import Annotated
 import typer
 
 from coterie_cli.connection import administer
-from coterie_cli.options import Json, Target, TopicName, with_target
-from coterie_cli.output import count_of, print_json, print_table
+from coterie_cli.options import Json, Target, TopicName, check_name, with_target
+from coterie_cli.output import count_of, print_json, print_table, say
 from coterie_cli.views import topic_view
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, create, grow and delete topics.")
 
-NewName = Annotated[str, typer.Argument(help="The topic.", show_default=False)]
-Partitions = Annotated[int, typer.Argument(min=1, help="How many partitions.", show_default=False)]
+NewName = Annotated[str, typer.Argument(help="The topic.", show_default=False, callback=check_name)]
+Partitions = Annotated[
+    int,
+    typer.Argument(min=1, max=2**31 - 1, help="How many partitions.", show_default=False),
+]
 
 
 @app.command("list")
@@ -36,7 +39,7 @@ def list_topics(*, target: Target, json: Json = False) -> None:
 def create(name: NewName, partitions: Partitions, *, target: Target) -> None:
     """Create a topic."""
     administer(target, lambda admin: admin.topics.create(name, partitions=partitions))
-    typer.echo(f"Created {name} with {count_of(partitions, 'partition')}.")
+    say(f"Created {name} with {count_of(partitions, 'partition')}.")
 
 
 @app.command()
@@ -44,7 +47,7 @@ def create(name: NewName, partitions: Partitions, *, target: Target) -> None:
 def grow(name: TopicName, partitions: Partitions, *, target: Target) -> None:
     """Give a topic more partitions; its groups share them out at once."""
     administer(target, lambda admin: admin.topics.grow(name, partitions), topic=name)
-    typer.echo(f"{name} has {count_of(partitions, 'partition')} now.")
+    say(f"{name} has {count_of(partitions, 'partition')} now.")
 
 
 @app.command()
@@ -52,4 +55,4 @@ def grow(name: TopicName, partitions: Partitions, *, target: Target) -> None:
 def delete(name: TopicName, *, target: Target) -> None:
     """Delete a topic, and all groups' offsets in it."""
     administer(target, lambda admin: admin.topics.delete(name), topic=name)
-    typer.echo(f"Deleted {name}.")
+    say(f"Deleted {name}.")

@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from coterie_cli.options import Json
-from coterie_cli.output import FAILED, MISUSED, fail, print_json, print_table, showing_status
+from coterie_cli.output import (
+    FAILED,
+    MISUSED,
+    fail,
+    print_json,
+    print_table,
+    printable,
+    say,
+    showing_status,
+)
 from coterie_cli.spark import Engine, running_spark, with_engine
 
 __all__ = ["what_if"]
@@ -72,16 +81,16 @@ def _print_answers(rows: Sequence[dict[str, Any]]) -> None:
     from coterie_pipeline.whatif import HEADINGS, LIMITS, answers
 
     for answer in answers(rows):
-        typer.secho(f"{answer.group}, {answer.title}", bold=True)
+        typer.secho(printable(f"{answer.group}, {answer.title}"), bold=True)
         if answer.rows:
             headings = [heading.upper() for heading in HEADINGS]
             print_table(headings, answer.rows, "")
         for sentence in (*answer.sentences, *answer.notes):
-            typer.echo(f"  {sentence}")
-        typer.echo()
-    typer.echo("What a replay can't know:")
+            say(f"  {sentence}")
+        say()
+    say("What a replay can't know:")
     for limit in LIMITS:
-        typer.echo(f"  {limit}")
+        say(f"  {limit}")
 
 
 def _ms(moment: datetime | None) -> int | None:

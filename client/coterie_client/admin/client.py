@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import random as _random
 from collections.abc import Callable
-from typing import Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 from coterie_client import checks
 from coterie_client.admin.caller import Caller, Timing
-from coterie_client.admin.groups import Groups, Members
-from coterie_client.admin.offsets import Offsets
-from coterie_client.admin.topics import Topics
 from coterie_client.wire.addresses import Bootstrap
 from coterie_client.wire.channel import ConnectionLimits, Counters
 from coterie_client.wire.dialling import Dial
 from coterie_client.wire.network import Network
 from coterie_client.wire.security import PLAINTEXT, Security
+
+if TYPE_CHECKING:
+    from coterie_client.admin.groups import Groups, Members
+    from coterie_client.admin.offsets import Offsets
+    from coterie_client.admin.topics import Topics
 
 __all__ = ["Admin"]
 
@@ -54,11 +57,37 @@ class Admin:
             dial=dial,
             random=random,
         )
-        caller = Caller(self._network, timing or Timing(), random)
-        self.topics = Topics(caller)
-        self.groups = Groups(caller)
-        self.members = Members(caller, self.groups)
-        self.offsets = Offsets(caller)
+        self._caller = Caller(self._network, timing or Timing(), random)
+
+    # Each is imported when it is first used: most programs use one or two.
+
+    @cached_property
+    def topics(self) -> Topics:
+        """Operations on topics."""
+        from coterie_client.admin.topics import Topics  # noqa: PLC0415  # as above
+
+        return Topics(self._caller)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Operations on groups."""
+        from coterie_client.admin.groups import Groups  # noqa: PLC0415  # as above
+
+        return Groups(self._caller)
+
+    @cached_property
+    def members(self) -> Members:
+        """Operations on the members of a group."""
+        from coterie_client.admin.groups import Members  # noqa: PLC0415  # as above
+
+        return Members(self._caller, self.groups)
+
+    @cached_property
+    def offsets(self) -> Offsets:
+        """Operations on offsets."""
+        from coterie_client.admin.offsets import Offsets  # noqa: PLC0415  # as above
+
+        return Offsets(self._caller)
 
     @property
     def counters(self) -> Counters:

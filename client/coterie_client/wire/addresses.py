@@ -107,6 +107,8 @@ def _address(text: str) -> NodeAddress:
             "bootstrap must be HOST:PORT, or several of that (credentials go into Sasl), got"
             f" ...@{text.rpartition('@')[2]!r}"
         )
+    if "://" in text:
+        checks.must_be("bootstrap", "HOST:PORT, with no protocol before it", text)
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -40,7 +40,7 @@ from coterie_protocol import (
 )
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import class_for
-from coterie_protocol.exceptions import CoterieError
+from coterie_protocol.exceptions import CoterieError, ProtocolError
 from coterie_protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -319,7 +319,10 @@ class _Opening:
         if isinstance(error, ConnectionLostError) and self.channel.was_silent:
             hint = "" if self._security.tls else ", as one does that expects TLS"
             return self._failed(f"the server closed the connection without an answer{hint}")
-        return self._failed(f"could not {step}: {error}")
+        if isinstance(error.__cause__, ProtocolError):
+            return self._failed(f"what it answers is not Kafka's protocol ({error.__cause__})")
+        reason = str(error).removesuffix(" Try again.").rstrip(".")
+        return self._failed(f"could not {step}: {reason}")
 
     def _tls_failed(self, error: ssl.SSLError) -> CoterieClientError:
         if is_plaintext_answer(error):

@@ -65,7 +65,7 @@ class Tls:
         except (OSError, ValueError) as error:
             files = ", ".join(str(f) for f in (self.cafile, self.certfile, self.keyfile) if f)
             raise ConfigurationError(
-                f"The TLS files ({files}) can't be used: {error}. Give readable PEM files."
+                f"The TLS files ({files}) can't be used: {_why(error)}. Give readable PEM files."
             ) from error
         context.check_hostname = self.verify_hostname
         return context
@@ -95,6 +95,12 @@ class Sasl:
                 raise ConfigurationError(
                     f"{name} must be encodable as UTF-8 and must not contain a zero byte"
                 )
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, ssl.SSLError):  # its text has a line of OpenSSL's source
+        return (error.reason or str(error)).replace("_", " ").lower()
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _check_tls(tls: Tls) -> None:

@@ -97,7 +97,10 @@ def make_listeners(
 
     They belong together by their names. A single listener need not be named for that.
     """
+    if not listen:
+        raise ListenerError("There is no listener: say where to serve clients, as HOST:PORT.")
     _check_names("listeners", listen)
+    _check_addresses(listen)
     bound = {each.name: each.address for each in listen}
     if len(advertise) == len(bound) == 1 and advertise[0].name == DEFAULT_NAME:
         advertise = [NamedAddress(advertise[0].address, listen[0].name)]
@@ -120,6 +123,12 @@ def _check_names(what: str, given: Sequence[NamedAddress]) -> None:
             )
         if times > 1:
             raise ListenerError(f"{times} {what} have the name {name!r}: give each its own.")
+
+
+def _check_addresses(listen: Sequence[NamedAddress]) -> None:
+    for address, times in Counter(each.address for each in listen).items():
+        if times > 1 and address.port:  # port 0 is another one each time
+            raise ListenerError(f"{times} listeners have the address {address}: give each its own.")
 
 
 def _belongs_to_none(given: NamedAddress, names: Sequence[str]) -> str:

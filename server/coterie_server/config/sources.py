@@ -51,9 +51,13 @@ def _find(known: Mapping[str, Setting], name: str, source: str) -> Setting:
         return known[name]
     # What all variables begin with makes none of them near.
     by_rest = {each.removeprefix(VARIABLE_PREFIX): each for each in known}
-    near = difflib.get_close_matches(name.removeprefix(VARIABLE_PREFIX), by_rest, n=1)
+    rest = name.removeprefix(VARIABLE_PREFIX)
+    # Names of settings are in small letters, those of variables in capitals.
+    written = rest.lower() if rest.lower() in by_rest else rest
+    near = difflib.get_close_matches(written, by_rest, n=1)
     hint = f"; the nearest known one is {by_rest[near[0]]}" if near else ""
-    raise SettingsError(f"unknown setting {name} ({source}){hint}")
+    shown = name if name and name.isprintable() else repr(name)
+    raise SettingsError(f"unknown setting {shown} ({source}){hint}")
 
 
 def _from_file(by_key: Mapping[str, Setting], path: Path | str | None) -> Iterator[_Given]:
@@ -120,5 +124,6 @@ def _from_overrides(by_key: Mapping[str, Setting], overrides: Iterable[str]) -> 
     for override in overrides:
         key, equals, raw = override.partition("=")
         if not equals:
-            raise SettingsError(f"--set {override}: expected KEY=VALUE")
+            shown = override if override and override.isprintable() else repr(override)
+            raise SettingsError(f"--set {shown}: expected KEY=VALUE")
         yield _find(by_key, key.strip(), "from --set"), raw, "from --set"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from coterie_protocol.error_codes import ErrorCode
@@ -15,22 +16,26 @@ from coterie_protocol.messages import (
     ListedGroup,
     ListGroupsResponse,
 )
+from coterie_server.group.member import metadata_of, told_assignment
 from coterie_server.group.rebalance import prepare
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import SHOWN_MAX
 from coterie_server.step import Refusal
+from coterie_server.turns import Piece, begin, each
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coterie_protocol.messages import (
         DeleteGroupsRequest,
         DescribeGroupsRequest,
         ListGroupsRequest,
     )
     from coterie_server.group.group import Group
-    from coterie_server.group.member import Member
+    from coterie_server.group.records import GroupRow, MemberRow
     from coterie_server.group.step import Step
-    from coterie_server.group.table import GroupTable
     from coterie_server.step import Request
+    from coterie_server.turns import Making
 
 __all__ = ["delete_groups", "describe_groups", "force_rebalance", "list_groups"]
 
@@ -48,21 +53,47 @@ _NOT_ASKED: Final = -(2**31)
 def describe_groups(step: Step, request: Request) -> None:
     """Tell the state and the members of groups."""
     message: DescribeGroupsRequest = request.message
-    groups = tuple(_describe_one(step.table, group_id, request) for group_id in message.groups)
-    step.reply(request, DescribeGroupsResponse(groups=groups))
+    groups = step.table.groups
+    found = [(group_id, _rows_of(groups.get(group_id))) for group_id in message.groups]
+    step.reply(request, begin(_describe(found, request)))
 
 
-def _describe_one(table: GroupTable, group_id: str, request: Request) -> DescribedGroup:
-    group = table.groups.get(group_id)
+#: A group's row and those of its members, which don't change; None if there is no such group.
+_Rows = tuple["GroupRow", list["MemberRow"]] | None
+
+
+def _rows_of(group: Group | None) -> _Rows:
     if group is None:
-        return _missing(group_id, request)
-    is_stable = group.state is GroupState.STABLE
+        return None
+    return group.row, [member.row for member in group.members.values()]
+
+
+def _describe(
+    found: Iterable[tuple[str, _Rows]], request: Request
+) -> Making[DescribeGroupsResponse]:
+    described, piece = [], Piece()
+    for group_id, rows in found:
+        if rows is None:
+            described.append(_missing(group_id, request))
+        else:
+            described.append((yield from _describe_one(*rows, piece, request)))
+        if piece.is_whole():
+            yield
+    return DescribeGroupsResponse(groups=tuple(described))
+
+
+def _describe_one(
+    group: GroupRow, members: list[MemberRow], piece: Piece, request: Request
+) -> Making[DescribedGroup]:
+    is_stable = group.state == GroupState.STABLE.value
+    protocol = group.protocol_name if is_stable else None
+    told = yield from each(members, partial(_describe_member, protocol), piece)
     return DescribedGroup(
-        group_id=group_id,
-        group_state=group.state.value,
-        protocol_type=group.row.protocol_type or "",
-        protocol_data=(group.row.protocol_name or "") if is_stable else "",
-        members=tuple(_describe_member(group, m) for m in group.members.values()),
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=told,
         authorized_operations=_operations(request),
     )
 
@@ -85,15 +116,14 @@ def _missing(group_id: str, request: Request) -> DescribedGroup:
     )
 
 
-def _describe_member(group: Group, member: Member) -> DescribedGroupMember:
-    is_stable = group.state is GroupState.STABLE
+def _describe_member(protocol: str | None, member: MemberRow) -> DescribedGroupMember:
     return DescribedGroupMember(
-        member_id=member.id,
+        member_id=member.member_id,
         group_instance_id=member.instance_id,
-        client_id=member.row.client_id,
-        client_host=member.row.client_host,
-        member_metadata=member.metadata(group.row.protocol_name) if is_stable else b"",
-        member_assignment=member.assignment,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=metadata_of(member, protocol),
+        member_assignment=told_assignment(member),
     )
 
 
@@ -102,17 +132,25 @@ def list_groups(step: Step, request: Request) -> None:
     message: ListGroupsRequest = request.message
     states = {state.strip().lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
-    groups = tuple(
-        ListedGroup(
-            group_id=group.id,
-            protocol_type=group.row.protocol_type or "",
-            group_state=group.state.value,
-            group_type="classic",
-        )
-        for group in step.table.groups.values()
-        if (not states or group.state.value.lower() in states) and (not types or "classic" in types)
+    rows = [group.row for group in step.table.groups.values()]
+    if states:
+        rows = [row for row in rows if row.state.lower() in states]
+    if types and "classic" not in types:
+        rows = []
+    step.reply(request, begin(_list(rows)))
+
+
+def _list(rows: Iterable[GroupRow]) -> Making[ListGroupsResponse]:
+    return ListGroupsResponse(groups=(yield from each(rows, _list_one, Piece())))
+
+
+def _list_one(row: GroupRow) -> ListedGroup:
+    return ListedGroup(
+        group_id=row.group_id,
+        protocol_type=row.protocol_type or "",
+        group_state=row.state,
+        group_type="classic",
     )
-    step.reply(request, ListGroupsResponse(groups=groups))
 
 
 # -- changing ----------------------------------------------------------------------------------

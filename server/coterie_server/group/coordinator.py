@@ -157,24 +157,32 @@ class GroupCoordinator:
         admin.force_rebalance(step, group_id)
         return step.finish()
 
-    def topic_changed(self, topic: str, change: str, until_ms: int, now_ms: int) -> Outcome[Record]:
-        """Tell the groups that subscribe to a topic that it appeared, grew or went away.
+    def topics_changed(
+        self, changes: Mapping[str, str], until_ms: int, now_ms: int
+    ) -> Outcome[Record]:
+        """Tell the groups that subscribe to topics what became of these: created, grown, deleted.
 
-        Of one that went away, the offsets are forgotten that were committed until `until_ms`;
+        Of those that went away, the offsets are forgotten that were committed until `until_ms`;
         later ones belong to a topic that was made anew under its name.
         """
         step = Step(self.table, now_ms)
         is_cause = self.table.config.rebalance_on_topic_change
-        for group_id in list(self.table.groups):
-            group = step.group(group_id)
-            if group is None:
-                continue
-            if change == "deleted":
-                offsets.forget_topic(step, group, topic, until_ms)
-            is_at_work = group.state in (GroupState.STABLE, GroupState.COMPLETING)
-            if is_cause and is_at_work and topic in (group.topics() or ()):
-                rebalance.prepare(step, group, "topic_changed", f"{topic} {change}")
+        deleted = {topic for topic, change in changes.items() if change == "deleted"}
+        # There may be very many groups, and most have nothing to do with these topics.
+        for group in list(self.table.groups.values()):
+            if deleted and group.offsets:
+                offsets.forget_topics(step, group, deleted, until_ms)
+            topics = group.topics()
+            if is_cause and topics and not topics.isdisjoint(changes):
+                topic = next(each for each in changes if each in topics)
+                _rebalance(step, group, f"{topic} {changes[topic]}")
         return step.finish()
+
+
+def _rebalance(step: Step, group: Group, topic_changed: str) -> None:
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING):
+        step.group(group.id)  # so that its row is stored
+        rebalance.prepare(step, group, "topic_changed", topic_changed)
 
 
 def _fire_one(step: Step, deadline: Deadline) -> None:

@@ -243,10 +243,10 @@ class Group:
     # -- protocols -----------------------------------------------------------------------------
 
     def _count(self, member: Member, by: int) -> None:
-        for name in {p.name for p in member.row.protocols}:
-            self._supporters[name] += by
-            if not self._supporters[name]:
-                del self._supporters[name]
+        for protocol in member.row.protocols:
+            count = self._supporters[protocol.name] = self._supporters[protocol.name] + by
+            if not count:
+                del self._supporters[protocol.name]
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether a member with these protocols could be in the group."""
@@ -263,6 +263,8 @@ class Group:
         """
         all_members = len(self.members)
         candidates = {name for name, count in self._supporters.items() if count == all_members}
+        if len(candidates) == 1:
+            return candidates.pop()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         most = max(votes.values())
         leader = self.members.get(self.row.leader or "") or next(iter(self.members.values()))

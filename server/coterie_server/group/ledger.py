@@ -8,7 +8,7 @@ the ledger finds these conflicts, and the guard can withhold such partitions unt
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
@@ -33,8 +33,7 @@ __all__ = ["Conflict", "Holding", "Ledger", "Partition", "Review", "by_topic"]
 Partition = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(NamedTuple):
     """Who was given a partition, in which generation, and when."""
 
     member_id: str
@@ -70,7 +69,7 @@ class Review:
 class Ledger:
     """The holdings of one group."""
 
-    __slots__ = ("_former", "_rivals", "holdings")
+    __slots__ = ("_former", "_owned", "_rivals", "holdings")
 
     def __init__(self) -> None:
         self.holdings: dict[Partition, Holding] = {}
@@ -78,10 +77,20 @@ class Ledger:
         self._former: dict[Partition, str] = {}
         #: Who else was given a partition at the same time, which no sound leader does.
         self._rivals: dict[Partition, list[Holding]] = {}
+        #: What `holdings` says, by member; None until it is asked for.  Members leave one by one,
+        #: and to look through all partitions for each would take the square of their number.
+        self._owned: dict[str, set[Partition]] | None = None
 
     def owned_by(self, member_id: str) -> frozenset[Partition]:
         """What a member was given last and no other one since."""
-        return frozenset(p for p, h in self.holdings.items() if h.member_id == member_id)
+        return frozenset(self._by_owner().get(member_id, ()))
+
+    def _by_owner(self) -> dict[str, set[Partition]]:
+        if self._owned is None:
+            self._owned = {}
+            for partition, holding in self.holdings.items():
+                self._owned.setdefault(holding.member_id, set()).add(partition)
+        return self._owned
 
     def by_member(self, members: Iterable[str]) -> dict[str, Partitions]:
         """What each of these members was given last."""
@@ -96,23 +105,29 @@ class Ledger:
         for partition, member_id in self._former.items():
             if member_id == old_id:
                 self._former[partition] = new_id
-        for partition, holding in self.holdings.items():
-            if holding.member_id == old_id:
-                self.holdings[partition] = replace(holding, member_id=new_id)
+        owned = self._by_owner()
+        if old_id in owned:
+            owned[new_id] = owned.pop(old_id)
+            for partition in owned[new_id]:
+                self.holdings[partition] = self.holdings[partition]._replace(member_id=new_id)
         for rivals in self._rivals.values():
             rivals[:] = [
-                replace(rival, member_id=new_id) if rival.member_id == old_id else rival
+                rival._replace(member_id=new_id) if rival.member_id == old_id else rival
                 for rival in rivals
             ]
 
     def forget(self, member_id: str) -> frozenset[Partition]:
         """Take away all that a member holds, as it is gone; answer what that was."""
-        owned = self.owned_by(member_id)
+        by_owner = self._by_owner()
+        owned = frozenset(by_owner.pop(member_id, ()))
+        passed_on = set()
         for partition, rivals in self._rivals.items():
             rivals[:] = [rival for rival in rivals if rival.member_id != member_id]
             if partition in owned and rivals:
-                self.holdings[partition] = rivals.pop()
-        for partition in owned & self.owned_by(member_id):
+                heir = self.holdings[partition] = rivals.pop()
+                by_owner.setdefault(heir.member_id, set()).add(partition)
+                passed_on.add(partition)
+        for partition in owned - passed_on:
             del self.holdings[partition]
             self._former[partition] = member_id
         return owned
@@ -122,6 +137,7 @@ class Ledger:
         self.holdings.clear()
         self._former.clear()
         self._rivals.clear()
+        self._owned = None
 
     def recover(self, members: Iterable[Member], generation: int, now_ms: int) -> None:
         """Read the holdings from assignments that were stored."""
@@ -143,10 +159,12 @@ class Ledger:
     ) -> Review:
         """Hold an assignment against what the members hold."""
         review = Review(dict(assignments))
-        parsed = {member_id: _parse(data) for member_id, data in assignments.items()}
-        known = {member_id: a for member_id, a in parsed.items() if a is not None}
-        if len(known) < len(parsed):
-            return review
+        known: dict[str, Assignment] = {}
+        for member_id, data in assignments.items():
+            assignment = _parse(data)
+            if assignment is None:
+                return review
+            known[member_id] = assignment
         review.given = {m: flatten(a.assigned_partitions) for m, a in known.items()}
         held = self._holders(members, group)
         review.conflicts = _conflicts(review.given, held)
@@ -183,6 +201,7 @@ class Ledger:
         """Enter who was given what; of two who were given one partition, the same one always."""
         before, self.holdings = self.holdings, {}
         self._rivals.clear()
+        self._owned = None
         for member, partitions in sorted(given, key=lambda each: each[0].place):
             for partition in partitions:
                 holding = before.get(partition)
@@ -207,7 +226,7 @@ class Ledger:
         }
         for member in members.values():
             subscription = None if member.row.is_away else member.subscription(group.protocol_name)
-            if subscription is None:
+            if subscription is None or not subscription.owned_partitions:
                 continue
             for partition in flatten(subscription.owned_partitions):
                 claim = (subscription.generation_id, member.id)
@@ -224,7 +243,10 @@ class Ledger:
 
 def by_topic(partitions: Iterable[Partition]) -> Partitions:
     """Partitions in the shape in which the journal has them."""
-    return {entry.topic: entry.partitions for entry in group_by_topic(partitions)}
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        grouped.setdefault(topic, []).append(partition)
+    return {topic: tuple(numbers) for topic, numbers in grouped.items()}
 
 
 def _parse(data: bytes) -> Assignment | None:

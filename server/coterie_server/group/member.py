@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol.consumer import Subscription, decode_subscription
 from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.schema import replaced
 
 if TYPE_CHECKING:
     from coterie_server.group.records import MemberRow, SupportedProtocol
     from coterie_server.step import Request
 
-__all__ = ["Member"]
+__all__ = ["Member", "metadata_of", "told_assignment"]
+
+#: The members of a group mostly say the same, so a short subscription that was read is kept for
+#: the next member: so many, of at most so many bytes.
+_SHORT_KEPT: Final = 64
+_SHORT_BYTES: Final = 1024
 
 
 @dataclass(eq=False, slots=True)
@@ -49,7 +56,7 @@ class Member:
     @property
     def assignment(self) -> bytes:
         """The assignment that it is told."""
-        return b"" if self.row.is_void else self.row.assignment
+        return told_assignment(self.row)
 
     @property
     def is_waiting(self) -> bool:
@@ -63,7 +70,7 @@ class Member:
 
     def change(self, **values: Any) -> None:  # noqa: ANN401  # as `dataclasses.replace` has it
         """Put a changed row in place."""
-        self.row = replace(self.row, **values)
+        self.row = replaced(self.row, **values)
 
     def matches(self, protocols: tuple[SupportedProtocol, ...]) -> bool:
         """Whether a join with these protocols says nothing new."""
@@ -95,7 +102,7 @@ class Member:
 
     def metadata(self, protocol: str | None) -> bytes:
         """Its subscription in a protocol."""
-        return next((p.metadata for p in self.row.protocols if p.name == protocol), b"")
+        return metadata_of(self.row, protocol)
 
     def subscription(self, protocol: str | None) -> Subscription | None:
         """Its subscription as consumers write it; None if it is written otherwise."""
@@ -105,7 +112,26 @@ class Member:
         return self._parsed[data]
 
 
+def metadata_of(row: MemberRow, protocol: str | None) -> bytes:
+    """A member's subscription in a protocol."""
+    return next((p.metadata for p in row.protocols if p.name == protocol), b"")
+
+
+def told_assignment(row: MemberRow) -> bytes:
+    """The assignment that a member is told."""
+    return b"" if row.is_void else row.assignment
+
+
 def _parse(data: bytes) -> Subscription | None:
+    return _parse_short(data) if len(data) <= _SHORT_BYTES else _parse_any(data)
+
+
+@lru_cache(_SHORT_KEPT)
+def _parse_short(data: bytes) -> Subscription | None:
+    return _parse_any(data)
+
+
+def _parse_any(data: bytes) -> Subscription | None:
     try:
         return decode_subscription(data)
     except ProtocolError:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupDeleted, OffsetsDeleted, OffsetsExpired
@@ -22,22 +24,27 @@ from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import by_topic
 from coterie_server.group.records import Gone, OffsetRow
 from coterie_server.group.states import GroupState
+from coterie_server.turns import AT_ONCE, Piece, begin, each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from coterie_protocol.messages import (
         OffsetDeleteRequest,
         OffsetDeleteRequestTopic,
         OffsetFetchRequest,
+        OffsetFetchRequestGroup,
         OffsetFetchRequestTopic,
         OffsetFetchRequestTopics,
     )
     from coterie_server.group.group import Group
     from coterie_server.group.step import Step
     from coterie_server.step import Request
+    from coterie_server.turns import Making
 
-__all__ = ["delete_offsets", "expire", "fetch_offsets", "forget_topic"]
+__all__ = ["delete_offsets", "expire", "fetch_offsets", "forget_topics"]
+
+T = TypeVar("T")
 
 #: From this version on one OffsetFetch asks for many groups.
 _MANY_GROUPS_FROM = 8
@@ -49,61 +56,80 @@ _MANY_GROUPS_FROM = 8
 def fetch_offsets(step: Step, request: Request) -> None:
     """Tell how far groups have come; -1 where nothing is stored, which is not an error."""
     message: OffsetFetchRequest = request.message
+    groups = step.table.groups
     if request.version < _MANY_GROUPS_FROM:
-        rows = _offsets(step.table.groups.get(message.group_id), message.topics)
-        topics = tuple(
-            OffsetFetchResponseTopic(
-                name=name,
-                partitions=tuple(OffsetFetchResponsePartition(**_told(i, r)) for i, r in found),
-            )
-            for name, found in rows
-        )
-        step.reply(request, OffsetFetchResponse(topics=topics))
+        rows = _rows_of(groups.get(message.group_id), message.topics)
+        step.reply(request, begin(_tell_one(rows, message.topics)))
         return
-    groups = tuple(
-        OffsetFetchResponseGroup(
-            group_id=asked.group_id,
-            topics=tuple(
-                OffsetFetchResponseTopics(
-                    name=name,
-                    partitions=tuple(
-                        OffsetFetchResponsePartitions(**_told(i, r)) for i, r in found
-                    ),
-                )
-                for name, found in _offsets(step.table.groups.get(asked.group_id), asked.topics)
-            ),
-        )
+    is_one = len(message.groups) == 1
+    found = [
+        (asked, _rows_of(groups.get(asked.group_id), asked.topics, may_share=is_one))
         for asked in message.groups
-    )
-    step.reply(request, OffsetFetchResponse(groups=groups))
+    ]
+    step.reply(request, begin(_tell_many(found)))
 
 
-def _offsets(
-    group: Group | None,
-    topics: tuple[OffsetFetchRequestTopic | OffsetFetchRequestTopics, ...] | None,
-) -> list[tuple[str, list[tuple[int, OffsetRow | None]]]]:
-    rows = group.offsets if group is not None else {}
+_Topics = tuple["OffsetFetchRequestTopic | OffsetFetchRequestTopics", ...] | None
+_Rows = Mapping[tuple[str, int], "OffsetRow"]
+
+
+def _rows_of(group: Group | None, topics: _Topics, *, may_share: bool = True) -> _Rows:
+    """A group's offsets as they are now, whenever they are told."""
+    if group is None:
+        return {}
+    asked = len(group.offsets) if topics is None else sum(len(t.partition_indexes) for t in topics)
+    # A short answer is made at once.
+    return group.offsets if may_share and asked < AT_ONCE else group.offsets.copy()
+
+
+def _tell_one(rows: _Rows, topics: _Topics) -> Making[OffsetFetchResponse]:
+    piece = Piece()
+    told = []
+    for name, indexes in (yield from _asked(rows, topics)):
+        tell = partial(_tell, OffsetFetchResponsePartition, rows, name)
+        partitions = yield from each(indexes, tell, piece)
+        told.append(OffsetFetchResponseTopic(name=name, partitions=partitions))
+    return OffsetFetchResponse(topics=tuple(told))
+
+
+def _tell_many(
+    found: Iterable[tuple[OffsetFetchRequestGroup, _Rows]],
+) -> Making[OffsetFetchResponse]:
+    piece = Piece()
+    groups = []
+    for group, rows in found:
+        told = []
+        for name, indexes in (yield from _asked(rows, group.topics)):
+            tell = partial(_tell, OffsetFetchResponsePartitions, rows, name)
+            partitions = yield from each(indexes, tell, piece)
+            told.append(OffsetFetchResponseTopics(name=name, partitions=partitions))
+        groups.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=tuple(told)))
+        if piece.is_whole():
+            yield
+    return OffsetFetchResponse(groups=tuple(groups))
+
+
+def _asked(rows: _Rows, topics: _Topics) -> Making[Iterable[tuple[str, Iterable[int]]]]:
+    """The partitions that are asked for, by topic; all that have offsets if none are named."""
     if topics is not None:
-        return [
-            (
-                topic.name,
-                [(index, rows.get((topic.name, index))) for index in topic.partition_indexes],
-            )
-            for topic in topics
-        ]
-    every: dict[str, list[tuple[int, OffsetRow | None]]] = {}
-    for (name, index), row in sorted(rows.items()):
-        every.setdefault(name, []).append((index, row))
-    return list(every.items())
+        return [(topic.name, topic.partition_indexes) for topic in topics]
+    every: dict[str, list[int]] = {}
+    piece = Piece()
+    for topic, index in rows:
+        every.setdefault(topic, []).append(index)
+        if piece.is_whole():
+            yield
+    return [(topic, sorted(every[topic])) for topic in sorted(every)]
 
 
-def _told(index: int, row: OffsetRow | None) -> dict[str, Any]:
-    return {
-        "partition_index": index,
-        "committed_offset": row.offset if row else -1,
-        "committed_leader_epoch": row.leader_epoch if row else -1,
-        "metadata": row.metadata if row else "",
-    }
+def _tell(shape: Callable[..., T], rows: _Rows, topic: str, index: int) -> T:
+    row = rows.get((topic, index))
+    return shape(
+        partition_index=index,
+        committed_offset=row.offset if row else -1,
+        committed_leader_epoch=row.leader_epoch if row else -1,
+        metadata=row.metadata if row else "",
+    )
 
 
 # -- delete ------------------------------------------------------------------------------------
@@ -157,12 +183,12 @@ def _delete_topic(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(results))
 
 
-def forget_topic(step: Step, group: Group, topic: str, until_ms: int) -> None:
-    """Forget the offsets of a topic that is gone, those committed by then."""
+def forget_topics(step: Step, group: Group, topics: Collection[str], until_ms: int) -> None:
+    """Forget the offsets of topics that are gone, those committed by then."""
     partitions = [
         key
         for key, row in group.offsets.items()
-        if key[0] == topic and row.committed_at_ms <= until_ms
+        if key[0] in topics and row.committed_at_ms <= until_ms
     ]
     _drop(step, group, partitions)
     if partitions:

@@ -28,6 +28,8 @@ from coterie_server.group.records import Gone, MemberRow
 from coterie_server.group.states import GroupState
 
 if TYPE_CHECKING:
+    from coterie_protocol.consumer import Subscription
+    from coterie_protocol.journal import Partitions
     from coterie_server.group.group import Group
     from coterie_server.group.member import Member
     from coterie_server.group.step import Step
@@ -192,7 +194,7 @@ def _answer_join(step: Step, group: Group, member: Member) -> None:
 def save_members(step: Step, group: Group) -> None:
     """Store the members whose rows have changed since they were stored."""
     for member in group.members.values():
-        if member.row != member.saved:
+        if member.row is not member.saved and member.row != member.saved:
             step.save(group, member.row)
 
 
@@ -229,8 +231,14 @@ def _member_phase(group: Group, member: Member, rebalance: OngoingRebalance) -> 
         host=member.row.client_host,
         joined_after_ms=joined_after_ms,
         topics=subscription.topics if subscription else None,
-        owned=by_topic(flatten(subscription.owned_partitions)) if subscription else None,
+        owned=_owned(subscription) if subscription else None,
     )
+
+
+def _owned(subscription: Subscription) -> Partitions:
+    """What a member says that it owns: nothing with an eager assignor."""
+    owned = subscription.owned_partitions
+    return by_topic(flatten(owned)) if owned else {}
 
 
 # -- the second phase --------------------------------------------------------------------------

@@ -146,9 +146,10 @@ def to_stored(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value under which a record is stored; the value is None if the row is gone."""
     if isinstance(record, Gone):
         return _key(record.row, record.group_id, record.name), None
-    name = record.member_id if isinstance(record, MemberRow) else ""
-    group_id = "" if isinstance(record, FloorRow) else record.group_id
-    return _key(type(record), group_id, name), _MARK + encode(record, _ROW_VERSION)
+    value = _MARK + encode(record, _ROW_VERSION)
+    if isinstance(record, MemberRow):  # most are
+        return _key(MemberRow, record.group_id, record.member_id), value
+    return _key(type(record), "" if isinstance(record, FloorRow) else record.group_id), value
 
 
 def from_stored(key: bytes, value: bytes) -> StoredRow:

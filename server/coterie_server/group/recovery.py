@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from coterie_protocol.journal import GroupRecovered
 from coterie_server.group.group import CONSUMER, Group, OngoingRebalance
-from coterie_server.group.offsets import forget_topic
+from coterie_server.group.offsets import forget_topics
 from coterie_server.group.rebalance import prepare
 from coterie_server.group.records import END_OF_TIME_MS, FloorRow, GroupRow
 from coterie_server.group.states import GroupState
@@ -72,8 +72,9 @@ def _skip_generations(step: Step, lost: int) -> None:
 
 def _forget_deleted_topics(step: Step, group: Group) -> None:
     """Forget topics that were deleted when the node stopped before its groups had heard of it."""
-    for topic in {topic for topic, _ in group.offsets} - step.table.topics.keys():
-        forget_topic(step, group, topic, END_OF_TIME_MS)
+    deleted = {topic for topic, _ in group.offsets} - step.table.topics.keys()
+    if deleted:
+        forget_topics(step, group, deleted, END_OF_TIME_MS)
 
 
 def _resume(step: Step, group: Group) -> None:

@@ -118,7 +118,7 @@ class Step(step.Step[Record]):
     def finish(self) -> Outcome[Record]:
         """Store the groups that have changed, and hand over what came of the step."""
         for group, before in self._touched.values():
-            if group.row != before:
+            if group.row is not before and group.row != before:
                 self.outcome.records.append(group.row)
         if self._has_forgotten:
             floor = self.table.floor

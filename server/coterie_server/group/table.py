@@ -54,7 +54,9 @@ class CommitOrder:
     A commit may be held up on a connection that its client has given up and replaced, and arrive
     after one that was sent later.  That can happen for as long as the process lives, so these
     numbers outlive a coordinator: when its shard is read again, the next coordinator is given the
-    same object.  All connections end with the process, so nothing of it is stored.
+    same object.  All connections end with the process, so nothing of it is stored.  While another
+    node has the shard its numbers are not known here, so `GroupShard` takes no numbered commits
+    from connections that were made before it came back.
     """
 
     def __init__(self) -> None:

@@ -260,7 +260,7 @@ class _Pages:
         )
 
     async def _show(self, group_id: str, beginning: Beginning) -> web.Response:
-        group = self._node.group(group_id)
+        group = await self._node.group(group_id)
         if group is None:
             return no_group(group_id)
         running = self._history.running(group_id)

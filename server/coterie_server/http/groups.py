@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard, TypeVar
 
 from multidict import MultiMapping
 
@@ -22,6 +22,7 @@ from coterie_protocol.journal import Partitions
 from coterie_server.group import GroupState
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import by_topic
+from coterie_server.turns import Piece, each
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from coterie_server.group import Group
     from coterie_server.group.ledger import Partition
     from coterie_server.group.member import Member
+    from coterie_server.turns import Making
 
 __all__ = [
     "LIMIT_DEFAULT",
@@ -39,11 +41,14 @@ __all__ = [
     "MemberView",
     "PageQuery",
     "QueryError",
+    "finish",
     "group_in_full",
     "lines_of_groups",
     "merged_pages",
     "page_of_groups",
 ]
+
+T = TypeVar("T")
 
 LIMIT_DEFAULT: Final = 1000
 LIMIT_MAX: Final = 10_000
@@ -145,28 +150,31 @@ class GroupView:
     awaiting: AwaitedMembers | None
 
     @classmethod
-    def of(cls, group: Group, until_ms: int | None, date_of: Callable[[int], int]) -> Self:
-        """View a group of the core.
+    def of(cls, group: Group, until_ms: int | None, date_of: Callable[[int], int]) -> Making[Self]:
+        """View a group of the core, with its members as they are a little later if they are many.
 
         `until_ms` is the deadline of its phase, if it is in one.  That and the group's own times
         are running time, which `date_of` converts to dates.
         """
-        owned = _owned(group)
+        row, offsets, members = group.row, len(group.offsets), list(group.members.values())
+        awaiting = _awaiting(group, None if until_ms is None else date_of(until_ms))
+        piece = Piece(_ROWS_AT_ONCE)
+        owned = yield from _owned(group, members, piece)
         return cls(
             group=group.id,
-            state=group.state.value,
-            generation=group.generation,
-            type=group.row.protocol_type,
-            protocol=group.row.protocol_name,
-            leader=group.row.leader,
-            offsets=len(group.offsets),
-            members=tuple(_member(member, owned, date_of) for member in group.members.values()),
-            awaiting=_awaiting(group, None if until_ms is None else date_of(until_ms)),
+            state=row.state,
+            generation=row.generation,
+            type=row.protocol_type,
+            protocol=row.protocol_name,
+            leader=row.leader,
+            offsets=offsets,
+            members=(yield from each(members, partial(_member, owned, date_of), piece)),
+            awaiting=awaiting,
         )
 
 
 def _member(
-    member: Member, owned: dict[str, Partitions | None], date_of: Callable[[int], int]
+    owned: dict[str, Partitions | None], date_of: Callable[[int], int], member: Member
 ) -> MemberView:
     return MemberView(
         member=member.id,
@@ -181,17 +189,24 @@ def _member(
     )
 
 
-def _owned(group: Group) -> dict[str, Partitions | None]:
+def _owned(
+    group: Group, members: list[Member], piece: Piece
+) -> Making[dict[str, Partitions | None]]:
     """What each member was assigned last, by the ledger or, if none is kept, by the assignments."""
+    ids = [member.id for member in members]
     if group.row.protocol_type != CONSUMER:
-        return dict.fromkeys(group.members)
+        return dict.fromkeys(ids)
     if not group.ledger.holdings:
-        return {member.id: _read(member.assignment) for member in group.members.values()}
-    held: dict[str, list[Partition]] = {member_id: [] for member_id in group.members}
-    for partition, holding in group.ledger.holdings.items():
+        read = yield from each(members, lambda member: _read(member.assignment), piece)
+        return dict(zip(ids, read, strict=True))
+    held: dict[str, list[Partition]] = {member_id: [] for member_id in ids}
+    for partition, holding in list(group.ledger.holdings.items()):
         if holding.member_id in held:
             held[holding.member_id].append(partition)
-    return {member_id: by_topic(partitions) for member_id, partitions in held.items()}
+        if piece.is_whole():
+            yield
+    shown = yield from each(held.values(), by_topic, piece)
+    return dict(zip(held, shown, strict=True))
 
 
 def _read(assignment: bytes) -> Partitions | None:
@@ -262,6 +277,17 @@ def _state(text: str) -> str:
             return state.value
     known = ", ".join(state.value for state in GroupState)
     raise QueryError(f"state must be one of {known}.")
+
+
+async def finish(making: Making[T]) -> T:
+    """Make something piece by piece, while the event loop serves others."""
+    while True:
+        try:
+            next(making)
+        except StopIteration as made:
+            whole: T = made.value
+            return whole
+        await asyncio.sleep(0)
 
 
 #: Finds a group; None if there is none of that name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie_server.group import Refusal
-from coterie_server.http.groups import GroupView
+from coterie_server.http.groups import GroupView, finish
 from coterie_server.metrics import NodeSnapshot, count_groups
 from coterie_server.serving import NodeNote
 
@@ -106,20 +106,20 @@ class NodeView:
         """A group of the core, to be shown; None if there is no such group."""
         return self._node.group(group_id) if self._node else None
 
-    def group(self, group_id: str) -> GroupView | None:
+    async def group(self, group_id: str) -> GroupView | None:
         """A group in full; None if there is no such group."""
         node = self._node
         group = node.group(group_id) if node else None
         if node is None or group is None:
             return None
-        return GroupView.of(group, node.phase_deadline(group), node.date_of)
+        return await finish(GroupView.of(group, node.phase_deadline(group), node.date_of))
 
     async def force_rebalance(self, group_id: str) -> GroupView:
         """Start a rebalance and return the group once that is durable; may raise `Refusal`."""
         if self._node is None:
             raise Refusal("not_available", self._why_not)
         await self._node.force_rebalance(group_id)
-        found = self.group(group_id)
+        found = await self.group(group_id)
         if found is None:
             raise Refusal("group_not_found", f"There is no group {group_id!r} here any more.")
         return found

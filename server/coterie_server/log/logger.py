@@ -20,6 +20,8 @@ from structlog.typing import EventDict
 __all__ = ["get_logger"]
 
 _render: Final = structlog.processors.KeyValueRenderer()
+#: The method that structlog gives to its loggers for lines below their level.
+_UNHEARD: Final = structlog.make_filtering_bound_logger(logging.CRITICAL).debug
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
@@ -40,8 +42,14 @@ class _Logger:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # any method of a logger
         if structlog.is_configured():
+            if getattr(structlog.get_config()["wrapper_class"], name, None) is _UNHEARD:
+                return _ignore  # a logger would be made only to find that out
             return partial(_to_structlog, structlog.get_logger(self._name), name)
         return getattr(self._plain, name)
+
+
+def _ignore(_event: str, **_details: object) -> None:
+    """Write nothing."""
 
 
 def _to_structlog(

@@ -17,6 +17,11 @@ from coterie_server.metrics.fast import LATENCY_BOUNDS_S, Distribution, counter,
 __all__ = ["RequestMetrics", "error_of"]
 
 
+#: How many of the groups, topics or partitions in a response are looked at for an error: there may
+#: be a million.
+_LOOKED_AT: Final = 100
+
+
 class _Api:
     """The requests of one API."""
 
@@ -79,7 +84,8 @@ _READERS: Final[dict[type[Any], _Reader | None]] = {}
 def error_of(response: Any) -> int:  # noqa: ANN401  # any of the response dataclasses
     """The first error code in a response that is not 0; 0 if there is none.
 
-    Some responses have one code, some have one for each group, topic or partition.
+    Some responses have one code, some have one for each group, topic or partition.  Of very many,
+    only the first are looked at.
     """
     cls = type(response)
     try:
@@ -113,7 +119,7 @@ def _combined(own: _Reader | None, nested: list[tuple[str, _Reader]]) -> _Reader
         if code:
             return code
         for name, read_part in nested:
-            for part in getattr(response, name) or ():
+            for part in (getattr(response, name) or ())[:_LOOKED_AT]:
                 code = read_part(part)
                 if code:
                     return code

@@ -59,16 +59,19 @@ class Connection(asyncio.Protocol):
         "gone",
         "incoming",
         "on_reply",
+        "opened_ms",
         "peer",
         "times",
+        "turns",
     )
 
     _transport: asyncio.Transport
+    opened_ms: int
 
     def __init__(self, registry: Registry, advertised: Address) -> None:
         self._registry = registry
         self.advertised = advertised
-        self.on_reply = registry.on_reply
+        self.on_reply, self.turns = registry.on_reply, registry.turns
         self.times = TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
         self._fast_path = FastPath(registry.fast_answers)
@@ -77,10 +80,8 @@ class Connection(asyncio.Protocol):
         # Read, but to wait until fewer are in flight. While there is a backlog nothing is read.
         self._backlog: list[bytes] = []
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
-        # Answers are collected, to be sent together.
-        self._corked = False
-        # What this connection last told its transport.
-        self._reading = True
+        self._corked = False  # Answers are collected, to be sent together.
+        self._reading = True  # What this connection last told its transport.
         self._close_reason = CloseReason.PEER
         self.peer = Peer()
         self.gone = False
@@ -100,6 +101,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=registry.limits.write_buffer_high_bytes)
+        self.opened_ms = int(registry.now() * 1000)
         self.times.start(registry.now(), registry.limits)
 
     def data_received(self, data: bytes) -> None:
@@ -128,9 +130,7 @@ class Connection(asyncio.Protocol):
             return  # it was refused
         self._let_go()
         self._registry.forget(self, self._close_reason)
-        _log.debug(
-            "connection lost", peer=str(self.peer), reason=str(self._close_reason), error=exc
-        )
+        _log.debug("connection lost", peer=str(self.peer), reason=self._close_reason, error=exc)
 
     def pause_writing(self) -> None:
         """Stop reading from a client that does not read its answers."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, final
 
-from coterie_protocol import ApiKey, Request, encode_response
+from coterie_protocol import ApiKey, Request, encode_response, encode_response_in_turns
+from coterie_server.turns import Unfinished
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from coterie_server.address import Address
     from coterie_server.net.addresses import Peer
+    from coterie_server.turns import Turns
 
 __all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered", "take_ready"]
 
@@ -40,12 +42,20 @@ class ReplyPath(Protocol):
         """Where clients of the connection's listener are told to connect."""
 
     @property
+    def opened_ms(self) -> int:
+        """When the connection was made, in the time of the event loop."""
+
+    @property
     def gone(self) -> bool:
         """Whether nothing can be sent any more."""
 
     @property
     def on_reply(self) -> OnReply | None:
         """What is called for every answer, if anything."""
+
+    @property
+    def turns(self) -> Turns:
+        """What finishes long answers."""
 
     def flush(self) -> None:
         """Send the answers that are ready and behind no other request."""
@@ -64,11 +74,21 @@ class Exchange:
     Replies leave a connection in the order of its requests, whatever order they are made in.
     """
 
-    __slots__ = ("_path", "_when_gone", "frame", "message", "received_ms", "request", "version")
+    __slots__ = (
+        "_is_answered",
+        "_path",
+        "_when_gone",
+        "frame",
+        "message",
+        "received_ms",
+        "request",
+        "version",
+    )
 
     def __init__(self, path: ReplyPath, request: Request, received_ms: int) -> None:
         self._path = path
         self._when_gone: Callable[[Exchange], object] | None = None
+        self._is_answered = False
         #: The encoded answer; None until there is one.
         self.frame: bytes | None = None
         self.received_ms = received_ms
@@ -92,6 +112,11 @@ class Exchange:
         return self._path.advertised
 
     @property
+    def connected_ms(self) -> int:
+        """When the request's connection was made, in the time of the event loop."""
+        return self._path.opened_ms
+
+    @property
     def abandoned(self) -> bool:
         """Whether the connection is gone, so that no client waits for the reply."""
         return self._path.gone
@@ -102,21 +127,45 @@ class Exchange:
         The message is encoded at once, in the version of the request. One that cannot be encoded
         is a bug of ours: it is logged, and the connection closes, because a client that waits for
         an answer is better off with a new connection than with silence.
+
+        An `Unfinished` message is finished and encoded in the loop's next turns.
         """
         path = self._path
         if path.gone:
             return
-        if self.frame is not None:
+        if self._is_answered:
             raise AssertionError(f"a second reply to {self.request.api_key.title}")
+        self._is_answered = True
         request = self.request
+        if type(message) is Unfinished:
+            self._when_gone = None
+            path.turns.do(self._finish(message), lambda: not path.gone)
+            return
         try:
-            self.frame = encode_response(message, self.version, request.correlation_id)
+            frame = encode_response(message, self.version, request.correlation_id)
         except Exception as error:  # noqa: BLE001  # whatever it is, this client must not wait
             path.close_for_unencodable(request, error)
             return
         self._when_gone = None
+        self._send(message, frame)
+
+    def _finish(self, unfinished: Unfinished) -> Iterator[None]:
+        request = self.request
+        try:
+            message = yield from unfinished.making
+            frame = yield from encode_response_in_turns(
+                message, self.version, request.correlation_id
+            )
+        except Exception as error:  # noqa: BLE001  # as above
+            self._path.close_for_unencodable(request, error)
+            return
+        self._send(message, frame)
+
+    def _send(self, message: Any, frame: bytes) -> None:  # noqa: ANN401  # as above
+        path = self._path
+        self.frame = frame
         if path.on_reply is not None:
-            path.on_reply(request.api_key, message, self.received_ms)
+            path.on_reply(self.request.api_key, message, self.received_ms)
         path.flush()
 
     def when_gone(self, forget: Callable[[Exchange], object] | None) -> None:

@@ -66,5 +66,6 @@ class Incoming:
     def let_go(self) -> None:
         """Free what the client made us hold."""
         self._frames = FrameReader()
+        self.fault = None  # its traceback leads back here
         self._charge(-self.unfinished_bytes)
         self.unfinished_bytes = 0

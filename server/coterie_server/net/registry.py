@@ -21,6 +21,7 @@ from coterie_server.net.incoming import Incoming
 from coterie_server.net.limits import Limits
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
 from coterie_server.net.time_limits import TimeLimits
+from coterie_server.turns import Turns
 
 __all__ = ["LOG_LINES_PER_SWEEP", "OpenConnection", "Registry", "has_hung_up"]
 
@@ -107,6 +108,8 @@ class Registry:
         self.limits = limits
         self.now = now
         self.call_soon = call_soon
+        #: Finishes long answers.
+        self.turns = Turns(call_soon)
         #: What `now` does not tell: a loop's time may stand still while it is busy.
         self.stopwatch = stopwatch
         self.has_hung_up = has_hung_up

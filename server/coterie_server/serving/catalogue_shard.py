@@ -24,7 +24,7 @@ from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue, HangUp, Later, Record, from_stored, to_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from coterie_protocol.journal import Event
     from coterie_server.serving.durable_queue import DurableQueue
@@ -59,8 +59,8 @@ class _Deletion:
 class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     """Runs the catalogue.
 
-    `on_change` is told of each change when it is durable; `until_told` waits until the groups have
-    taken in, durably, what they were told.
+    `on_change` is told what became of topics when that is durable; `until_told` waits until the
+    groups have taken in, durably, what they were told.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         make: Callable[[PartitionEnds], Catalogue],
         *,
         counts: TopicCounts,
-        on_change: Callable[[TopicChanged], None],
+        on_change: Callable[[Mapping[str, str]], None],
         until_told: Callable[[], Awaitable[None]] = _no_groups,
     ) -> None:
         super().__init__(CATALOGUE_SHARD, context)
@@ -102,8 +102,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         catalogue.recover(from_stored(key, value) for key, value in stored)
         self.core = catalogue
         # A change may have been stored though the store said that it failed.
-        for change in self._counts.read(catalogue.topics):
-            self._tell_of(change)
+        self._tell_of(self._counts.read(catalogue.topics))
 
     def hold_back(self, ready: Awaitable[None]) -> None:
         """Make no topic before all groups have forgotten those that a former owner deleted."""
@@ -182,18 +181,21 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     def _tell(self, events: Iterable[Event]) -> None:
         """Let the groups and the journal know what has become of topics; it is durable."""
         topics = {} if self.core is None else self.core.topics
-        for change in events:
-            if isinstance(change, TopicChanged):
-                row = topics.get(change.topic)
-                self._counts.apply(change, row, self._clock.date_ms())
-                self._tell_of(change)
+        changes = [each for each in events if isinstance(each, TopicChanged)]
+        for change in changes:
+            self._counts.apply(change, topics.get(change.topic), self._clock.date_ms())
+        self._tell_of(changes)
 
-    def _tell_of(self, change: TopicChanged) -> None:
-        self._changes += 1
-        if change.change == "deleted":
-            self._ends.forget(change.topic)
-        self._observe(self._clock.date_ms(), change)
-        self._on_change(change)
+    def _tell_of(self, changes: Iterable[TopicChanged]) -> None:
+        told: dict[str, str] = {}
+        for change in changes:
+            self._changes += 1
+            if change.change == "deleted":
+                self._ends.forget(change.topic)
+            self._observe(self._clock.date_ms(), change)
+            told[change.topic] = change.change
+        if told:
+            self._on_change(told)
 
     def _answer(self, replies: Iterable[tuple[Any, Any]]) -> None:
         for request, answer in replies:
@@ -258,13 +260,13 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     # -- clients that wait for records ---------------------------------------------------------
 
-    def wake(self, topic: str) -> None:
-        """Answer all who wait for records of a topic, because it is not what it was.
+    def wake(self, topics: Collection[str]) -> None:
+        """Answer all who wait for records of topics that are not what they were.
 
         The leader of a group would otherwise assign the partitions that it knows of, and look for
         others minutes later.
         """
-        self._parked.wake(topic)
+        self._parked.wake(topics)
 
 
 def _named(message: Any) -> set[str]:  # noqa: ANN401  # any request

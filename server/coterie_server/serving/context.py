@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,6 +10,7 @@ from coterie_server.log.limits import LimitLog
 from coterie_server.serving.leases import LeaseTrust
 from coterie_server.step import Request
 from coterie_server.topics import PartitionEnds
+from coterie_server.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,11 +20,15 @@ if TYPE_CHECKING:
     from coterie_server.serving.durable_queue import Meter
     from coterie_server.storage import Lease, Store
 
-__all__ = ["NodeContext", "PendingRequest"]
+__all__ = ["NodeContext", "PendingRequest", "call_soon"]
 
 
 class PendingRequest(Request, Protocol):
     """A request as a shard sees it: an `Exchange`, or a part of one that asks several shards."""
+
+    @property
+    def connected_ms(self) -> int:
+        """When its connection was made, in the time of the event loop."""
 
     @property
     def abandoned(self) -> bool:
@@ -37,6 +43,11 @@ class PendingRequest(Request, Protocol):
 
 def _ignore(*_: object) -> None:
     """Do nothing."""
+
+
+def call_soon(action: Callable[[], None]) -> None:
+    """Do something in the event loop's next turn."""
+    asyncio.get_running_loop().call_soon(action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +70,5 @@ class NodeContext:
     observe: Callable[[int, Event], None] = _ignore
     #: Told when a shard has something to do next, if that may be earlier than it was.
     arm: Callable[[int], None] = _ignore
+    #: Does what concerns very many groups or members.
+    turns: Turns = field(default_factory=lambda: Turns(call_soon))

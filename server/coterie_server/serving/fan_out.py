@@ -1,97 +1,230 @@
-"""Requests that ask several shards at once: divided, and their answers put together again."""
+"""Requests that ask several shards, or about very many groups: divided, and answered as one.
+
+A request that names groups is handed out in batches, each divided by shard, and the next one goes
+out when all of the batch before is answered.  So between two batches others have their turn, and
+what one of them changes is durable before the next one begins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from coterie_protocol import messages as m
+from coterie_server.turns import Piece, Unfinished, begin
 
 if TYPE_CHECKING:
     from coterie_server.serving.context import PendingRequest
+    from coterie_server.turns import Making
 
-__all__ = ["ask_all", "divide"]
+__all__ = ["BATCH", "ask_all", "divide"]
 
+#: How many groups are asked for at once; to delete so many takes some milliseconds.
+BATCH: Final = 250
+#: How many names are looked at in one turn of the event loop to find their shards.
+_NAMES_AT_ONCE: Final = 5000
 
-def divide(request: PendingRequest, shard_of: Callable[[str], int]) -> dict[int, PendingRequest]:
-    """What to hand to each shard of a request that names groups: it lists those of that shard."""
-    field, name_of = _NAMED[type(request.message)]
-    items: dict[int, list[Any]] = {}
-    for item in getattr(request.message, field):
-        items.setdefault(shard_of(name_of(item)), []).append(item)
-    if len(items) <= 1:
-        return {next(iter(items), 0): request}
-    return _parts(
-        request,
-        {shard: replace(request.message, **{field: tuple(each)}) for shard, each in items.items()},
-    )
+#: Hands a part of a request to a shard.
+HandOut = Callable[[int, "PendingRequest"], None]
+#: Calls something in the event loop's next turn.
+CallSoon = Callable[[Callable[[], None]], object]
 
 
-def ask_all(request: PendingRequest, shards: Sequence[int]) -> dict[int, PendingRequest]:
-    """What to hand to each of some shards of a request that is about all groups."""
-    if len(shards) == 1:
-        return {shards[0]: request}
-    return _parts(request, dict.fromkeys(shards, request.message))
+def divide(
+    request: PendingRequest,
+    shard_of: Callable[[str], int],
+    hand_out: HandOut,
+    call_soon: CallSoon,
+) -> None:
+    """Hand to each shard what concerns it of a request that names groups."""
+    named = _NAMED[type(request.message)]
+    items = getattr(request.message, named.field)
+    if named.is_once_each:
+        items = tuple(dict.fromkeys(items))
+    if len(items) <= BATCH:
+        shards = {shard_of(named.name_of(item)) for item in items}
+        if len(shards) <= 1:
+            hand_out(next(iter(shards), 0), request)
+            return
+    _Division(request, items, shard_of, hand_out, call_soon).go_on()
 
 
-def _parts(whole: PendingRequest, messages: Mapping[int, Any]) -> dict[int, PendingRequest]:
-    answers = _Answers(whole, len(messages))
-    return {shard: _Part(answers, message) for shard, message in messages.items()}
+def ask_all(
+    request: PendingRequest, counts: Mapping[int, int], hand_out: HandOut, call_soon: CallSoon
+) -> None:
+    """Ask shards what is asked about all groups; `counts` says how many each of them has."""
+    shards = iter(enumerate(counts.items()))
+    batch = _Batch(len(counts), lambda answers: request.reply(begin(_join_lists(answers))))
+
+    def go_on() -> None:
+        piece = Piece()
+        for number, (shard, count) in () if request.abandoned else shards:
+            hand_out(shard, _Part(request, request.message, number, batch))
+            if piece.is_whole(count):
+                call_soon(go_on)
+                return
+
+    go_on()
 
 
-class _Answers:
-    """Collects the answers to all parts of a request, and then gives the whole one."""
+class _Batch:
+    """Collects the answers to several parts, and passes them on when all are there."""
 
-    __slots__ = ("_found", "_missing", "whole")
+    __slots__ = ("_answers", "_missing", "_pass_on")
 
-    def __init__(self, whole: PendingRequest, parts: int) -> None:
-        self.whole = whole
+    def __init__(self, parts: int, pass_on: Callable[[list[Any]], None]) -> None:
+        self._answers: list[Any] = [None] * parts
         self._missing = parts
-        self._found: list[Any] = []
+        self._pass_on = pass_on
 
-    def add(self, message: Any) -> None:  # noqa: ANN401  # any response
+    def add(self, number: int, answer: Any) -> None:  # noqa: ANN401  # any response
         """Take the answer to a part."""
-        self._found.append(message)
+        self._answers[number] = answer
         self._missing -= 1
         if not self._missing:
-            self.whole.reply(_join(self.whole.message, self._found))
+            self._pass_on(self._answers)
 
 
 class _Part:
     """What one shard is asked of a request; a `PendingRequest` like the whole."""
 
-    __slots__ = ("_answers", "client_id", "host", "message", "version")
+    __slots__ = ("_batch", "_number", "_whole", "client_id", "host", "message", "version")
 
-    def __init__(self, answers: _Answers, message: Any) -> None:  # noqa: ANN401  # any request
-        whole = answers.whole
-        self._answers = answers
+    def __init__(
+        self,
+        whole: PendingRequest,
+        message: Any,  # noqa: ANN401  # any request
+        number: int,
+        batch: _Batch,
+    ) -> None:
+        self._whole = whole
+        self._number = number
+        self._batch = batch
         self.message = message
         self.version = whole.version
         self.client_id = whole.client_id
         self.host = whole.host
 
     @property
+    def connected_ms(self) -> int:
+        return self._whole.connected_ms
+
+    @property
     def abandoned(self) -> bool:
-        return self._answers.whole.abandoned
+        return self._whole.abandoned
 
     def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
-        self._answers.add(message)
+        self._batch.add(self._number, message)
 
     def close(self, why: str) -> None:
-        self._answers.whole.close(why)
+        self._whole.close(why)
 
 
-def _join(request: Any, answers: list[Any]) -> Any:  # noqa: ANN401
-    """Put answers together, in the order in which the request asks."""
-    field, name_of = _ANSWERED[type(request)]
-    found = [item for answer in answers for item in getattr(answer, field)]
-    errors = [answer for answer in answers if getattr(answer, "error_code", 0)]
-    if type(request) in _NAMED:
-        asked_field, asked_name_of = _NAMED[type(request)]
-        order = {asked_name_of(item): i for i, item in enumerate(getattr(request, asked_field))}
-        found.sort(key=lambda item: order[name_of(item)])
-    return replace(errors[0] if errors else answers[0], **{field: tuple(found)})
+class _Division:
+    """A request that names groups, handed out in batches."""
+
+    def __init__(
+        self,
+        whole: PendingRequest,
+        items: tuple[Any, ...],
+        shard_of: Callable[[str], int],
+        hand_out: HandOut,
+        call_soon: CallSoon,
+    ) -> None:
+        self._whole = whole
+        self._named = _NAMED[type(whole.message)]
+        self._items = items
+        self._shard_of = shard_of
+        self._hand_out = hand_out
+        self._call_soon = call_soon
+        self._batches = self._divide()
+        #: The answers to the parts, each with the places of its items.
+        self._answered: list[tuple[list[int], Any]] = []
+
+    def go_on(self) -> None:
+        """Hand out the next batch, if there is one ready; unless the client has gone."""
+        if self._whole.abandoned:
+            return
+        batch = next(self._batches, None)
+        if batch is None:
+            self._whole.reply(begin(self._join()))
+        elif batch:
+            self._hand_out_batch(batch)
+        else:
+            self._call_soon(self.go_on)
+
+    def _divide(self) -> Iterator[list[tuple[int, list[int]]]]:
+        """The batches: shards, each with the places of its items.  Empty ones are to take time."""
+        places: dict[int, list[int]] = {}
+        piece = Piece(_NAMES_AT_ONCE)
+        for place, item in enumerate(self._items):
+            places.setdefault(self._shard_of(self._named.name_of(item)), []).append(place)
+            if piece.is_whole():
+                yield []
+        batch: list[tuple[int, list[int]]] = []
+        piece = Piece(BATCH)
+        for shard, its in places.items():
+            for some in (
+                its[begin_at : begin_at + BATCH] for begin_at in range(0, len(its), BATCH)
+            ):
+                batch.append((shard, some))
+                if piece.is_whole(len(some)):
+                    yield batch
+                    batch = []
+        if batch:
+            yield batch
+
+    def _hand_out_batch(self, places: list[tuple[int, list[int]]]) -> None:
+        def take(answers: list[Any]) -> None:
+            self._answered += zip((its for _, its in places), answers, strict=True)
+            if len(self._items) > BATCH:
+                self._call_soon(self.go_on)
+            else:
+                self.go_on()
+
+        batch = _Batch(len(places), take)
+        for number, (shard, its) in enumerate(places):
+            items = tuple(self._items[each] for each in its)
+            message = replace(self._whole.message, **{self._named.field: items})
+            self._hand_out(shard, _Part(self._whole, message, number, batch))
+
+    def _join(self) -> Making[Any]:
+        """The answer for all items, in the order in which the request names them."""
+        piece = Piece()
+        joined: list[Any] = [None] * len(self._items)
+        for places, part in self._answered:
+            answer = (yield from part.making) if isinstance(part, Unfinished) else part
+            for place, item in zip(places, getattr(answer, self._named.answered), strict=True):
+                joined[place] = item
+            if piece.is_whole(len(places)):
+                yield
+        return self._named.response(**{self._named.answered: tuple(joined)})
+
+
+def _join_lists(parts: Iterable[Any]) -> Making[m.ListGroupsResponse]:
+    """All groups; or an error, as a list that lacks groups would look like one that does not."""
+    piece = Piece()
+    groups: list[m.ListedGroup] = []
+    for part in parts:
+        answer = (yield from part.making) if isinstance(part, Unfinished) else part
+        if answer.error_code:
+            return m.ListGroupsResponse(error_code=answer.error_code, groups=())
+        groups += answer.groups
+        if piece.is_whole(len(answer.groups)):
+            yield
+    return m.ListGroupsResponse(groups=tuple(groups))
+
+
+class _Named(NamedTuple):
+    """Where a request names groups, and where its response has what it says of each."""
+
+    field: str
+    name_of: Callable[[Any], str]
+    response: type[Any]
+    answered: str
+    #: Whether a group that is named twice is answered once.
+    is_once_each: bool = False
 
 
 def _group_id(item: Any) -> str:  # noqa: ANN401  # an entry of any of the responses
@@ -103,16 +236,10 @@ def _itself(item: str) -> str:
     return item
 
 
-#: Where each request names groups, and where its response does.
-_NAMED: Final[dict[type[Any], tuple[str, Callable[[Any], str]]]] = {
-    m.DeleteGroupsRequest: ("groups_names", _itself),
-    m.DescribeGroupsRequest: ("groups", _itself),
-    m.OffsetFetchRequest: ("groups", _group_id),
-}
-
-_ANSWERED: Final[dict[type[Any], tuple[str, Callable[[Any], str]]]] = {
-    m.DeleteGroupsRequest: ("results", _group_id),
-    m.DescribeGroupsRequest: ("groups", _group_id),
-    m.ListGroupsRequest: ("groups", _group_id),
-    m.OffsetFetchRequest: ("groups", _group_id),
+_NAMED: Final[dict[type[Any], _Named]] = {
+    m.DeleteGroupsRequest: _Named(
+        "groups_names", _itself, m.DeleteGroupsResponse, "results", is_once_each=True
+    ),
+    m.DescribeGroupsRequest: _Named("groups", _itself, m.DescribeGroupsResponse, "groups"),
+    m.OffsetFetchRequest: _Named("groups", _group_id, m.OffsetFetchResponse, "groups"),
 }

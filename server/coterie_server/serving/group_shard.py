@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import OffsetCommitRequest
 from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.shard import ServedShard
 from coterie_server.step import Refusal
 from coterie_server.storage.offset_bundles import OffsetBundles
+from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.storage import KeptRecord
+    from coterie_server.storage import KeptRecord, Lease
+    from coterie_server.turns import Making, Turns
 
-__all__ = ["GroupShard"]
+__all__ = ["GroupShard", "fire_due", "tell_of_topics"]
+
+#: How many groups are looked at in one turn of the event loop, in whole shards.
+_GROUPS_AT_ONCE: Final = 2000
 
 _NOT_NOW: Final = "The group can't be served just now; try again."
 
 
-@dataclass(eq=False, slots=True)
-class _TopicChange:
-    """What groups have to be told of a topic, until all that comes of it is durable."""
+def _do_nothing() -> None:
+    """Tell nothing to any group."""
 
-    topic: str
-    change: str
+
+@dataclass(eq=False, slots=True)
+class _TopicChanges:
+    """What groups have to be told of topics, until all that comes of it is durable."""
+
+    #: What became of each topic.
+    changes: Mapping[str, str]
     at_ms: int
+    #: Whether the present coordinator was told.
+    is_told: bool = False
     is_taken_in: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -51,7 +64,11 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self._make = make
         self._generations_lost = generations_lost
         self._bundles = OffsetBundles()
-        self._changes: list[_TopicChange] = []
+        self._changes: list[_TopicChanges] = []
+        #: When the shard came back from another node, in the time of the event loop; 0 if it
+        #: never was away.
+        self._back_since_ms = 0
+        self._was_away = False
         #: Whether all that came of reading the shard is durable.
         self.has_recovered = False
 
@@ -72,6 +89,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         # What they may have missed, or forgotten with the shard's memory.
         for change in list(self._changes):
             if self.core is coordinator:
+                change.is_told = False
                 self._tell(change, change.at_ms)
 
     def _recovered(self) -> None:
@@ -82,9 +100,16 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         super()._forget()
         self.has_recovered = False
 
+    def own(self, lease: Lease) -> None:
+        """The shard is this node's; it is to be loaded."""
+        super().own(lease)
+        if self._was_away:
+            self._back_since_ms = int(asyncio.get_running_loop().time() * 1000)
+
     def _end_life(self, trouble: ErrorCode) -> None:
         super()._end_life(trouble)
         if self._lease is None:  # the node that has the shard tells its groups
+            self._was_away = True
             changes, self._changes = self._changes, []
             for change in changes:
                 change.is_taken_in.set()
@@ -92,9 +117,21 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     # -- requests and time ---------------------------------------------------------------------
 
     def _take(self, request: PendingRequest) -> None:
-        if self.core is not None:
+        if self._back_since_ms and self._may_be_overtaken(request):
+            request.close("a commit may have been overtaken on its way, while another node had it")
+        elif self.core is not None:
             self._open[request] = request
             self.run(self.core.handle, request)
+
+    def _may_be_overtaken(self, request: PendingRequest) -> bool:
+        """Whether a commit may be older than one that another node has taken.
+
+        The order of commits is known for as long as one process has the shard.  What is on its way
+        on a connection from before may have been given up, and sent anew to that node.
+        """
+        message = request.message
+        is_numbered = type(message) is OffsetCommitRequest and message.sequence >= 0
+        return is_numbered and request.connected_ms <= self._back_since_ms
 
     def _put(self, queue: DurableQueue, records: list[Record]) -> None:
         queue.put(self._bundles.pack(records))
@@ -112,15 +149,21 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
             return None
         return coordinator.try_heartbeat(message, self._clock.now_ms())
 
-    def fire_due(self, now_ms: int) -> None:
-        """Do what is due by now, unless another node may be doing it."""
+    def fire_due(self, now_ms: int) -> bool:
+        """Do what is due by now, unless another node may be doing it; whether anything was done."""
         due_ms = self.next_deadline()
         if self.core is None or due_ms is None or due_ms > now_ms:
-            return
-        if self._trust.holds:
-            self.run(self.core.fire)
-        else:
+            return False
+        if not self._trust.holds:
             self._trust.doubt()
+            return False
+        self.run(self.core.fire)
+        return True
+
+    @property
+    def group_count(self) -> int:
+        """How many groups it has."""
+        return 0 if self.core is None else len(self.core.groups)
 
     def next_deadline(self) -> int | None:
         """When something is due next."""
@@ -136,23 +179,27 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     # -- topics --------------------------------------------------------------------------------
 
-    def topic_changed(self, topic: str, change: str) -> None:
-        """Tell the shard's groups about a topic; `until_told` waits until they know for good."""
-        if self._lease is None:
-            return  # the node that has the shard sees to it
-        entry = _TopicChange(topic, change, self._clock.date_ms())
-        self._changes.append(entry)
-        self._tell(entry, END_OF_TIME_MS)
+    def topics_changed(self, changes: Mapping[str, str]) -> Callable[[], None]:
+        """Take note of what became of topics; the result tells the shard's groups about it.
 
-    def _tell(self, change: _TopicChange, until_ms: int) -> None:
+        `until_told` waits until they know for good.
+        """
+        if self._lease is None:
+            return _do_nothing  # the node that has the shard sees to it
+        entry = _TopicChanges(changes, self._clock.date_ms())
+        self._changes.append(entry)
+        return partial(self._tell, entry, END_OF_TIME_MS)
+
+    def _tell(self, change: _TopicChanges, until_ms: int) -> None:
         coordinator = self.core
-        if coordinator is None:
+        if coordinator is None or change.is_told or change not in self._changes:
             return
-        self.run(coordinator.topic_changed, change.topic, change.change, until_ms)
+        change.is_told = True
+        self.run(coordinator.topics_changed, change.changes, until_ms)
         if self._queue is not None and self.core is coordinator:
             self._queue.when_durable(self._taken_in, change)
 
-    def _taken_in(self, change: _TopicChange) -> None:
+    def _taken_in(self, change: _TopicChanges) -> None:
         self._changes.remove(change)
         change.is_taken_in.set()
 
@@ -160,3 +207,30 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         """Wait until all that groups were told of topics is durable, whatever the store does."""
         for change in list(self._changes):
             await change.is_taken_in.wait()
+
+
+# -- all shards, of which each may have to look at all of its groups -------------------------------
+
+
+def fire_due(shards: Sequence[GroupShard], now_ms: int) -> None:
+    """Do what is due by now, or the first of it if that is much: the rest stays due."""
+    piece = Piece(_GROUPS_AT_ONCE)
+    for shard in shards:
+        if shard.fire_due(now_ms) and piece.is_whole(shard.group_count):
+            break
+
+
+def tell_of_topics(shards: Sequence[GroupShard], changes: Mapping[str, str], turns: Turns) -> None:
+    """Tell the groups of all shards what became of topics, in turns if there are many groups."""
+    tellings = [shard.topics_changed(changes) for shard in shards]
+
+    def tell() -> Making[None]:
+        piece = Piece(_GROUPS_AT_ONCE)
+        for shard, tell_groups in zip(shards, tellings, strict=True):
+            tell_groups()
+            if piece.is_whole(shard.group_count):
+                yield
+
+    rest = begin(tell())
+    if rest is not None:
+        turns.do(rest.making)

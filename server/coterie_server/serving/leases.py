@@ -60,8 +60,14 @@ class LeaseTrust:
         return self._elapsed_s() < self.until_s
 
     def extend(self, asked_s: float, ttl_ms: int) -> None:
-        """Leases that were asked for at a moment are held for so long."""
+        """All leases were asked for at a moment, or later, and last for so long."""
         self.until_s = asked_s + (ttl_ms - ttl_ms / _MARGIN) / 1000
+
+    def include(self, asked_s: float, ttl_ms: int) -> None:
+        """One more lease was asked for at a moment: trust ends with the first of them."""
+        until_s = self.until_s
+        self.extend(asked_s, ttl_ms)
+        self.until_s = min(until_s, self.until_s)
 
     def now_s(self) -> float:
         """The moment, for `extend`."""
@@ -128,6 +134,10 @@ class LeaseKeeper:
         self._holder = holder
         self._shards: Sequence[int] = ()
         self._leases: dict[int, Lease] = {}
+        #: Shards that are being claimed anew, so that their former leases are not renewed.
+        self._claiming: set[int] = set()
+        #: When shards were claimed whose leases have not been renewed yet.
+        self._claimed_s: dict[int, float] = {}
         #: Who had each shard last, as far as it was seen.
         self._owners: dict[int, str] = {}
         self._wake = asyncio.Event()
@@ -177,6 +187,7 @@ class LeaseKeeper:
     def lost(self, shard: int) -> None:
         """Another node has a shard, as the store says."""
         self._leases.pop(shard, None)
+        self._claimed_s.pop(shard, None)
         self._cluster.lost(shard)
 
     async def claim_again(self, shard: int) -> Lease | None:
@@ -187,15 +198,27 @@ class LeaseKeeper:
         held = self._leases.get(shard)
         if held is None:
             return None
-        taken = await self._store.claim([shard], self._owner, self._ttl_ms)
+        asked_s = self._trust.now_s()
+        self._claiming.add(shard)
+        self._claimed_s.pop(shard, None)
+        try:
+            taken = await self._store.claim([shard], self._owner, self._ttl_ms)
+        finally:
+            self._claiming.discard(shard)
         if self._leases.get(shard) is not held:
             await self._store.release(taken)  # it was lost, or given up, meanwhile
             return None
         if not taken:
             self.lost(shard)
             return None
-        self._leases[shard] = taken[0]
+        self._take(taken[0], asked_s)
         return taken[0]
+
+    def _take(self, lease: Lease, asked_s: float) -> None:
+        self._leases[lease.shard] = lease
+        self._claimed_s[lease.shard] = asked_s
+        self._trust.include(asked_s, self._ttl_ms)
+        self._cluster.gained(lease.shard)
 
     # -- keeping the leases --------------------------------------------------------------------
 
@@ -225,15 +248,21 @@ class LeaseKeeper:
         return True
 
     async def _renew(self) -> None:
-        asked_s, before = self._trust.now_s(), list(self._leases.values())
+        asked_s = self._trust.now_s()
+        before = [lease for shard, lease in self._leases.items() if shard not in self._claiming]
         note = self._holder.note(is_settled=not self._is_new(asked_s))
         renewed = await self._answer_to(self._store.renew(self._owner, note, before, self._ttl_ms))
         held = {lease.shard: lease for lease in renewed}
         for lease in before:
             if self._leases.get(lease.shard) is lease:
+                self._claimed_s.pop(lease.shard, None)
                 self._take_in(lease.shard, held.get(lease.shard))
+        lost = sorted(lease.shard for lease in before if lease.shard not in self._leases)
+        if lost:
+            _log.error("shards are lost to other nodes", count=len(lost), shards=lost)
         self._renewed_s = asked_s
-        self._trust.extend(asked_s, self._ttl_ms)
+        # A claim whose answer came meanwhile may have been asked for long before.
+        self._trust.extend(min((asked_s, *self._claimed_s.values())), self._ttl_ms)
         if self.trouble:
             _log.warning("leases are renewed again")
             self.trouble = ""
@@ -318,14 +347,14 @@ class LeaseKeeper:
         if lease is None:
             return
         await self._holder.give_up(shard)
-        lease = self._leases.pop(shard, lease)
-        self._cluster.lost(shard)
+        lease = self._leases.get(shard, lease)
+        self.lost(shard)
         await self._store.release([lease])
 
     async def _claim(self, shards: Sequence[int]) -> None:
         if not shards:
             return
+        asked_s = self._trust.now_s()
         for lease in await self._store.claim(shards, self._owner, self._ttl_ms):
-            self._leases[lease.shard] = lease
-            self._cluster.gained(lease.shard)
+            self._take(lease, asked_s)
             self._holder.gained(lease, self._owners.get(lease.shard, ""))

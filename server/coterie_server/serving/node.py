@@ -28,15 +28,16 @@ from coterie_server.serving import (
     ask_node,
 )
 from coterie_server.serving.clock import Ticker
+from coterie_server.serving.group_shard import fire_due, tell_of_topics
 from coterie_server.serving.node_options import NodeOptions, owner_name
 from coterie_server.serving.router import Router
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from coterie_protocol import messages as m
-    from coterie_protocol.journal import Event, TopicChanged
+    from coterie_protocol.journal import Event
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.net import Exchange
     from coterie_server.serving import (
@@ -284,9 +285,7 @@ class Node:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = None
-        now_ms = self._clock.now_ms()
-        for shard in self.shards:
-            shard.fire_due(now_ms)
+        fire_due(self.shards, self._clock.now_ms())
         due = [at_ms for shard in self.shards if (at_ms := shard.next_deadline()) is not None]
         if due and self._trust.holds:  # or `confirmed` comes back to it
             self._arm(min(due))
@@ -309,12 +308,11 @@ class Node:
 
     # -- what happens besides ------------------------------------------------------------------
 
-    def topic_changed(self, change: TopicChanged) -> None:
-        """Tell the coordinators that a topic is not what it was."""
-        for shard in self.shards:
-            shard.topic_changed(change.topic, change.change)
+    def topics_changed(self, changes: Mapping[str, str]) -> None:
+        """Tell the coordinators what became of topics."""
+        tell_of_topics(self.shards, changes, self._context.turns)
         if self._config.rebalance_on_topic_change:
-            self._serving.topics.wake(change.topic)
+            self._serving.topics.wake(changes)
 
     async def until_told(self) -> None:
         """Wait until what the groups were told of topics is durable."""
@@ -371,7 +369,7 @@ class Node:
 
     def count_groups(self) -> int:
         """How many groups there are."""
-        return sum(len(shard.core.groups) for shard in self.shards if shard.core)
+        return sum(shard.group_count for shard in self.shards)
 
     @property
     def parked_fetches(self) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, final
 from coterie_server.topics import outdated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from coterie_protocol.messages import FetchResponse
     from coterie_server.net import Exchange
@@ -43,11 +43,11 @@ class ParkedFetches:
         self._parked[exchange] = answer, timer
         exchange.when_gone(self._drop)
 
-    def wake(self, topic: str) -> None:
-        """Tell all who wait for records of a topic that it is not what it was."""
+    def wake(self, topics: Collection[str]) -> None:
+        """Tell all who wait for records of these topics that they are not what they were."""
         for exchange, (answer, _) in list(self._parked.items()):
-            if any(each.topic == topic for each in answer.responses):
-                self._answer(exchange, outdated(answer, topic))
+            if any(each.topic in topics for each in answer.responses):
+                self._answer(exchange, outdated(answer, topics))
 
     def answer_all(self) -> None:
         """Answer all Fetches now."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
 from coterie_server.serving import discovery
+from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
 
 if TYPE_CHECKING:
@@ -72,17 +73,16 @@ class Router:
         self._shards[self._shard_of(exchange.message.group_id)].handle(exchange)
 
     def _to_several(self, exchange: Exchange) -> None:
-        self._hand_out(divide(exchange, self._shard_of))
+        divide(exchange, self._shard_of, self._hand_out, call_soon)
 
-    def _hand_out(self, parts: dict[int, PendingRequest]) -> None:
-        for shard, part in parts.items():
-            self._shards[shard].handle(part)
+    def _hand_out(self, shard: int, part: PendingRequest) -> None:
+        self._shards[shard].handle(part)
 
     def _list_groups(self, exchange: Exchange) -> None:
         """As with Kafka, each node lists its own groups."""
-        own = [shard.shard for shard in self._shards if shard.is_owned]
+        own = {shard.shard: shard.group_count for shard in self._shards if shard.is_owned}
         if own:
-            self._hand_out(ask_all(exchange, own))
+            ask_all(exchange, own, self._hand_out, call_soon)
         else:
             exchange.reply(m.ListGroupsResponse(groups=()))
 

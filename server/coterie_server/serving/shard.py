@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import CoterieError
@@ -25,9 +25,10 @@ from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.failures import refusal
 from coterie_server.step import Refusal, Request
 from coterie_server.storage import FencedError
+from coterie_server.turns import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from coterie_server.step import Outcome
     from coterie_server.storage import KeptRecord, Lease
@@ -43,11 +44,22 @@ RETRY_MAX_S: Final = 5.0
 _TIMELINE_SHIFT: Final = 40
 #: That a shard can't be read is logged at first, then once in so many attempts: a minute, mostly.
 _COMPLAIN_EVERY: Final = 12
+#: How many members are answered in one turn of the event loop when a rebalance goes on: each answer
+#: is encoded and written to a connection.
+_REPLIES_AT_ONCE: Final = 100
 
 
 C = TypeVar("C")
 R = TypeVar("R")
 Q = TypeVar("Q", bound=PendingRequest)
+
+
+def _reply_to_many(replies: Iterable[tuple[PendingRequest, Any]]) -> Iterator[None]:
+    piece = Piece(_REPLIES_AT_ONCE)
+    for pending, message in replies:
+        pending.reply(message)
+        if piece.is_whole():
+            yield
 
 
 class ServedShard(ABC, Generic[C, R, Q]):
@@ -73,6 +85,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self._ends = context.ends
         self._observe = context.observe
         self._arm = context.arm
+        self._turns = context.turns
         self._queue: DurableQueue | None = None
         #: Requests that await their answers, parked or held back until something is durable.
         self._open: dict[Request, Q] = {}
@@ -201,10 +214,16 @@ class ServedShard(ABC, Generic[C, R, Q]):
             queue.when_durable(self._send, outcome, self._clock.date_of(now_ms))
 
     def _send(self, outcome: Outcome[R], date_ms: int) -> None:
-        for request, message in outcome.replies:
-            pending = self._open.pop(request, None)
-            if pending is not None:
+        replies = [
+            (pending, message)
+            for request, message in outcome.replies
+            if (pending := self._open.pop(request, None)) is not None
+        ]
+        if len(replies) <= _REPLIES_AT_ONCE:
+            for pending, message in replies:
                 pending.reply(message)
+        else:
+            self._turns.do(_reply_to_many(replies))
         for event in outcome.events:
             self._observe(date_ms, event)
 
@@ -270,7 +289,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         """Another node has the shard: answer nothing and write nothing in its name any more."""
         if self._lease is None:
             return
-        _log.error("a shard is lost to another node", shard=self.shard)
+        _log.info("a shard is another node's", shard=self.shard)
         self._lease = None
         self._end_life(ErrorCode.NOT_COORDINATOR)
 
@@ -315,6 +334,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         what they were not told did not happen.
         """
         if isinstance(error, FencedError):
+            _log.error("a shard is lost to another node", shard=self.shard, error=str(error))
             self.fence()
             self._on_fenced(self.shard)
             return

@@ -13,23 +13,22 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.catalogue_shard import CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
+from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError
 from coterie_server.topics import HangUp, Later, TopicRefusal, from_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Collection, Coroutine, Mapping
 
-    from coterie_protocol.journal import TopicChanged
     from coterie_server.net import Exchange
-    from coterie_server.serving.cluster import Directory, NodeNote
+    from coterie_server.serving.cluster import Directory
     from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
     from coterie_server.serving.topic_counts import TopicCounts
@@ -43,24 +42,16 @@ _log = get_logger(__name__)
 #: What only the owner of the catalogue can do.
 _CHANGES: Final = (m.CreatePartitionsRequest, m.CreateTopicsRequest, m.DeleteTopicsRequest)
 
-#: The versions in which other nodes are asked.
-_CREATE_PARTITIONS_VERSION: Final = 3
-_CREATE_TOPICS_VERSION: Final = 7
-_METADATA_VERSION: Final = 9
-_LIST_OFFSETS_VERSION: Final = 8
-
 #: How long other nodes are asked for a topic that this one needs to start: until one that died has
 #: lost its leases, at least.
 _PATIENCE_S: Final = 30.0
-_TIMEOUT_MS: Final = 5_000
-_LATEST: Final = -1
 
 
 class Groups(Protocol):
     """The groups of this node, and what is known of those of the others."""
 
-    def topic_changed(self, change: TopicChanged) -> None:
-        """Let this node's groups know what has become of a topic; it is durable."""
+    def topics_changed(self, changes: Mapping[str, str]) -> None:
+        """Let this node's groups know what has become of topics; it is durable."""
 
     async def until_told(self) -> None:
         """Wait until what they were told is durable."""
@@ -89,12 +80,12 @@ class TopicService:
         self._directory = directory
         self._cluster = directory.cluster
         self._groups = groups
-        self._ask = ask
+        self._others = OtherNodes(directory.cluster, ask)
         self.catalogue = CatalogueShard(
             context,
             self._make_catalogue,
             counts=counts,
-            on_change=groups.topic_changed,
+            on_change=self._changed,
             until_told=self._until_all_told,
         )
         #: What is stored, as far as this node has read it; None if it has not.
@@ -102,6 +93,10 @@ class TopicService:
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._copied = TopicsVersion()
         self._looked = asyncio.Event()
+        #: One copy at a time, or an older one could take the place of a newer one.
+        self._is_copying = asyncio.Lock()
+        #: How often the catalogue came to this node, or went.
+        self._changes_of_owner = 0
         self._copying: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         #: Told when the others have to hear something new of this node.
@@ -136,8 +131,15 @@ class TopicService:
         owner = self._cluster.owner_of(CATALOGUE_SHARD)
         await self._copy_topics(owner.made if owner is not None else TopicsVersion())
 
+    def _changed(self, changes: Mapping[str, str]) -> None:
+        """Tell of topics that this node has changed, durably."""
+        self._groups.topics_changed(changes)
+        if self._cluster.others:
+            self.announce()
+
     def gained(self, lease: Lease, before: str) -> None:
         """Serve the catalogue, which another node had `before`, if that is known."""
+        self._changes_of_owner += 1
         self.catalogue.take_over(lease)
         if before and before != lease.owner:
             self.catalogue.hold_back(self._until_all_told())
@@ -145,6 +147,7 @@ class TopicService:
 
     def lost(self) -> None:
         """Another node has the catalogue."""
+        self._changes_of_owner += 1
         self._copied = max(self._copied, self.catalogue.version)
         self.catalogue.fence()
         self._begin(self._copy_topics(self._copied))
@@ -153,6 +156,7 @@ class TopicService:
         """Let another node have the catalogue."""
         self._copied = max(self._copied, self.catalogue.version)
         await self._copy_topics(self._copied)
+        self._changes_of_owner += 1
         await self.catalogue.give_up()
 
     def looked(self) -> None:
@@ -212,53 +216,47 @@ class TopicService:
             raise TopicRefusal("shrink", f"Topic '{name}' has {known} partitions and can't shrink.")
         if known == partitions:
             return
-        problem = await (self._extend if known else self._create)(owner, name, partitions)
+        problem = await (self._others.extend if known else self._others.create)(name, partitions)
         if problem:
             raise TopicRefusal(
                 "refused", f"Topic '{name}' can't have {partitions} partitions: {problem}"
             )
 
-    async def _create(self, owner: NodeNote, name: str, partitions: int) -> str:
-        topic = m.CreatableTopic(
-            name=name, num_partitions=partitions, replication_factor=-1, assignments=(), configs=()
-        )
-        asked = m.CreateTopicsRequest(topics=(topic,), timeout_ms=_TIMEOUT_MS)
-        answer = await self._ask(owner, ApiKey.CREATE_TOPICS, asked, _CREATE_TOPICS_VERSION)
-        (result,) = answer.topics
-        is_there = result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-        return "" if is_there else str(result.error_message)
-
-    async def _extend(self, owner: NodeNote, name: str, partitions: int) -> str:
-        topic = m.CreatePartitionsTopic(name=name, count=partitions, assignments=None)
-        asked = m.CreatePartitionsRequest(
-            topics=(topic,), timeout_ms=_TIMEOUT_MS, validate_only=False
-        )
-        answer = await self._ask(owner, ApiKey.CREATE_PARTITIONS, asked, _CREATE_PARTITIONS_VERSION)
-        (result,) = answer.results
-        return str(result.error_message) if result.error_code else ""
-
-    def wake(self, topic: str) -> None:
-        """Tell all who wait for records of a topic that it is not what it was."""
-        self.catalogue.wake(topic)
-        self._parked.wake(topic)
+    def wake(self, topics: Collection[str]) -> None:
+        """Tell all who wait for records of topics that they are not what they were."""
+        self.catalogue.wake(topics)
+        self._parked.wake(topics)
 
     # -- the copy ------------------------------------------------------------------------------
 
     async def _copy_topics(self, version: TopicsVersion) -> None:
         """Read the topics, which are at least at this version, and let the groups know them."""
-        stored = await self._store.load(CATALOGUE_SHARD)
-        copy = self._make_catalogue(self._ends)
-        copy.recover(from_stored(key, value) for key, value in stored)
+        async with self._is_copying:
+            copy = await self._read_copy()
         copy.only_tell()
         self._copy = copy
         if not self.catalogue.is_owned:
+            changes: dict[str, str] = {}
             for change in self._counts.read(copy.topics):
                 if change.change == "deleted":
                     self._ends.forget(change.topic)
-                self._groups.topic_changed(change)
+                changes[change.topic] = change.change
+            if changes:
+                self._groups.topics_changed(changes)
         await self._groups.until_told()
         self._copied = max(self._copied, version)
         self.announce()
+
+    async def _read_copy(self) -> Catalogue:
+        """Read what is stored; anew if this node could have changed it meanwhile."""
+        while True:
+            before = self._changes_of_owner
+            stored = await self._store.load(CATALOGUE_SHARD)
+            if self._changes_of_owner == before:
+                break
+        copy = self._make_catalogue(self._ends)
+        copy.recover(from_stored(key, value) for key, value in stored)
+        return copy
 
     async def _until_all_told(self) -> None:
         """Wait until the groups of all nodes know, durably, what has become of topics by now."""
@@ -306,6 +304,8 @@ class TopicService:
         if isinstance(exchange.message, _CHANGES):
             controller = ErrorCode.NOT_CONTROLLER
             exchange.reply(failure(exchange.message, exchange.version, controller))
+        elif isinstance(exchange.message, m.MetadataRequest):
+            self._answer_from_copy(exchange)  # without the topics that are to be made
         else:
             exchange.close("topics can't be told just now")
 
@@ -327,12 +327,7 @@ class TopicService:
 
     async def _pass_on(self, exchange: Exchange) -> None:
         """Have the owner of the catalogue answer."""
-        owner = self._cluster.owner_of(CATALOGUE_SHARD)
-        if owner is None:
-            self._refuse(exchange)
-            return
-        api, version = exchange.request.api_key, exchange.version
-        exchange.reply(await self._ask(owner, api, exchange.message, version))
+        exchange.reply(await self._others.answer(exchange))
 
     def _to_be_made(self, message: Any) -> list[str]:  # noqa: ANN401  # any request
         """The topics that Metadata asks for and that would be made for it."""
@@ -343,11 +338,7 @@ class TopicService:
 
     async def _have_made(self, exchange: Exchange, names: list[str]) -> None:
         """Have the owner make topics, as it does for its own clients, and tell them then."""
-        owner = self._cluster.owner_of(CATALOGUE_SHARD)
-        if owner is not None:
-            topics = tuple(m.MetadataRequestTopic(name=name) for name in names)
-            asked = m.MetadataRequest(topics=topics, allow_auto_topic_creation=True)
-            await self._ask(owner, ApiKey.METADATA, asked, _METADATA_VERSION)
+        if await self._others.make_for_metadata(names):
             await self._copy_topics(self._copied)
         self._answer_from_copy(exchange)
 
@@ -356,39 +347,14 @@ class TopicService:
             isinstance(message, m.ListOffsetsRequest)
             and not message.by_itself
             and any(
-                each.timestamp == _LATEST for topic in message.topics for each in topic.partitions
+                each.timestamp == LATEST for topic in message.topics for each in topic.partitions
             )
         )
 
     async def _tell_ends(self, exchange: Exchange) -> None:
         """Ask all nodes how far their groups have committed."""
-        asked = m.ListOffsetsRequest(
-            replica_id=-1,
-            by_itself=True,
-            topics=tuple(
-                m.ListOffsetsTopic(
-                    name=topic.name,
-                    partitions=tuple(
-                        m.ListOffsetsPartition(
-                            partition_index=each.partition_index, timestamp=_LATEST
-                        )
-                        for each in topic.partitions
-                    ),
-                )
-                for topic in exchange.message.topics
-            ),
-        )
-        answers = await asyncio.gather(
-            *(
-                self._ask(node, ApiKey.LIST_OFFSETS, asked, _LIST_OFFSETS_VERSION)
-                for node in self._cluster.others
-            )
-        )
-        for answer in answers:
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    if not each.error_code:
-                        self._ends.raise_to(topic.name, each.partition_index, each.offset)
+        for topic, partition, offset in await self._others.ends(exchange.message):
+            self._ends.raise_to(topic, partition, offset)
         if self.catalogue.is_served:
             self.catalogue.handle(exchange)
         else:

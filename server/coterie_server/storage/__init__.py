@@ -1,5 +1,8 @@
 """Where groups and topics are kept: one contract (`abc.py`), several stores.
 
+What follows is about the store that is used by default, in a SQLite file; `postgres/__init__.py`
+says how the one works that several nodes share.
+
 How a commit becomes bytes on disk
 ----------------------------------
 
@@ -72,6 +75,7 @@ from coterie_server.storage.abc import (
 from coterie_server.storage.divided import DividedStore
 from coterie_server.storage.memory import MemoryStore
 from coterie_server.storage.sqlite import SqliteStore
+from coterie_server.storage.urls import without_password
 
 __all__ = [
     "FILE_NAME",
@@ -96,20 +100,26 @@ FILE_NAME = "coterie.db"
 # At least two letters: a single one and a colon is a drive.
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.DOTALL)
 
+#: By scheme, how a store of that kind is named.
+_SCHEMES = {"memory": "memory:", "sqlite": "sqlite:PATH"}
+
 
 def open_store(
     url: str, *, accept_loss: bool = False, is_shared: bool = False, files: int = 1
 ) -> Store:
     """Return the store that a URL names, not yet opened.
 
-    `memory:` is a new store in memory, `sqlite:PATH` a file.  Anything else is a path: of a file if
-    it is one or ends in `.db`, otherwise of a data directory, in which the store is `coterie.db`.
+    `memory:` is a new store in memory, `sqlite:PATH` a file, and `postgresql://...` a database that
+    several nodes may share.  Anything else is a path: of a file if it is one or ends in `.db`,
+    otherwise of a data directory, in which the store is `coterie.db`.
 
     A store that lost something that was acknowledged refuses to open, unless `accept_loss` is set.
     `is_shared` says that other nodes may use it as well, as they may a file that is named as
     `sqlite:PATH`.  A new store of files is divided into that many `files`.
     """
     named = _SCHEME.fullmatch(url)
+    if url in _SCHEMES:  # a directory of that name is hardly meant, above all not for `memory`
+        raise StoreError(f"{url} is not a store: expected {_SCHEMES[url]}, with the colon")
     if named is None:
         path = Path(url)
         is_file = path.suffix == ".db" or path.is_file()
@@ -120,6 +130,12 @@ def open_store(
         return MemoryStore()
     if scheme == "sqlite" and rest not in ("", ":memory:"):
         return DividedStore(Path(rest), files=files, accept_loss=accept_loss, is_shared=True)
+    if scheme in ("postgresql", "postgres") and rest.startswith("//"):
+        # It needs an extra.
+        from coterie_server.storage.postgres import PostgresStore  # noqa: PLC0415
+
+        return PostgresStore(url)
     raise StoreError(
-        f"{url} is not a store: expected memory:, sqlite:PATH or the path of a data directory"
+        f"{without_password(url)} is not a store: expected memory:, sqlite:PATH,"
+        " postgresql://USER@HOST/DATABASE or the path of a data directory"
     )

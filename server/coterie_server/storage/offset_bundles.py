@@ -79,6 +79,8 @@ class OffsetBundles:
                 home.rows = rows
                 return [(home.key, _written(rows))]
         packed = [to_stored(record) for record in records if not _is_about_an_offset(record)]
+        if len(packed) == len(records):
+            return packed
         fresh: dict[_Place, OffsetRow] = {}
         gone: set[_Place] = set()
         for record in records:

@@ -17,6 +17,8 @@ from coterie_server.topics.checks import check_epoch
 from coterie_server.topics.step import Later
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from coterie_protocol.messages import FetchPartition, FetchRequest, FetchTopic
     from coterie_server.step import Request
     from coterie_server.topics.step import Step
@@ -78,8 +80,8 @@ def _is_worth_waiting_for(answer: FetchResponse) -> bool:
     return ErrorCode.NONE in errors and errors <= _NOT_READ
 
 
-def outdated(message: FetchResponse, topic: str) -> FetchResponse:
-    """The same response, saying that what the client knows about a topic is out of date.
+def outdated(message: FetchResponse, topics: Collection[str]) -> FetchResponse:
+    """The same response, saying that what the client knows about topics is out of date.
 
     No error says exactly that.  With this one all clients ask for Metadata again, at once, and
     none gives up anything.
@@ -94,7 +96,7 @@ def outdated(message: FetchResponse, topic: str) -> FetchResponse:
                     for partition in each.partitions
                 ),
             )
-            if each.topic == topic
+            if each.topic in topics
             else each
             for each in message.responses
         ),

@@ -17,11 +17,16 @@ from coterie_protocol.messages import (
 )
 from coterie_server.topics.checks import check_epoch
 from coterie_server.topics.topic_table import LEADER_EPOCH
+from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
     from coterie_protocol.messages import ListOffsetsPartition, ListOffsetsRequest
     from coterie_server.step import Request
     from coterie_server.topics.step import Step
+    from coterie_server.turns import Making, Unfinished
 
 __all__ = ["list_offsets"]
 
@@ -39,7 +44,7 @@ _LIST_UNTIL: Final = 0
 _EPOCHS_FROM: Final = 4
 
 
-def list_offsets(step: Step, request: Request) -> ListOffsetsResponse:
+def list_offsets(step: Step, request: Request) -> ListOffsetsResponse | Unfinished:
     """Tell that every partition begins at 0, and ends where `PartitionEnds` says."""
     message: ListOffsetsRequest = request.message
     asked: dict[str, dict[int, ListOffsetsPartition]] = {}
@@ -50,19 +55,27 @@ def list_offsets(step: Step, request: Request) -> ListOffsetsResponse:
             if partition.partition_index in partitions:
                 repeated.add((topic.name, partition.partition_index))
             partitions[partition.partition_index] = partition
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=name,
-                partitions=tuple(
-                    _one(step, request, name, partition, is_repeated=(name, index) in repeated)
-                    for index, partition in partitions.items()
-                ),
-            )
-            for name, partitions in asked.items()
-            if partitions
-        )
-    )
+    return begin(_tell(step, request, asked, repeated))
+
+
+def _tell(
+    step: Step,
+    request: Request,
+    asked: Mapping[str, Mapping[int, ListOffsetsPartition]],
+    repeated: AbstractSet[tuple[str, int]],
+) -> Making[ListOffsetsResponse]:
+    piece = Piece()
+    topics = []
+    for name, partitions in asked.items():
+        results = []
+        for index, partition in partitions.items():
+            is_repeated = (name, index) in repeated
+            results.append(_one(step, request, name, partition, is_repeated=is_repeated))
+            if piece.is_whole():
+                yield
+        if results:
+            topics.append(ListOffsetsTopicResponse(name=name, partitions=tuple(results)))
+    return ListOffsetsResponse(topics=tuple(topics))
 
 
 def _one(

@@ -7,8 +7,8 @@ ask again.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
@@ -26,13 +26,19 @@ from coterie_server.topics.checks import (
     check_name,
     check_new_name,
 )
+from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection
 
-    from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
+    from coterie_protocol.messages import (
+        MetadataRequest,
+        MetadataRequestTopic,
+        MetadataResponsePartition,
+    )
     from coterie_server.topics.records import TopicRow
     from coterie_server.topics.step import Request, Step
+    from coterie_server.turns import Making, Unfinished
 
 __all__ = ["metadata"]
 
@@ -52,7 +58,7 @@ _NOT_ASKED: Final = -(2**31)
 _UNKNOWN: Final = Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def metadata(step: Step, request: Request) -> MetadataResponse:
+def metadata(step: Step, request: Request) -> MetadataResponse | Unfinished:
     """Tell where this node is, and the topics asked for."""
     message: MetadataRequest = request.message
     asked = message.topics
@@ -60,11 +66,35 @@ def metadata(step: Step, request: Request) -> MetadataResponse:
         asked = asked or None
     if asked is not None and _is_malformed(request.version, asked):
         return _refused(asked)
+    return begin(_tell(step, request, _find(step, asked, message)))
+
+
+class _Missing(NamedTuple):
+    """What is told in place of a topic."""
+
+    code: ErrorCode
+    name: str | None = None
+    topic_id: UUID = NIL_UUID
+
+
+#: What was found of the topics asked for.
+_Found = list["TopicRow | _Missing"]
+
+
+def _tell(step: Step, request: Request, found: _Found) -> Making[MetadataResponse]:
+    message: MetadataRequest = request.message
+    operations = _TOPIC_OPERATIONS if message.include_topic_authorized_operations else _NOT_ASKED
     nodes = step.nodes.reached_by(request)
-    node_ids = tuple(node_id for node_id, _ in nodes)
-    topics = tuple(_topics(step, node_ids, asked, message))
-    if message.include_topic_authorized_operations:
-        topics = tuple(map(_with_operations, topics))
+    node_ids, controller_id = tuple(node_id for node_id, _ in nodes), step.nodes.controller_id
+    topics, piece = [], Piece()
+    for each in found:
+        if isinstance(each, _Missing):
+            topics.append(_tell_missing(each, operations))
+        else:
+            partitions = yield from step.metadata_partitions.first(each.partitions, node_ids)
+            topics.append(_tell_topic(each, partitions, operations))
+        if piece.is_whole():
+            yield
     with_cluster = message.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=tuple(
@@ -72,30 +102,44 @@ def metadata(step: Step, request: Request) -> MetadataResponse:
             for node_id, address in nodes
         ),
         cluster_id=step.config.cluster_id,
-        controller_id=step.nodes.controller_id,
-        topics=topics,
+        controller_id=controller_id,
+        topics=tuple(topics),
         cluster_authorized_operations=_CLUSTER_OPERATIONS if with_cluster else _NOT_ASKED,
     )
 
 
-def _topics(
-    step: Step,
-    nodes: tuple[int, ...],
-    asked: tuple[MetadataRequestTopic, ...] | None,
-    message: MetadataRequest,
-) -> Iterable[MetadataResponseTopic]:
+def _tell_missing(missing: _Missing, operations: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=missing.code,
+        name=missing.name,
+        topic_id=missing.topic_id,
+        is_internal=missing.name in _INTERNAL,
+        partitions=(),
+        topic_authorized_operations=_NOT_ASKED if missing.name is None else operations,
+    )
+
+
+def _tell_topic(
+    row: TopicRow, partitions: tuple[MetadataResponsePartition, ...], operations: int
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=row.name,
+        topic_id=row.topic_id,
+        is_internal=row.name in _INTERNAL,
+        partitions=partitions,
+        topic_authorized_operations=operations,
+    )
+
+
+def _find(
+    step: Step, asked: tuple[MetadataRequestTopic, ...] | None, message: MetadataRequest
+) -> _Found:
     if asked is None:
-        return [_told(step, nodes, row) for row in step.table.rows.values()]
+        return list(step.table.rows.values())
     if any(topic.topic_id != NIL_UUID for topic in asked):
-        return _by_id(step, nodes, asked)
+        return _by_id(step, asked)
     names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
-    return _by_name(step, nodes, names, may_create=message.allow_auto_topic_creation)
-
-
-def _with_operations(topic: MetadataResponseTopic) -> MetadataResponseTopic:
-    if topic.name is None:
-        return topic
-    return dataclasses.replace(topic, topic_authorized_operations=_TOPIC_OPERATIONS)
+    return _by_name(step, names, may_create=message.allow_auto_topic_creation)
 
 
 def _is_malformed(version: int, asked: tuple[MetadataRequestTopic, ...]) -> bool:
@@ -123,56 +167,32 @@ def _refused(asked: tuple[MetadataRequestTopic, ...]) -> MetadataResponse:
     )
 
 
-def _told(step: Step, nodes: tuple[int, ...], row: TopicRow) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=row.name,
-        topic_id=row.topic_id,
-        is_internal=row.name in _INTERNAL,
-        partitions=step.metadata_partitions.first(row.partitions, nodes),
-    )
-
-
 # -- by id -------------------------------------------------------------------------------------
 
 
-def _by_id(
-    step: Step, nodes: tuple[int, ...], asked: tuple[MetadataRequestTopic, ...]
-) -> Iterator[MetadataResponseTopic]:
+def _by_id(step: Step, asked: tuple[MetadataRequestTopic, ...]) -> _Found:
     """The topics with the ids asked for; once there is an id, names don't count."""
-    for topic_id in dict.fromkeys(topic.topic_id for topic in asked):
-        if topic_id == NIL_UUID:
-            continue
-        row = step.table.by_id(topic_id)
-        if row is not None:
-            yield _told(step, nodes, row)
-        else:
-            code = ErrorCode.UNKNOWN_TOPIC_ID
-            yield MetadataResponseTopic(
-                error_code=code, name=None, topic_id=topic_id, partitions=()
-            )
+    ids = dict.fromkeys(topic.topic_id for topic in asked)
+    ids.pop(NIL_UUID, None)
+    return [
+        step.table.by_id(topic_id) or _Missing(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id)
+        for topic_id in ids
+    ]
 
 
 # -- by name -----------------------------------------------------------------------------------
 
 
-def _by_name(
-    step: Step, nodes: tuple[int, ...], names: Collection[str], *, may_create: bool
-) -> Iterator[MetadataResponseTopic]:
+def _by_name(step: Step, names: Collection[str], *, may_create: bool) -> _Found:
     missing = [name for name in names if name not in step.table.rows]
     if may_create and step.config.auto_create:
         problems = _create(step, missing)
     else:
         problems = {name: check_name(name) or _UNKNOWN for name in missing}
-    for name in names:
-        if name in problems:
-            yield MetadataResponseTopic(
-                error_code=problems[name].code,
-                name=name,
-                is_internal=name in _INTERNAL,
-                partitions=(),
-            )
-        else:
-            yield _told(step, nodes, step.table.rows[name])
+    rows = step.table.rows
+    return [
+        _Missing(problems[name].code, name) if name in problems else rows[name] for name in names
+    ]
 
 
 def _create(step: Step, missing: list[str]) -> dict[str, Problem]:

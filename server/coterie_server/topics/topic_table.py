@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coterie_protocol.messages import MetadataResponsePartition
 from coterie_server.topics.records import Gone, Record, TopicRow
+from coterie_server.turns import AT_ONCE
+
+if TYPE_CHECKING:
+    from coterie_server.turns import Making
 
 __all__ = ["LEADER_EPOCH", "MetadataPartitions", "TopicTable"]
 
@@ -83,22 +87,30 @@ class MetadataPartitions:
         self._node_ids: tuple[int, ...] = ()
         self._made: list[MetadataResponsePartition] = []
 
-    def first(self, count: int, node_ids: tuple[int, ...]) -> tuple[MetadataResponsePartition, ...]:
+    def first(
+        self, count: int, node_ids: tuple[int, ...]
+    ) -> Making[tuple[MetadataResponsePartition, ...]]:
         """The partitions of a topic that has so many, where there are these nodes."""
         if node_ids != self._node_ids:
             self._node_ids, self._made = node_ids, []
-        self._made.extend(self._make(index) for index in range(len(self._made), count))
-        return tuple(self._made[:count])
+        made = self._made  # others may come to be made meanwhile
+        while len(made) < count:
+            upto = min(count, len(made) + AT_ONCE)
+            made.extend(_partition(index, node_ids) for index in range(len(made), upto))
+            if upto < count:
+                yield
+        return tuple(made[:count])
 
-    def _make(self, index: int) -> MetadataResponsePartition:
-        leader = self._node_ids[index % len(self._node_ids)]
-        return MetadataResponsePartition(
-            partition_index=index,
-            leader_id=leader,
-            leader_epoch=LEADER_EPOCH,
-            replica_nodes=(leader,),
-            isr_nodes=(leader,),
-        )
+
+def _partition(index: int, node_ids: tuple[int, ...]) -> MetadataResponsePartition:
+    leader = node_ids[index % len(node_ids)]
+    return MetadataResponsePartition(
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=LEADER_EPOCH,
+        replica_nodes=(leader,),
+        isr_nodes=(leader,),
+    )
 
 
 def _lookalike_key(name: str) -> str:

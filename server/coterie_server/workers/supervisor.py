@@ -19,6 +19,7 @@ from coterie_server.server import ServerError
 from coterie_server.storage import FILE_NAME, MemoryStore, open_store
 from coterie_server.storage.division import divide
 from coterie_server.storage.lock import hold_directory
+from coterie_server.storage.urls import without_password
 from coterie_server.workers.channel import PING, PONG, Ready, encoded, stop_line
 from coterie_server.workers.ports import PortHolder, options_of_workers
 
@@ -290,7 +291,7 @@ def _ready_line(workers: Sequence[ServerOptions], ready: Sequence[Ready]) -> str
         str(NamedAddress(each.shared or each.bind, each.name)) for each in options.listeners
     ]
     own = [str(each) for told in ready for each in told.advertised.values()]
-    where = options.store or str(options.data_dir)
+    where = without_password(options.store or str(options.data_dir))
     return daemon.ready_line(
         listening,
         options.http,

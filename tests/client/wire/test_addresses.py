@@ -43,6 +43,7 @@ def test_strings_lists_and_addresses_are_parsed(written: Any, read: list[tuple[s
         ("host:65536", "port from 1 to 65535"),
         ("host:" + "9" * 5000, "port from 1 to 65535"),
         ("::1:9092", "in brackets"),
+        ("http://host:9092", "with no protocol before it, got 'http://host:9092'"),
         (9092, "bootstrap must be HOST:PORT, or several of that, got 9092"),
         (b"host:1", "got b'host:1'"),
         ([None], "each of bootstrap must be HOST:PORT, got None"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from coterie_protocol.consumer import NEEDS_REJOIN, Assignment, encode_assignment, group_by_topic
 from coterie_protocol.journal import GroupRecovered, RebalanceCompleted, RebalanceStarted
-from coterie_server.group.ledger import Holding
+from coterie_server.group.ledger import Holding, Ledger, Partition
 from tests.server.group.ownership import bring, claims, cooperative, partitions
 from tests.support.group_harness import World
 
@@ -109,6 +111,20 @@ def test_the_journal_tells_after_a_restart_who_owned_what() -> None:
         first.id: {"t": (0, 2)},
         second.id: {"t": (1, 3)},
     }
+
+
+def test_partitions_are_not_looked_through_for_each_member_that_goes() -> None:
+    class Counted(dict[Partition, Holding]):
+        looks = 0
+
+        def items(self) -> Any:
+            self.looks += 1
+            return super().items()
+
+    ledger = Ledger()
+    ledger.holdings = held = Counted({("t", n): Holding(f"m{n}", 1, 0) for n in range(50)})
+    assert [ledger.forget(f"m{n}") for n in range(50)] == [partitions(n) for n in range(50)]
+    assert (held, held.looks) == ({}, 1)
 
 
 # -- members that have to join once more -------------------------------------------------------

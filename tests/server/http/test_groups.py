@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -21,8 +21,10 @@ from coterie_server.http import (
     NodeView,
     create_app,
 )
+from coterie_server.turns import Unfinished, begin
 from tests.server.http.pages import Browser, Node, read, refusal
 from tests.support.group_harness import assigned
+from tests.support.turns import finished
 from tests.support.watched_world import SECOND_MS, WatchedWorld
 
 pytestmark = pytest.mark.asyncio
@@ -59,6 +61,13 @@ async def test_groups_are_listed_by_name(browser: Browser, world: WatchedWorld) 
             "members": 1,
         },
     ]
+
+
+def viewed(group: Group, until_ms: int | None, date_of: Callable[[int], int]) -> GroupView:
+    """A group in full."""
+    shown = finished(begin(GroupView.of(group, until_ms, date_of)))
+    assert isinstance(shown, GroupView)
+    return shown
 
 
 def fill(world: WatchedWorld, *names: str) -> None:
@@ -259,7 +268,7 @@ async def test_group_shows_its_members_and_what_they_own(
 async def test_owned_partitions_are_known_without_the_ledger() -> None:
     world = WatchedWorld(ownership_guard="off")
     world.pair()
-    owned = [member.owned for member in GroupView.of(world.group(), None, int).members]
+    owned = [member.owned for member in viewed(world.group(), None, int).members]
     assert owned == [{"t": (0, 2)}, {"t": (1, 3)}]
 
 
@@ -269,7 +278,7 @@ async def test_member_without_partitions_owns_none(world: WatchedWorld) -> None:
     first.join()
     second.join()
     first.sync({first: assigned("t", 0, 1, 2, 3)})
-    assert [member.owned for member in GroupView.of(world.group(), None, int).members] == [
+    assert [member.owned for member in viewed(world.group(), None, int).members] == [
         {"t": (0, 1, 2, 3)},
         {},
     ]
@@ -286,14 +295,14 @@ async def test_owned_partitions_that_cannot_be_read_are_unknown(
     worker.join()
     world.sleep(SECOND_MS)
     worker.sync({worker: assignment})
-    assert GroupView.of(world.group(), None, int).members[0].owned is None
+    assert viewed(world.group(), None, int).members[0].owned is None
 
 
 async def test_times_are_shown_as_dates(world: WatchedWorld) -> None:
     """Also after the clock was set."""
     world.pair()
     hour_ms = 3_600_000
-    shown = GroupView.of(world.group(), world.now_ms, lambda now_ms: now_ms + hour_ms)
+    shown = viewed(world.group(), world.now_ms, lambda now_ms: now_ms + hour_ms)
     assert {member.last_seen_ms for member in shown.members} == {
         member.last_seen_ms + hour_ms for member in world.group().members.values()
     }
@@ -333,7 +342,7 @@ async def test_initial_delay_is_told_from_waiting() -> None:
     """While a new group waits for more members, none is missing."""
     world = WatchedWorld(initial_rebalance_delay_ms=3 * SECOND_MS)
     world.member("a").join()
-    awaiting = GroupView.of(world.group(), None, int).awaiting
+    awaiting = viewed(world.group(), None, int).awaiting
     assert awaiting is not None
     assert (awaiting.initial_delay, awaiting.members) == (True, ())
 
@@ -405,3 +414,11 @@ async def test_group_of_any_name_can_be_asked_for(
     escaped = "".join(f"%{byte:02X}" for byte in name.encode())
     values = await read(await browser.get(URL(f"/v1/groups/{escaped}", encoded=True)))
     assert values["group"] == name
+
+
+async def test_a_group_of_very_many_members_is_viewed_in_pieces(world: WatchedWorld) -> None:
+    for number in range(600):
+        world.member(f"m{number}", group="crowd").join()
+    viewing = begin(GroupView.of(world.group("crowd"), None, int))
+    assert isinstance(viewing, Unfinished)
+    assert len(finished(viewing).members) == 600

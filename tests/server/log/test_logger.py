@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -66,3 +67,19 @@ def test_structlogs_own_formatter_gets_no_variables(capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert (printed.count("Traceback"), printed.count("ValueError: 7")) == (2, 2)
     assert "hunter2" not in printed
+
+
+def test_no_structlog_logger_is_made_for_lines_below_the_level() -> None:
+    made: list[str] = []
+
+    def make(*names: str) -> structlog.PrintLogger:
+        made.extend(names)
+        return structlog.PrintLogger()
+
+    quiet = structlog.make_filtering_bound_logger(logging.WARNING)
+    structlog.configure(wrapper_class=quiet, logger_factory=make, cache_logger_on_first_use=False)
+    logger = get_logger(NAME)
+    logger.debug("member joined", member="m1")
+    assert not made
+    logger.warning("connection lost", port=1)
+    assert made == [NAME]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.serving.fan_out import ask_all, divide
+from coterie_server.serving.fan_out import BATCH, ask_all, divide
+from coterie_server.turns import AT_ONCE
 from tests.support.requests import Pending
+from tests.support.turns import SlowLoop, finished
 
 pytestmark = pytest.mark.asyncio
 
@@ -15,6 +19,39 @@ pytestmark = pytest.mark.asyncio
 def shard_of(group_id: str) -> int:
     """Odd numbers to the one shard, even ones to the other."""
     return int(group_id[1:]) % 2
+
+
+def parts_of(whole: Pending) -> dict[int, Any]:
+    """What is handed to each shard of a request that names few groups."""
+    parts: dict[int, Any] = {}
+    divide(whole, shard_of, parts.__setitem__, SlowLoop().call_soon)
+    return parts
+
+
+def parts_of_list(whole: Pending, *counts: int) -> dict[int, Any]:
+    """What is handed to each shard, which have so many groups, of a request about all groups."""
+    parts: dict[int, Any] = {}
+    ask_all(whole, dict(enumerate(counts)), parts.__setitem__, SlowLoop().call_soon)
+    return parts
+
+
+class Shards:
+    """Two shards that answer at once, and count the groups that they are asked for."""
+
+    def __init__(self) -> None:
+        self.loop = SlowLoop()
+        self.asked: list[int] = []
+
+    def hand_out(self, shard: int, part: Any) -> None:
+        """Delete the groups of a part."""
+        names = part.message.groups_names
+        assert {shard_of(name) for name in names} == {shard}
+        self.asked.append(len(names))
+        part.reply(deleted(*names))
+
+    def delete(self, whole: Pending) -> None:
+        """Hand out a request."""
+        divide(whole, shard_of, self.hand_out, self.loop.call_soon)
 
 
 def deleted(*group_ids: str) -> m.DeleteGroupsResponse:
@@ -25,7 +62,7 @@ def deleted(*group_ids: str) -> m.DeleteGroupsResponse:
 
 async def test_each_shard_is_asked_for_its_own_groups_alone() -> None:
     request = m.DescribeGroupsRequest(groups=("g1", "g2", "g3"), include_authorized_operations=True)
-    parts = divide(Pending(request, 5), shard_of)
+    parts = parts_of(Pending(request, 5))
     assert parts[0].message.groups == ("g2",)
     assert parts[1].message.groups == ("g1", "g3")
     assert all(part.message.include_authorized_operations for part in parts.values())
@@ -34,14 +71,14 @@ async def test_each_shard_is_asked_for_its_own_groups_alone() -> None:
 async def test_offset_fetch_is_divided_by_its_groups() -> None:
     asked = [m.OffsetFetchRequestGroup(group_id=g, topics=None) for g in ("g1", "g2")]
     request = m.OffsetFetchRequest(groups=tuple(asked), require_stable=True)
-    parts = divide(Pending(request, 8), shard_of)
+    parts = parts_of(Pending(request, 8))
     assert parts[0].message.groups == (asked[1],)
     assert parts[1].message.groups == (asked[0],)
 
 
 async def test_a_part_is_of_its_requests_client_and_version() -> None:
     whole = Pending(m.ListGroupsRequest(), 4, "me", "/10.0.0.7")
-    for part in ask_all(whole, (0, 1)).values():
+    for part in parts_of_list(whole, 1, 1).values():
         assert (part.version, part.client_id, part.host) == (4, "me", "/10.0.0.7")
         assert not part.abandoned
         whole.abandoned = True
@@ -52,13 +89,12 @@ async def test_a_part_is_of_its_requests_client_and_version() -> None:
 @pytest.mark.parametrize("groups", [(), ("g1",), ("g1", "g3")])
 async def test_a_request_for_one_shard_is_handed_on_whole(groups: tuple[str, ...]) -> None:
     whole = Pending(m.DeleteGroupsRequest(groups_names=groups), 2)
-    assert list(divide(whole, shard_of).values()) == [whole]
-    assert ask_all(whole, (0,)) == {0: whole}
+    assert list(parts_of(whole).values()) == [whole]
 
 
 async def test_the_answer_is_in_the_requests_order_whichever_shard_answers_first() -> None:
     whole = Pending(m.DeleteGroupsRequest(groups_names=("g1", "g2", "g3")), 2)
-    parts = divide(whole, shard_of)
+    parts = parts_of(whole)
     parts[0].reply(deleted("g2"))
     assert not whole.answer.done()
     parts[1].reply(deleted("g1", "g3"))
@@ -67,7 +103,7 @@ async def test_the_answer_is_in_the_requests_order_whichever_shard_answers_first
 
 async def test_lists_of_groups_are_joined() -> None:
     whole = Pending(m.ListGroupsRequest(), 4)
-    for shard, part in ask_all(whole, (0, 1)).items():
+    for shard, part in parts_of_list(whole, 1, 1).items():
         listed = m.ListedGroup(group_id=f"g{shard}", protocol_type="consumer")
         part.reply(m.ListGroupsResponse(groups=(listed,)))
     assert [group.group_id for group in (await whole.answer).groups] == ["g0", "g1"]
@@ -77,7 +113,64 @@ async def test_lists_of_groups_are_joined() -> None:
 async def test_a_shard_that_fails_fails_the_list(failing: int) -> None:
     """A list that lacks groups without saying so would be worse than none."""
     whole = Pending(m.ListGroupsRequest(), 4)
-    for shard, part in ask_all(whole, (0, 1)).items():
+    for shard, part in parts_of_list(whole, 1, 1).items():
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if shard == failing else ErrorCode.NONE
         part.reply(m.ListGroupsResponse(error_code=error, groups=()))
     assert (await whole.answer).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_very_many_groups_are_handed_out_in_batches_with_turns_in_between() -> None:
+    names = tuple(f"g{number}" for number in range(BATCH * 4))
+    shards, whole = Shards(), Pending(m.DeleteGroupsRequest(groups_names=names), 2)
+    shards.delete(whole)
+    assert sum(shards.asked) <= BATCH
+    while shards.loop.waiting:
+        before = sum(shards.asked)
+        shards.loop.turn()
+        assert sum(shards.asked) - before <= BATCH
+    answer = finished(await whole.answer)
+    assert [result.group_id for result in answer.results] == list(names)
+
+
+async def test_the_next_batch_waits_until_the_one_before_is_answered() -> None:
+    """Or what thousands of groups have to store and to tell would all come at the same moment."""
+    names = tuple(f"g{number}" for number in range(0, BATCH * 4, 2))
+    loop, parts = SlowLoop(), list[Any]()
+    whole = Pending(m.DeleteGroupsRequest(groups_names=names), 2)
+    divide(whole, shard_of, lambda _shard, part: parts.append(part), loop.call_soon)
+    loop.run()
+    assert len(parts) == 1
+    parts[0].reply(deleted(*parts[0].message.groups_names))
+    loop.run()
+    assert len(parts) == 2
+
+
+async def test_no_more_is_handed_out_when_the_client_has_gone() -> None:
+    names = tuple(f"g{number}" for number in range(BATCH * 4))
+    shards, whole = Shards(), Pending(m.DeleteGroupsRequest(groups_names=names), 2)
+    shards.delete(whole)
+    whole.abandoned = True
+    shards.loop.run()
+    assert sum(shards.asked) <= BATCH
+
+
+async def test_a_group_that_is_named_twice_among_many_is_deleted_once() -> None:
+    names = tuple(f"g{number}" for number in range(BATCH + 1))
+    shards, whole = Shards(), Pending(m.DeleteGroupsRequest(groups_names=names * 2), 2)
+    shards.delete(whole)
+    shards.loop.run()
+    assert sum(shards.asked) == len(names)
+
+
+async def test_a_long_list_is_asked_for_one_large_shard_at_a_time() -> None:
+    loop, asked = SlowLoop(), list[int]()
+    counts = [AT_ONCE, AT_ONCE, 1, 1, AT_ONCE]
+    whole = Pending(m.ListGroupsRequest(), 4)
+    ask_all(
+        whole, dict(enumerate(counts)), lambda shard, _part: asked.append(shard), loop.call_soon
+    )
+    assert asked == [0]
+    loop.turn()
+    assert asked == [0, 1]
+    loop.turn()
+    assert asked == [0, 1, 2, 3, 4]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -27,11 +27,14 @@ from coterie_server.log import configure
 from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving import shard as shard_module
 from coterie_server.serving.clock import Clock
+from coterie_server.serving.group_shard import fire_due, tell_of_topics
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import Fence, FencedError, Lease, StoreError
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
+from coterie_server.turns import Turns
 from tests.support.brittle_store import BrittleStore
 from tests.support.requests import Pending
+from tests.support.turns import SlowLoop
 
 pytestmark = pytest.mark.asyncio
 
@@ -194,7 +197,7 @@ async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
     await joined(harness)
     harness.store.error = StoreError("disk full")
     await harness.commit(5).answer
-    harness.shard.topic_changed("t", "grown")
+    harness.shard.topics_changed({"t": "grown"})()
     harness.store.error = None
     await until(lambda: causes(harness)[1:] == ["topic_changed"])
 
@@ -202,7 +205,7 @@ async def test_a_topic_that_changes_while_the_shard_is_read_again_is_told_then(
 async def test_a_topic_change_outlives_a_store_that_fails_right_after(harness: Harness) -> None:
     """The group was told, but that it was is forgotten with its memory."""
     await joined(harness)
-    harness.shard.topic_changed("t", "grown")
+    harness.shard.topics_changed({"t": "grown"})()
     harness.store.error = StoreError("disk full")
     await harness.commit(5).answer
     harness.store.error = None
@@ -216,8 +219,8 @@ async def test_what_was_committed_to_a_topic_made_anew_outlives_its_deletion(
     harness: Harness,
 ) -> None:
     """To tell again that the former one was deleted must not delete the new one's offsets."""
-    harness.shard.topic_changed("t", "deleted")
-    harness.shard.topic_changed("t", "created")
+    harness.shard.topics_changed({"t": "deleted"})()
+    harness.shard.topics_changed({"t": "created"})()
     assert commit_error(await harness.commit(7).answer) == ErrorCode.NONE
     harness.store.error = StoreError("disk full")
     await harness.commit(8).answer
@@ -360,3 +363,71 @@ async def test_what_a_node_knows_of_the_order_of_commits_outlives_the_shards_mem
         lives[0].commit_order.note("g", "a", 5)
         assert not lives[1].commit_order.admits("g", "a", 5)
         await node.stop()
+
+
+# -- many shards with many groups ------------------------------------------------------------------
+
+
+class Crowd:
+    """A shard with very many groups."""
+
+    group_count = 1500
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, str]] = []
+        self.is_due = True
+
+    def topics_changed(self, changes: dict[str, str]) -> Callable[[], None]:
+        """Tell them later."""
+        return lambda: self.told.append(changes)
+
+    def fire_due(self, _now_ms: int) -> bool:
+        """Do what is due, if anything is."""
+        was_due, self.is_due = self.is_due, False
+        return was_due
+
+
+def crowds() -> tuple[list[Crowd], list[GroupShard]]:
+    """Six shards, as themselves and as what they stand in for."""
+    found = [Crowd() for _ in range(6)]
+    return found, cast("list[GroupShard]", found)
+
+
+async def test_very_many_groups_are_told_of_topics_in_turns() -> None:
+    loop, (found, shards) = SlowLoop(), crowds()
+    tell_of_topics(shards, {"t": "created", "u": "grown"}, Turns(loop.call_soon))
+    counts = [sum(bool(crowd.told) for crowd in found)]
+    while loop.waiting:
+        loop.turn()
+        counts.append(sum(bool(crowd.told) for crowd in found))
+    assert counts == [2, 4, 6, 6]
+    assert all(crowd.told == [{"t": "created", "u": "grown"}] for crowd in found)
+
+
+async def test_few_groups_are_told_of_topics_at_once() -> None:
+    loop, (found, shards) = SlowLoop(), crowds()
+    tell_of_topics(shards[:1], {"t": "created"}, Turns(loop.call_soon))
+    assert (len(found[0].told), loop.waiting) == (1, [])
+
+
+async def test_what_is_due_for_very_many_groups_stays_due_in_part() -> None:
+    found, shards = crowds()
+    counts = []
+    while any(crowd.is_due for crowd in found):
+        fire_due(shards, 0)
+        counts.append(sum(not crowd.is_due for crowd in found))
+    assert counts == [2, 4, 6]
+
+
+async def test_groups_are_told_once_though_the_shard_is_read_again_before(harness: Harness) -> None:
+    """They are told when it is read, and the call that was to tell them comes afterwards."""
+    await harness.commit(7).answer
+    tell = harness.shard.topics_changed({"t": "deleted"})
+    harness.store.error = StoreError("disk full")
+    assert commit_error(await harness.commit(8).answer) != ErrorCode.NONE
+    harness.store.error = None
+    await until(lambda: harness.shard.is_served)
+    await harness.shard.until_told()
+    tell()
+    await harness.shard.until_told()
+    assert await harness.committed() == -1

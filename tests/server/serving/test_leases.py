@@ -41,6 +41,14 @@ class UnreliableStore(MemoryStore):
 
     error: Exception | None = None
     gate: asyncio.Event | None = None
+    claims: asyncio.Event | None = None
+
+    async def claim(self, shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
+        """Claim, and answer when the test says so."""
+        taken = await super().claim(shards, owner, ttl_ms)
+        if self.claims is not None:
+            await self.claims.wait()
+        return taken
 
     async def renew(
         self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
@@ -246,6 +254,22 @@ async def test_a_shard_is_claimed_again_when_an_append_has_failed(harness: Harne
     assert lease is not None
     assert lease.fence > before.fence
     assert await harness.renewed() == ["confirmed"]
+
+
+async def test_trust_in_a_claim_counts_from_before_the_store_was_asked(harness: Harness) -> None:
+    """However often the other leases are renewed before its answer comes."""
+    store_of(harness).claims = gate = asyncio.Event()
+    claim = asyncio.ensure_future(harness.keeper.claim_again(1))
+    await turns()
+    for _ in range(3):
+        harness.time.s += TTL_MS / 3000
+        assert "confirmed" in await harness.renewed()
+    assert harness.trust.holds
+    gate.set()
+    assert await claim is not None
+    assert not harness.trust.holds  # another node can have the shard by now
+    assert "confirmed" in await harness.renewed()
+    assert harness.trust.holds
 
 
 async def test_a_shard_that_was_lost_is_not_claimed_again(harness: Harness) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -223,3 +224,26 @@ async def test_nothing_is_done_for_clients_that_left_while_the_leases_were_in_do
     await turns()
     assert not leaving.done()
     assert stored(harness.shard) == {0: 1}
+
+
+async def test_a_commit_on_a_connection_from_before_another_node_had_the_shard_is_not_taken(
+    harness: Harness,
+) -> None:
+    """It may have been sent anew to that node, which took a later one since."""
+    loop = asyncio.get_running_loop()
+    await harness.shard.give_up()
+    (lease,) = await harness.store.claim([0], "node-1", 10_000)
+    before_ms = int(loop.time() * 1000)
+    harness.shard.take_over(lease)
+    await turns()
+    numbered = Pending(
+        m.OffsetCommitRequest(group_id="g", sequence=1, topics=()), 8, connected_ms=before_ms
+    )
+    harness.shard.handle(numbered)
+    assert len(numbered.closed) == 1
+    assert error_of(await harness.commit(1)) == ErrorCode.NONE  # as Kafka, in order of arrival
+    later = replace(
+        numbered, connected_ms=before_ms + 10_000, closed=[], answer=loop.create_future()
+    )
+    harness.shard.handle(later)
+    await later.answer

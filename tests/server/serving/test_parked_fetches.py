@@ -25,6 +25,7 @@ from coterie_server.node_handler import NodeHandler
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from coterie_server.serving.node import Node
 from coterie_server.serving.parked_fetches import ParkedFetches
+from coterie_server.turns import Turns
 from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, until
 
 
@@ -64,7 +65,9 @@ class Client:
 
     peer = Peer("127.0.0.1")
     advertised = Address("127.0.0.1", 9092)
+    opened_ms = 0
     on_reply: OnReply | None = None
+    turns = Turns(lambda _turn: None)
 
     def __init__(self) -> None:
         self.gone = False
@@ -117,7 +120,7 @@ def test_a_parked_fetch_is_answered_once_when_its_time_is_up() -> None:
     timers.fire()
     assert (len(parked), client.flushed) == (0, 1)
     timers.fire()
-    parked.wake("t")
+    parked.wake({"t"})
     parked.answer_all()
     assert client.flushed == 1
 
@@ -145,7 +148,7 @@ def test_change_of_a_topic_ends_the_wait_for_it() -> None:
     parked, client = ParkedFetches((timers := Timers()).call_later), Client()
     for topics in (("t", "u"), ("u",)):
         parked.park(client.fetch(), nothing(*topics), 500)
-    parked.wake("t")
+    parked.wake({"t"})
     assert (len(parked), client.flushed) == (1, 1)
     assert [timer.is_cancelled for _, timer in timers.timers] == [True, False]
 
@@ -156,7 +159,7 @@ def test_answer_that_ends_its_connection() -> None:
     client.goes_when_answered = True
     for _ in range(3):
         parked.park(client.fetch(), nothing("t"), 500)
-    parked.wake("t")
+    parked.wake({"t"})
     assert (len(parked), client.flushed) == (0, 1)
 
 
@@ -242,5 +245,5 @@ def test_a_fetch_that_a_change_has_ended_says_so() -> None:
     client.on_reply = cast(OnReply, lambda _api, message, _ms: sent.append(message))
     parked = ParkedFetches(Timers().call_later)
     parked.park(client.fetch(), nothing("t"), 500)
-    parked.wake("t")
+    parked.wake({"t"})
     assert sent[0].responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -136,6 +136,7 @@ class Request:
     client_id = "c"
     host = "/127.0.0.1"
     abandoned = False
+    connected_ms = 2**60
     advertised = Address("clients", 9092)
     #: What a node looks at that takes a request.
     received_ms = 0

@@ -352,8 +352,8 @@ async def test_a_log_that_another_process_copies_into_the_file_is_no_harm(
             other.execute("PRAGMA wal_checkpoint")
         await store.append(lease, [(b"a", b"1")])
         assert len(await store.load(0)) == RECORDS + 1
-    (said,) = caplog.records
-    assert (said.levelname, "did no damage" in said.getMessage()) == ("INFO", True)
+    said = [record for record in caplog.records if "did no damage" in record.getMessage()]
+    assert [record.levelname for record in said] == ["INFO"]
 
 
 async def test_a_log_that_lost_what_another_process_wrote_is_noticed(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from coterie_server.topics import (
     to_stored,
 )
 from tests.support.requests import Asked
+from tests.support.turns import finished
 
 __all__ = [
     "CLUSTER",
@@ -94,13 +95,13 @@ class Answer:
         """What an outcome says of its one request, if it was one."""
         answer = cls(None, 0, "", outcome.records, outcome.events, outcome.limit_hits)
         for _, reply in outcome.replies:
-            match reply:
+            match finished(reply):
                 case Later(message, wait_ms):
                     answer.message, answer.wait_ms = message, wait_ms
                 case HangUp(why):
                     answer.close = why
-                case _:
-                    answer.message = reply
+                case message:
+                    answer.message = message
         return answer
 
 

@@ -286,7 +286,7 @@ def test_a_changed_topic_makes_clients_look_again() -> None:
     reply = ask(
         CatalogueHarness().with_topics(t=2, u=1), wanted(t=[at(0, 7), at(1, 8)], u=[at(0, 9)])
     )
-    told = outdated(reply, "t")
+    told = outdated(reply, {"t"})
     again = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partitions(told) == [("t", 0, again), ("t", 1, again), ("u", 0, 0)]
     assert [p.high_watermark for t in told.responses for p in t.partitions] == [7, 8, 9]

@@ -1,0 +1,171 @@
+"""Arguments that make no sense: a sentence and exit code 2, and no server is asked."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from typer.testing import CliRunner
+
+from coterie_cli.main import app
+from coterie_cli.refusals import sentence_of
+from coterie_protocol.errors import IllegalSaslStateError, PolicyViolationError
+from coterie_protocol.journal import GroupDeleted, Line, write_line
+
+#: A server that is asked would end the command with 3.
+NOWHERE: Final = ("--bootstrap", "127.0.0.1:1")
+
+
+def refused(*words: str, code: int = 2) -> str:
+    """What a command says on the standard error, in one line; it prints nothing else."""
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert (result.exit_code, result.stdout) == (code, ""), result.output
+    return " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "groups describe",
+        "groups why",
+        "groups watch",
+        "groups rebalance",
+        "groups delete",
+        "members list",
+        "offsets show",
+        "topics delete",
+        "topics create --partitions",
+        "topics grow --partitions",
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("a\udcff", r"'a\udcff' is not UTF-8 text"), ("x" * 40_000, "no name has more than 32,767")],
+)
+def test_name_that_no_request_can_carry_is_refused(command: str, name: str, sentence: str) -> None:
+    numbers = ["3"] if "--partitions" in command else []
+    words = command.removesuffix(" --partitions").split()
+    assert sentence in refused(*words, name, *numbers, *NOWHERE)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "groups watch g --every nan",
+        "groups watch g --every inf",
+        "groups watch g --every 1e300",
+        "topics list --timeout inf",
+        "demo --speed nan",
+        "topics create t 2147483648",
+        "topics create t 99999999999999999999",
+        "journal tail . -n 99999999999999999999",
+        "simulate --jobs 999999",
+        "pipeline follow j -o o --every nan",
+        "pipeline follow j -o o --refresh inf",
+    ],
+)
+def test_number_that_cannot_be_is_refused(words: str) -> None:
+    said = refused(*words.split())
+    assert "Invalid value" in said
+    assert "Traceback" not in said
+
+
+def test_unknown_state_is_told_which_there_are() -> None:
+    said = refused("groups", "list", "--state", "bogus")
+    assert said.startswith("There is no state 'bogus'. There are PreparingRebalance, ")
+
+
+def test_unknown_profile_of_the_simulator_is_told_in_one_line() -> None:
+    result = CliRunner().invoke(app, ["simulate", "--profile", "[bold]x"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("There is no profile '[bold]x': choose from calm, ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_name_of_a_setting_is_not_capitalized() -> None:
+    error = PolicyViolationError("topic t: topic.max.partitions is 3, and it would have 4")
+    assert sentence_of(error).startswith("topic.max.partitions is 3")
+
+
+def test_user_where_the_server_asks_for_none_is_told() -> None:
+    error = IllegalSaslStateError("127.0.0.1:9092, SASL handshake")
+    assert sentence_of(error) == (
+        "The server takes no user and password here: leave out --user (ILLEGAL_SASL_STATE)."
+    )
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/Town", "Europe", "", "../../etc/passwd"])
+def test_zone_that_is_none_is_told(zone: str, tmp_path: Path) -> None:
+    words = ("pipeline", "import-kafka", str(tmp_path), "--out", "o", "--zone", zone)
+    assert refused(*words).startswith(f"There is no time zone {zone!r}")
+
+
+# -- journals --------------------------------------------------------------------------------------
+
+HOSTILE: Final = "g\x1b[31m"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A data directory with a journal of one line."""
+    folder = tmp_path / "data" / "journal"
+    folder.mkdir(parents=True)
+    line = write_line(Line(0, "1", 1, GroupDeleted(group=HOSTILE, generation=1, how="admin")))
+    (folder / "journal-1-0000000000000001.jsonl").write_text(f"{line}\n")
+    return folder.parent
+
+
+def test_journal_shows_no_orders_to_the_terminal(journal: Path) -> None:
+    result = CliRunner().invoke(app, ["journal", "tail", str(journal)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert r"g\x1b[31m: group deleted" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["tail", "verify"])
+def test_folder_without_segments_is_no_journal(command: str, tmp_path: Path) -> None:
+    (tmp_path / "journal-of-mine.jsonl").write_text("{}")
+    said = refused("journal", command, str(tmp_path))
+    assert said == f"There is no journal in {tmp_path}."
+
+
+@pytest.mark.parametrize("command", ["tail", "verify"])
+def test_journal_that_cannot_be_read_is_told(
+    command: str, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file,) = (journal / "journal").iterdir()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(file))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    said = refused("journal", command, str(journal), code=1)
+    assert said == f"{file} can't be read: Permission denied."
+
+
+def test_nothing_is_not_called_whole(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    said = refused("journal", "verify", str(tmp_path), code=1)
+    assert said == f"There are no lines in {tmp_path / 'journal'}."
+
+
+def test_lines_that_are_none_are_counted(journal: Path) -> None:
+    (file,) = (journal / "journal").iterdir()
+    file.write_text("garbage\n" * 2 + file.read_text())
+    result = CliRunner().invoke(app, ["journal", "tail", str(journal)])
+    assert result.exit_code == 0
+    assert "group deleted" in result.stdout
+    assert result.stderr == "2 lines can't be read: `coterie journal verify` says which.\n"
+
+
+@pytest.mark.slow
+def test_command_that_follows_ends_with_its_reader(journal: Path) -> None:
+    words = [sys.executable, "-m", "coterie_cli", "journal", "tail", "-f", str(journal)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as followed:
+        assert followed.stdout is not None
+        followed.stdout.readline()
+        followed.stdout.close()  # as head -1 does; nothing more is ever written
+        assert followed.wait(20) == 0

@@ -1,0 +1,86 @@
+"""Work in pieces, with a turn of the event loop for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from coterie_server.turns import AT_ONCE, Piece, Turns, Unfinished, begin, each
+from tests.support.turns import SlowLoop, finished
+
+
+def pieces(log: list[str], name: str, count: int) -> Iterator[None]:
+    """Work of so many pieces, each of which is noted."""
+    for number in range(count):
+        log.append(f"{name}{number}")
+        yield
+
+
+def test_a_short_answer_is_made_at_once() -> None:
+    assert begin(each(range(AT_ONCE - 1), str, Piece())) == tuple(map(str, range(AT_ONCE - 1)))
+
+
+def test_of_a_long_answer_one_piece_is_made_at_a_time() -> None:
+    made: list[int] = []
+    answer = begin(each(range(AT_ONCE * 2 + 1), made.append, Piece()))
+    assert isinstance(answer, Unfinished)
+    assert len(made) == AT_ONCE
+    next(answer.making)
+    assert len(made) == AT_ONCE * 2
+    assert len(finished(answer)) == AT_ONCE * 2 + 1
+
+
+def test_what_is_counted_together_fills_a_piece() -> None:
+    piece = Piece(10)
+    assert [piece.is_whole(4) for _ in range(6)] == [False, False, True, False, False, True]
+
+
+def test_each_turn_does_one_piece() -> None:
+    loop, log = SlowLoop(), list[str]()
+    turns = Turns(loop.call_soon)
+    turns.do(pieces(log, "a", 3))
+    assert not log
+    for number in range(3):
+        loop.turn()
+        assert len(log) == number + 1
+    assert len(turns) == 1  # nothing says that the third was the last
+    assert loop.run() == 1
+    assert len(turns) == 0
+
+
+def test_one_thing_is_finished_before_the_next_is_begun() -> None:
+    loop, log = SlowLoop(), list[str]()
+    turns = Turns(loop.call_soon)
+    turns.do(pieces(log, "a", 2))
+    turns.do(pieces(log, "b", 2))
+    loop.run()
+    assert log == ["a0", "a1", "b0", "b1"]
+
+
+def test_what_is_no_longer_wanted_is_dropped() -> None:
+    loop, log = SlowLoop(), list[str]()
+    turns = Turns(loop.call_soon)
+    wanted = [True]
+    turns.do(pieces(log, "a", 3), lambda: bool(wanted))
+    turns.do(pieces(log, "b", 1))
+    loop.turn()
+    wanted.clear()
+    loop.run()
+    assert log == ["a0", "b0"]
+
+
+def test_work_that_fails_holds_up_nothing_behind_it() -> None:
+    def failing() -> Iterator[None]:
+        yield
+        raise RuntimeError("a bug")
+
+    loop, log = SlowLoop(), list[str]()
+    turns = Turns(loop.call_soon)
+    turns.do(failing())
+    turns.do(pieces(log, "b", 1))
+    loop.turn()
+    with pytest.raises(RuntimeError, match="a bug"):
+        loop.turn()
+    loop.run()
+    assert log == ["b0"]
