@@ -47,7 +47,7 @@ class _Scale:
 
 
 _FULL: Final = _Scale(
-    rounds=7, seconds=2.0, clients=2, groups=8, members=8, partitions=10, storm=60
+    rounds=7, seconds=2.0, clients=2, groups=8, members=20, partitions=10, storm=60
 )
 _QUICK: Final = _Scale(rounds=2, seconds=0.1, clients=2, groups=2, members=2, partitions=2, storm=2)
 

@@ -239,7 +239,11 @@ class _Pages:
         group = self._node.find(group_id)
         if group is None:
             return no_group(group_id)
-        beginning = await self._backfill.look_up(group_id, group.generation)
+        taken_over_ms = self._node.taken_over_ms(group_id)
+        if taken_over_ms is None:
+            beginning = await self._backfill.look_up(group_id, group.generation)
+        else:  # what this node knows from before that has gaps
+            beginning = Beginning(taken_over_ms, HistoryLimit.TAKEN_OVER)
         async with self._one_at_a_time:
             return await self._show(group_id, beginning)
 
@@ -268,7 +272,12 @@ class _Pages:
             "node": self._node.node_id,
             "shard": self._node.shard_of(group_id),
             "rebalance": None if running is None else _rebalance(running),
-            "rebalances": [_rebalance(each) for each in self._history.last(group_id)],
+            "rebalances": [
+                _rebalance(each)
+                for each in self._history.last(group_id)
+                if beginning.limit is not HistoryLimit.TAKEN_OVER
+                or each.started_ms >= (beginning.since_ms or 0)
+            ],
             "history": {
                 "since_ms": beginning.since_ms,
                 "limit": beginning.limit,
@@ -336,4 +345,5 @@ _LIMITS: Final[Mapping[HistoryLimit, str]] = {
     HistoryLimit.UNREADABLE: "The node's journal can't be read; the node's log says why.",
     HistoryLimit.READING: "The node is still reading its journal; ask again.",
     HistoryLimit.NO_JOURNAL: "The node keeps no journal, so this is all since it started.",
+    HistoryLimit.TAKEN_OVER: "Another node coordinated the group before; its journal has the rest.",
 }

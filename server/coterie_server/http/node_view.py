@@ -76,6 +76,10 @@ class NodeView:
         """The number of a group's shard."""
         return self._node.shard_of(group_id).shard if self._node else -1
 
+    def taken_over_ms(self, group_id: str) -> int | None:
+        """Since when a group is this node's, if another node had it after this one had started."""
+        return self._node.shard_of(group_id).taken_over_ms if self._node else None
+
     def shards(self) -> Mapping[int, list[int]]:
         """The shards of groups that each node has, by its id."""
         node = self._node

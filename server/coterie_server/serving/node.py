@@ -233,6 +233,8 @@ class Node:
             self._serving.topics.gained(lease, before)
         else:
             self.shards[lease.shard].take_over(lease)
+            if before != self._options.owner:
+                self.shards[lease.shard].taken_over_ms = self._clock.date_ms()
 
     async def give_up(self, shard: int) -> None:
         """Serve a shard no longer, and return when nothing more is written to it."""

@@ -97,6 +97,8 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self._trouble = ErrorCode.NOT_COORDINATOR
         #: Whether an append has failed under the lease, and may yet come.
         self._has_failed = False
+        #: When it was taken over from another node last; None if it has been here from the start.
+        self.taken_over_ms: int | None = None
         #: Why its store failed last, for people; empty if it did not.
         self.failure = ""
 

@@ -29,6 +29,8 @@ class Node:
 
     parked_fetches = 0
     node_id = 1
+    #: Since when it has its groups, if another node had them before.
+    taken_over_ms: int | None = None
     #: None of the shards, and none of other nodes.
     shards: tuple[GroupShard, ...] = ()
 
@@ -42,7 +44,9 @@ class Node:
 
     def shard_of(self, _group_id: str) -> Any:
         """It has all shards."""
-        return SimpleNamespace(shard=0, is_owned=True, is_served=True)
+        return SimpleNamespace(
+            shard=0, is_owned=True, is_served=True, taken_over_ms=self.taken_over_ms
+        )
 
     def note(self, *, is_settled: bool) -> bytes:
         """Say where it is."""

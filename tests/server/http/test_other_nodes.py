@@ -63,7 +63,9 @@ def node(world: WatchedWorld, other: Other) -> Node:
 
     def shard_of(group_id: str) -> Any:
         mine = group_id.startswith("m")
-        return SimpleNamespace(shard=0 if mine else 5, is_owned=mine, is_served=mine)
+        return SimpleNamespace(
+            shard=0 if mine else 5, is_owned=mine, is_served=mine, taken_over_ms=node.taken_over_ms
+        )
 
     node.shard_of = shard_of  # type: ignore[method-assign, assignment]
     return node
@@ -206,3 +208,17 @@ async def test_metrics_of_a_node_by_itself_have_no_label(browser: Browser, other
     text = await (await browser.get("/metrics")).text()
     assert "node=" not in text
     assert other.asked == []
+
+
+async def test_history_begins_when_the_group_was_taken_over(
+    browser: Browser, node: Node, world: WatchedWorld
+) -> None:
+    """What happened on the other node is not known here, so nothing is claimed about it."""
+    world.pair(group="mine")
+    before = await read(await browser.get("/v1/groups/mine"))
+    assert len(before["rebalances"]) >= 1
+    node.taken_over_ms = before["rebalances"][0]["started_ms"] + 1
+    found = await read(await browser.get("/v1/groups/mine"))
+    assert found["rebalances"] == []
+    assert found["history"]["limit"] == "taken_over"
+    assert found["history"]["since_ms"] == node.taken_over_ms
