@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.live.daemon import HOST, Daemon, eventually
 
-__all__ = ["WorkersDaemon", "group_in", "is_alive"]
+__all__ = ["WorkersDaemon", "free_ports", "group_in", "is_alive"]
 
 _SHARDS: Final = 50
 
@@ -24,7 +24,7 @@ class WorkersDaemon(Daemon):
         arguments = ("--workers", str(workers), *more.pop("arguments", ()))
         super().__init__(folder, arguments=arguments, **more)
         self.workers = workers
-        self.port = _free_ports(workers + 1)
+        self.port = free_ports(workers + 1)
 
     def pids(self) -> dict[int, int]:
         """The processes of the workers, by their nodes' ids."""
@@ -51,7 +51,7 @@ class WorkersDaemon(Daemon):
         return nodes
 
 
-def _free_ports(count: int) -> int:
+def free_ports(count: int) -> int:
     """A port that is free, as are those behind it."""
     while True:
         with socket.socket() as first:

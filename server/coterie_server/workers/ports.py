@@ -7,6 +7,7 @@ besides, which are what clients are then told.
 
 from __future__ import annotations
 
+import errno
 import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from coterie_server.config.options import ServerOptions, WorkerOptions
 from coterie_server.config.settings import INT32_MAX
 from coterie_server.net.sockets import BACKLOG, can_share_ports, reserved
 from coterie_server.server import ServerError, why_not
+from coterie_server.serving.discovery import ANY_HOST
 
 if TYPE_CHECKING:
     from coterie_server.config.listeners import ListenerOptions
@@ -31,12 +33,14 @@ class PortHolder:
     def __init__(self, *, can_share: bool | None = None) -> None:
         self._can_share = can_share_ports() if can_share is None else can_share
         self._sockets: list[socket.socket] = []
+        self._held: list[Address] = []
         #: The sockets that workers inherit, where they can't have their own.
         self.inherited: dict[Address, tuple[int, ...]] = {}
 
     def hold(self, what: str, wanted: Address, *, is_shared: bool) -> Address:
         """Take an address, with any free port for port 0; raises `ServerError` if it is taken."""
         try:
+            self._refuse_twice(wanted)
             opened = reserved(wanted.host, wanted.port)
             bound = Address(wanted.host, opened[0].getsockname()[1])
             if self._can_share:
@@ -46,8 +50,19 @@ class PortHolder:
             else:
                 _close(opened)  # the worker opens it itself
         except OSError as error:
-            raise ServerError(f"{what} {wanted}: {why_not(error)}.") from error
+            raise ServerError(
+                f"{what} {wanted}: {why_not(error)}. Choose another address, or, for a worker's own"
+                " port, another worker.port.offset."
+            ) from error
+        self._held.append(bound)
         return bound
+
+    def _refuse_twice(self, wanted: Address) -> None:
+        """The system would let two sockets that are only held have the same port."""
+        for held in self._held:
+            hosts = {held.host, wanted.host}
+            if wanted.port == held.port and (len(hosts) == 1 or hosts & set(ANY_HOST)):
+                raise OSError(errno.EADDRINUSE, "it is taken by another worker or listener")
 
     def _inherit(self, bound: Address, opened: list[socket.socket]) -> None:
         for each in opened:
