@@ -272,6 +272,7 @@ def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:
     daemon.start()
     pids = daemon.pids()
     assert set(pids) == {1, 2}
+    os.kill(pids[2], signal.SIGSTOP)  # then it can't notice by itself
     daemon.kill()
     eventually(lambda: not any(map(is_alive, pids.values())), "the workers have ended", 10.0)
     daemon.start()  # nothing is held any more

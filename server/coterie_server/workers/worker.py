@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -20,10 +22,13 @@ __all__ = ["main"]
 
 #: The exit code of a worker whose supervisor has ended before it.
 _ORPHANED = 70
+#: PR_SET_PDEATHSIG of Linux's prctl.
+_SET_DEATH_SIGNAL = 1
 
 
 def main(number: int) -> int:
     """Serve as the supervisor at the other end of a socket says; return the exit code."""
+    _die_with_parent()
     # Ctrl-C reaches all processes of the terminal; the supervisor is the one to act on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = socket.socket(fileno=number)
@@ -32,6 +37,16 @@ def main(number: int) -> int:
     except EOFError:
         return _ORPHANED
     return daemon.run(options, _Supervisor(channel))
+
+
+def _die_with_parent() -> None:
+    """Have Linux kill this process when its supervisor ends, even if it is suspended by then.
+
+    On other systems it notices by itself, as soon as it runs, that the channel has ended.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
 class _Supervisor:
