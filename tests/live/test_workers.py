@@ -29,6 +29,7 @@ from tests.live.member import CONFLUENT_COOPERATIVE, KAFKA_PYTHON_COOPERATIVE
 from tests.live.portable_group import PortableGroup
 from tests.live.wire import Wire, run
 from tests.live.workers import WorkersDaemon, group_in, is_alive
+from tests.support.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.slow
 
@@ -380,6 +381,30 @@ def test_store_that_is_named_is_shared(tmp_path: Path) -> None:
             assert [g["group"] for g in json.loads(asked.get("/v1/groups"))["groups"]] == [FIRST]
             assert asked.group(FIRST)["group"] == FIRST
             assert asked.figure("coterie_topics") == 1  # its own metrics, without a label
+
+
+def test_workers_share_a_database(tmp_path: Path, postgres: PostgresServer) -> None:
+    """Two supervisors, as on two machines; each answers HTTP for the groups of both."""
+    store = ("--store", postgres.url(schema="workers_share"))
+    one = WorkersDaemon(tmp_path / "1", arguments=store, settings=SETTINGS, topics={"t": 1})
+    two = WorkersDaemon(tmp_path / "2", arguments=store, settings=SETTINGS | {"node.id": 11})
+    with one, two:
+        ids = [1, 2, 11, 12]
+        eventually(
+            lambda: all(len(node["shards"]) in (12, 13) for node in one.nodes()),
+            lambda: f"equal shares: {one.nodes()}",
+        )
+        names = [f"g{number}" for number in range(12)]
+        for name in names:
+            commit(one, name, 3)
+        for daemon in (one, two):
+            assert [node["node"] for node in daemon.nodes()] == ids
+            listed = json.loads(daemon.get("/v1/groups"))["groups"]
+            assert [row["group"] for row in listed] == sorted(names)
+            assert {daemon.group(name)["node"] for name in names} <= set(ids)
+        one.kill_worker(2)
+        eventually(lambda: all(committed(two, name) == 3 for name in names), "all are served")
+        assert 'node="11"' not in one.get("/metrics").decode()
 
 
 @pytest.mark.parametrize(
