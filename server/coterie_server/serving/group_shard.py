@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import GroupRecovered
 from coterie_protocol.messages import OffsetCommitRequest
 from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
 from coterie_server.serving.context import NodeContext, PendingRequest
@@ -19,6 +20,7 @@ from coterie_server.turns import Piece, begin
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from coterie_protocol.journal import Event
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
     from coterie_server.storage import KeptRecord, Lease
@@ -78,6 +80,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         coordinator, bundles, now_ms = self._make(), OffsetBundles(), self._clock.now_ms()
         lost = self._generations_lost
         outcome = coordinator.recover(bundles.unpack(stored), now_ms, generations_lost=lost)
+        outcome.events[:] = map(self._with_fence, outcome.events)
         for group in coordinator.groups.values():
             self._ends.recover(group.offsets.values(), coordinator.table.topics)
         self._bundles, self.core = bundles, coordinator
@@ -92,6 +95,12 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
                 change.is_told = False
                 self._tell(change, change.at_ms)
 
+    def _with_fence(self, event: Event) -> Event:
+        """Say under which lease a group was read, which orders the journals of several nodes."""
+        if isinstance(event, GroupRecovered):
+            return replace(event, fence=self.fence_number)
+        return event
+
     def _recovered(self) -> None:
         self._generations_lost = 0
         self.has_recovered = True
@@ -100,9 +109,9 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         super()._forget()
         self.has_recovered = False
 
-    def own(self, lease: Lease) -> None:
-        """The shard is this node's; it is to be loaded."""
-        super().own(lease)
+    def own(self, lease: Lease, how: str = "start", former_owner: str = "") -> None:
+        """The shard is this node's; it is to be loaded.  `how` is what the journal says."""
+        super().own(lease, how, former_owner)
         if self._was_away:
             self._back_since_ms = int(asyncio.get_running_loop().time() * 1000)
 

@@ -108,6 +108,7 @@ class Node:
             self._keeper.claim_again,
             meter,
             LimitLog(),
+            is_shared=options.look_every_ms is not None,
             observe=observe,
             arm=self._arm,
         )
@@ -224,16 +225,16 @@ class Node:
         else:
             self.shards[shard].fence()
 
-    def gained(self, lease: Lease, before: str) -> None:
+    def gained(self, lease: Lease, how: str, former_owner: str) -> None:
         """A shard is this node's: serve it."""
         if not self._has_joined:  # `start` reads it
             shards = {shard.shard: shard for shard in self.all_shards()}
-            shards[lease.shard].own(lease)
+            shards[lease.shard].own(lease, "start", former_owner)
         elif lease.shard == CATALOGUE_SHARD:
-            self._serving.topics.gained(lease, before)
+            self._serving.topics.gained(lease, how, former_owner)
         else:
-            self.shards[lease.shard].take_over(lease)
-            if before != self._options.owner:
+            self.shards[lease.shard].take_over(lease, how, former_owner)
+            if former_owner != self._options.owner:
                 self.shards[lease.shard].taken_over_ms = self._clock.date_ms()
 
     async def give_up(self, shard: int) -> None:

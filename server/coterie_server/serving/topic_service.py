@@ -137,11 +137,11 @@ class TopicService:
         if self._cluster.others:
             self.announce()
 
-    def gained(self, lease: Lease, before: str) -> None:
-        """Serve the catalogue, which another node had `before`, if that is known."""
+    def gained(self, lease: Lease, how: str, former_owner: str) -> None:
+        """Serve the catalogue, which another node had, if that is known."""
         self._changes_of_owner += 1
-        self.catalogue.take_over(lease)
-        if before and before != lease.owner:
+        self.catalogue.take_over(lease, how, former_owner)
+        if former_owner and former_owner != lease.owner:
             self.catalogue.hold_back(self._until_all_told())
         self.announce()
 
