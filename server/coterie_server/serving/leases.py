@@ -151,6 +151,7 @@ class LeaseKeeper:
         self._wake = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
+        self._is_stopping = False
         self._joined_s = -math.inf
         self._renewed_s = -math.inf
         #: Why the leases can't be renewed; empty if they can.
@@ -179,12 +180,20 @@ class LeaseKeeper:
         """Tell the others soon what the node has to say."""
         self._wake.set()
 
+    def claim_no_more(self) -> None:
+        """Take no further shards, as the node is about to stop."""
+        self._is_stopping = True
+
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
-        for task in (self._keeping, self._moving):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait({task})
+        self.claim_no_more()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait({self._keeping})
+        if self._moving is not None:  # what it claims is to be released as well
+            await asyncio.wait({self._moving}, timeout=self._renew_every_s)
+            self._moving.cancel()
+            await asyncio.wait({self._moving})
         leases, self._leases = list(self._leases.values()), {}
         # First, so that the others share out among themselves what is free a moment later.
         await self._store.withdraw(self._owner)
@@ -317,7 +326,7 @@ class LeaseKeeper:
 
     def _move_on(self) -> None:
         """Claim and give what is due, unless that is being done."""
-        if self._moving is not None and not self._moving.done():
+        if self._is_stopping or (self._moving is not None and not self._moving.done()):
             return
         move = self._next_move()
         if move:

@@ -192,6 +192,7 @@ class Node:
 
     async def stop(self) -> None:
         """Wait until what was begun is durable, refuse what is parked, and give the shards up."""
+        self._keeper.claim_no_more()
         self._ticker.stop()
         if self._alarm is not None:
             self._alarm.cancel()
