@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
@@ -175,7 +176,8 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
     try:
         if None not in addresses:
             # Each node lists the groups of all.
-            return _first_list([address or "" for address in addresses], target.timeout_s, states)
+            rows = _first_list([address or "" for address in addresses], target.timeout_s, states)
+            return sorted(rows, key=itemgetter("group"))
     except (NoAnswerError, RefusedError) as error:
         if target.http is not None:
             fail(str(error), UNREACHABLE if isinstance(error, NoAnswerError) else FAILED)

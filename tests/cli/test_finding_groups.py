@@ -54,6 +54,13 @@ def test_one_node_lists_the_groups_of_all(
     assert asked == ["b:1"]
 
 
+def test_groups_are_listed_by_name(told: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    told += ["a:1"]
+    rows = [BY_HTTP | {"group": name} for name in "bca"]
+    monkeypatch.setattr(connection, "list_groups", lambda *_: rows)
+    assert [row["group"] for row in connection.find_groups(Target())] == ["a", "b", "c"]
+
+
 def test_next_node_is_asked_if_one_does_not_answer(
     told: list[str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
