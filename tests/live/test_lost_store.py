@@ -205,14 +205,16 @@ def test_store_takes_only_one_process_of_a_name(daemon: Daemon, tmp_path: Path) 
 def test_daemon_that_lost_its_shards_answers_for_none_of_them(
     daemon: Daemon, tmp_path: Path
 ) -> None:
-    """It was suspended for longer than its leases last, and another one took them."""
+    """It was suspended for longer than its leases last, and another node took them."""
     assert commit(daemon, "g", 1) == ErrorCode.NONE
     os.kill(daemon.process.pid, signal.SIGSTOP)
     store = f"sqlite:{store_of(daemon)}"
     other = Daemon(tmp_path / "other", arguments=("--store", store), settings={"node.id": 2})
     try:
         other.start()
-        eventually(lambda: commit(other, "g", 2) == ErrorCode.NONE, "the leases never end", 30)
+        eventually(
+            lambda: commit(other, "g", 2) == ErrorCode.NONE, "the leases never end", timeout_s=30
+        )
         os.kill(daemon.process.pid, signal.SIGCONT)
         assert run(_beat(daemon.port)) == ErrorCode.NOT_COORDINATOR
         assert run(_fetch(daemon.port)) == (ErrorCode.NOT_COORDINATOR, -1)
@@ -220,8 +222,9 @@ def test_daemon_that_lost_its_shards_answers_for_none_of_them(
         # Some are given back to it by and by, and then it is the one to ask.
         both = (daemon.port, other.port)
         eventually(
-            lambda: (ErrorCode.NONE, 2) in [run(_fetch(port)) for port in both], "2 is known", 30
+            lambda: (ErrorCode.NONE, 2) in [run(_fetch(port)) for port in both], "2 is known"
         )
+        eventually(lambda: readiness(daemon) == "", "it stays unready", timeout_s=30)
     finally:
         os.kill(daemon.process.pid, signal.SIGCONT)
         other.kill()

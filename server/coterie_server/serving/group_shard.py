@@ -18,12 +18,12 @@ from coterie_server.storage.offset_bundles import OffsetBundles
 from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from coterie_protocol.journal import Event
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.storage import KeptRecord, Lease
+    from coterie_server.storage import Fence, KeptRecord, Lease
     from coterie_server.turns import Making, Turns
 
 __all__ = ["GroupShard", "fire_due", "tell_of_topics"]
@@ -32,6 +32,10 @@ __all__ = ["GroupShard", "fire_due", "tell_of_topics"]
 _GROUPS_AT_ONCE: Final = 2000
 
 _NOT_NOW: Final = "The group can't be served just now; try again."
+
+
+async def _know_already() -> None:
+    """Have nothing to find out."""
 
 
 def _do_nothing() -> None:
@@ -61,10 +65,14 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         make: Callable[[], GroupCoordinator],
         *,
         generations_lost: int = 0,
+        know_topics: Callable[[], Awaitable[None]] = _know_already,
     ) -> None:
         super().__init__(shard, context)
         self._make = make
         self._generations_lost = generations_lost
+        self._know_topics = know_topics
+        #: Whether another node may have had the shard last.
+        self._is_taken_over = False
         self._bundles = OffsetBundles()
         self._changes: list[_TopicChanges] = []
         #: When the shard came back from another node, in the time of the event loop; 0 if it
@@ -75,6 +83,22 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self.has_recovered = False
 
     # -- life ----------------------------------------------------------------------------------
+
+    def take_over(self, lease: Lease, how: str = "free", former_owner: str = "") -> None:
+        """The shard is this node's now, and was another's."""
+        self._is_taken_over = True
+        super().take_over(lease, how, former_owner)
+
+    async def load(self) -> None:
+        """Read the shard and serve it from then on.
+
+        The node that had it may have known topics that this one has not heard of, and accepted
+        offsets in them, which would be taken for those of deleted topics.
+        """
+        if self._is_taken_over:
+            await self._know_topics()
+            self._is_taken_over = False
+        await super().load()
 
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
         coordinator, bundles, now_ms = self._make(), OffsetBundles(), self._clock.now_ms()
@@ -100,6 +124,11 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         if isinstance(event, GroupRecovered):
             return replace(event, fence=self.fence_number)
         return event
+
+    @property
+    def recovered_under(self) -> Fence | None:
+        """The fence of the lease under which all that came of reading the shard is durable."""
+        return self._lease.fence if self._lease is not None and self.has_recovered else None
 
     def _recovered(self) -> None:
         self._generations_lost = 0
@@ -195,6 +224,10 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         """
         if self._lease is None:
             return _do_nothing  # the node that has the shard sees to it
+        if self._is_taken_over:
+            # Its groups are compared with all topics when it is read.  What this node has only now
+            # heard of may be long past for them: what is stored may belong to what came after.
+            return _do_nothing
         entry = _TopicChanges(changes, self._clock.date_ms())
         self._changes.append(entry)
         return partial(self._tell, entry, END_OF_TIME_MS)

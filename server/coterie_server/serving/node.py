@@ -26,6 +26,7 @@ from coterie_server.serving import (
     TopicCounts,
     TopicService,
     ask_node,
+    discovery,
 )
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
@@ -124,7 +125,8 @@ class Node:
         await self._agree_on_shards()
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
-        self._router = Router(self.shards, service, self._directory, self._options.http)
+        http = discovery.HttpAddresses(self._options.http, self._options.advertised_http)
+        self._router = Router(self.shards, service, self._directory, http)
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:
@@ -185,10 +187,15 @@ class Node:
                 self.count_groups,
                 commit_order=order,
                 date_of=self._clock.date_of,
-                topic_changed_at=self.topics.changed_at,
             ),
             generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
+            know_topics=self._know_topics,
         )
+
+    async def _know_topics(self) -> None:
+        """Know the topics that other nodes' groups knew."""
+        if not self._serving.topics.catalogue.may_answer:
+            await self._serving.topics.copy.refresh()
 
     async def stop(self) -> None:
         """Wait until what was begun is durable, refuse what is parked, and give the shards up."""
@@ -210,12 +217,16 @@ class Node:
     def note(self, *, is_settled: bool) -> bytes:
         """What the node tells the others."""
         service = self._serving.topics
+        recovered = {
+            each.shard: fence for each in self.shards if (fence := each.recovered_under) is not None
+        }
         return NodeNote(
             self._options.node_id,
             self._addresses,
             is_settled,
             service.made,
             service.seen,
+            recovered,
             self._options.peer_http,
         ).to_bytes()
 
@@ -330,8 +341,7 @@ class Node:
     def _knows(self, shard: GroupShard, version: TopicsVersion) -> bool:
         if shard.is_owned:
             return shard.has_recovered
-        owner = self._cluster.owner_of(shard.shard)
-        return owner is not None and owner.seen >= version
+        return self._cluster.groups_know(shard.shard, version)
 
     # -- what there is, to be shown and not to be changed --------------------------------------
 
@@ -353,6 +363,10 @@ class Node:
     def serves_all(self) -> bool:
         """Whether all groups are this node's, and in memory."""
         return all(shard.is_served for shard in self.shards)
+
+    def group_shard(self, group_id: str) -> GroupShard:
+        """The shard that a group is in, whether or not this node has it."""
+        return self._serving.group_shard(group_id)
 
     def coordinator(self, group_id: str) -> GroupCoordinator | None:
         """The coordinator that a group has, or would have; None if this node has none for it."""

@@ -25,6 +25,8 @@ class NodeOptions:
     accept_loss: bool = False
     #: The host and the port on which the node answers HTTP, if it does.
     http: tuple[str, int] | None = None
+    #: Where clients find HTTP instead, by the address at which their listener is reached.
+    advertised_http: Mapping[Address, Address] = field(default_factory=dict)
     #: Where it is reached by each of its listeners, if it has several.
     addresses: Mapping[str, Address] = field(default_factory=dict)
     #: How often to look what other nodes do; None if there are no others.

@@ -122,6 +122,11 @@ class ServedShard(ABC, Generic[C, R, Q]):
         """Whether there is a core."""
         return self.core is not None
 
+    @property
+    def may_answer(self) -> bool:
+        """Whether requests can be answered at this moment, as no other node can have the shard."""
+        return self.core is not None and self._trust.holds
+
     # -- what the kinds of shards differ in ----------------------------------------------------
 
     @abstractmethod
