@@ -115,9 +115,7 @@ def serve(  # noqa: PLR0913  # one for each option
     with _signals_end_process():
         from coterie_server.config.listeners import ListenerError, make_listeners
         from coterie_server.config.settings import SettingsError
-        from coterie_server.daemon import run
         from coterie_server.server import ServerOptions
-        from coterie_server.workers import supervisor
 
         try:
             options = ServerOptions(
@@ -139,7 +137,7 @@ def serve(  # noqa: PLR0913  # one for each option
         except (SettingsError, ListenerError, _ArgumentError) as error:
             say(f"coterie: {error}", err=True)
             raise typer.Exit(2) from None
-        code = run(options) if options.settings.workers == 1 else supervisor.run(options)
+        code = _run(options)
     raise typer.Exit(code)
 
 
@@ -164,6 +162,13 @@ def _end_at_once(_number: int, _frame: object) -> None:
     # Nothing has been started yet that would have to be stopped, and a module that is just being
     # imported could catch an exception. The daemon exits with the same status when told to stop.
     os._exit(0)
+
+
+def _run(options: ServerOptions) -> int:
+    from coterie_server import daemon
+    from coterie_server.workers import supervisor
+
+    return daemon.run(options) if options.settings.workers == 1 else supervisor.run(options)
 
 
 def _settings(config: Path | None, given: list[str], workers: int | None) -> Settings:

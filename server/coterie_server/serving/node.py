@@ -90,9 +90,9 @@ class Node:
         #: The shards of groups, by number, this node's and others'.
         self.shards: list[GroupShard] = []
         self._router: Router | None = None
-        self._cluster = Cluster(options.owner)
+        self.node_id, self.cluster = options.node_id, Cluster(options.owner)
         self._addresses = dict(options.addresses) or {"": options.address}
-        self._directory = Directory(self._cluster, options.node_id, self._addresses)
+        self._directory = Directory(self.cluster, options.node_id, self._addresses)
         self._trust = LeaseTrust(clock.elapsed_s)
         terms = LeaseTerms(
             options.owner,
@@ -100,7 +100,7 @@ class Node:
             options.look_every_ms,
             frozenset(map(owner_name, options.companions)),
         )
-        self._keeper = LeaseKeeper(store, terms, self._trust, self._cluster, self)
+        self._keeper = LeaseKeeper(store, terms, self._trust, self.cluster, self)
         self._context = NodeContext(
             store,
             clock,
@@ -246,8 +246,6 @@ class Node:
             self._serving.topics.gained(lease, how, former_owner)
         else:
             self.shards[lease.shard].take_over(lease, how, former_owner)
-            if former_owner != self._options.owner:
-                self.shards[lease.shard].taken_over_ms = self._clock.date_ms()
 
     async def give_up(self, shard: int) -> None:
         """Serve a shard no longer, and return when nothing more is written to it."""
@@ -277,9 +275,9 @@ class Node:
         shards = self.all_shards()
         unserved = [shard for shard in shards if shard.is_owned and not shard.is_served]
         if unserved:
-            what = f"{len(unserved)} of {len(shards)} shards can't be served"
-            why = next((shard.failure for shard in unserved if shard.failure), "")
-            return f"{what}: {why}." if why else f"{what}; the log says why."
+            failures = (f": {shard.failure}" for shard in unserved if shard.failure)
+            why = next(failures, "; the log says why")
+            return f"{len(unserved)} of {len(shards)} shards can't be served{why}."
         if self._keeper.trouble:
             return f"The node's leases on its shards can't be renewed: {self._keeper.trouble}."
         return "" if self._trust.holds else "The node's leases on its shards have run out."
@@ -341,19 +339,9 @@ class Node:
     def _knows(self, shard: GroupShard, version: TopicsVersion) -> bool:
         if shard.is_owned:
             return shard.has_recovered
-        return self._cluster.groups_know(shard.shard, version)
+        return self.cluster.groups_know(shard.shard, version)
 
     # -- what there is, to be shown and not to be changed --------------------------------------
-
-    @property
-    def node_id(self) -> int:
-        """The node's own number."""
-        return self._options.node_id
-
-    @property
-    def cluster(self) -> Cluster:
-        """What it knows of the other nodes."""
-        return self._cluster
 
     def shard_of(self, group_id: str) -> GroupShard:
         """The shard of a group, whether this node has it or another."""

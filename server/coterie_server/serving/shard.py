@@ -254,6 +254,8 @@ class ServedShard(ABC, Generic[C, R, Q]):
     def take_over(self, lease: Lease, how: str = "free", former_owner: str = "") -> None:
         """The shard is this node's now: read it."""
         self.own(lease, how, former_owner)
+        if former_owner != lease.owner:
+            self.taken_over_ms = self._clock.date_ms()
         self._load_soon(0)
 
     async def load(self) -> None:
