@@ -113,6 +113,8 @@ class LeaseTerms:
     ttl_ms: int
     #: How often to look what other nodes do; None if there are none.
     look_every_ms: int | None = None
+    #: Nodes that are started together with this one, so that it leaves them their shares at first.
+    companions: frozenset[str] = frozenset()
 
 
 class LeaseKeeper:
@@ -131,6 +133,7 @@ class LeaseKeeper:
         self._owner = terms.owner
         self._ttl_ms = terms.ttl_ms
         self._renew_every_s = terms.ttl_ms / 1000 / _RENEWALS_PER_LEASE
+        self._companions = terms.companions
         look_ms = terms.look_every_ms
         self._look_every_s = self._renew_every_s if look_ms is None else look_ms / 1000
         self._cluster = cluster
@@ -148,8 +151,6 @@ class LeaseKeeper:
         self._wake = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
-        #: Whether the store has been asked for shards, and has not answered.
-        self._is_claiming = False
         self._is_stopping = False
         self._joined_s = -math.inf
         self._renewed_s = -math.inf
@@ -179,14 +180,20 @@ class LeaseKeeper:
         """Tell the others soon what the node has to say."""
         self._wake.set()
 
+    def claim_no_more(self) -> None:
+        """Take no further shards, as the node is about to stop."""
+        self._is_stopping = True
+
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
-        self._is_stopping = True
-        for task in (self._keeping, self._moving):
-            if task is not None:
-                if task is not self._moving or not self._is_claiming:
-                    task.cancel()  # a claim would hold its shards until it expires
-                await asyncio.wait({task})
+        self.claim_no_more()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait({self._keeping})
+        if self._moving is not None:  # what it claims is to be released as well
+            await asyncio.wait({self._moving}, timeout=self._renew_every_s)
+            self._moving.cancel()
+            await asyncio.wait({self._moving})
         leases, self._leases = list(self._leases.values()), {}
         # First, so that the others share out among themselves what is free a moment later.
         await self._store.withdraw(self._owner)
@@ -260,8 +267,7 @@ class LeaseKeeper:
     async def _renew(self) -> None:
         asked_s = self._trust.now_s()
         before = [lease for shard, lease in self._leases.items() if shard not in self._claiming]
-        is_settled = asked_s - self._joined_s >= self._ttl_ms / 1000
-        note = self._holder.note(is_settled=is_settled)
+        note = self._holder.note(is_settled=not self._is_new(asked_s))
         renewed = await self._answer_to(self._store.renew(self._owner, note, before, self._ttl_ms))
         held = {lease.shard: lease for lease in renewed}
         for lease in before:
@@ -278,6 +284,10 @@ class LeaseKeeper:
             _log.warning("leases are renewed again")
             self.trouble = ""
         self._holder.confirmed()
+
+    def _is_new(self, now_s: float) -> bool:
+        """Whether the node has been there for less than a lease."""
+        return now_s - self._joined_s < self._ttl_ms / 1000
 
     def _take_in(self, shard: int, renewed: Lease | None) -> None:
         if renewed is not None:
@@ -316,7 +326,7 @@ class LeaseKeeper:
 
     def _move_on(self) -> None:
         """Claim and give what is due, unless that is being done."""
-        if self._moving is not None and not self._moving.done():
+        if self._is_stopping or (self._moving is not None and not self._moving.done()):
             return
         move = self._next_move()
         if move:
@@ -325,6 +335,7 @@ class LeaseKeeper:
     def _next_move(self, apart_from: set[int] | None = None) -> Move:
         """What to do next; leases on these shards don't count."""
         notes, owners = self._cluster.notes, self._cluster.owners
+        expected = self._companions if self._is_new(self._trust.now_s()) else ()
         scene = Scene(
             shards=self._shards,
             me=self._owner,
@@ -336,8 +347,9 @@ class LeaseKeeper:
                 for shard, owner in owners.items()
                 if shard not in self._leases and shard not in (apart_from or ())
             },
-            present={self._owner, *notes},
+            present={self._owner, *notes, *expected},
             settled={owner for owner, note in notes.items() if note.is_settled},
+            files=self._store.files,
         )
         return next_move(scene, max(len(self._shards) // _GIVEN_AT_ONCE, 1))
 
@@ -361,11 +373,7 @@ class LeaseKeeper:
         if not shards:
             return
         asked_s, expired = self._trust.now_s(), self._expired
-        self._is_claiming = True
-        try:
-            taken = await self._store.claim(shards, self._owner, self._ttl_ms)
-        finally:
-            self._is_claiming = False
+        taken = await self._store.claim(shards, self._owner, self._ttl_ms)
         if self._trust.now_s() >= self._trust.end_of(asked_s, self._ttl_ms):
             await self._store.release(taken)  # too late: they may be another node's by now
             return

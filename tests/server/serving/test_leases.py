@@ -381,3 +381,29 @@ async def test_nodes_know_where_the_others_are(harness: Harness, other: Harness)
     assert owner.addresses == {"": Address("h2", 9092)}
     assert harness.cluster.owner_of(0) is None
     assert other.cluster.owner_of(0) is not None
+
+
+async def test_shard_whose_claim_is_under_way_at_the_end_is_given_up(harness: Harness) -> None:
+    """Once it was left leased to a node that had stopped."""
+    harness.time.s += 60.0
+    await harness.steal(1, ttl_ms=1_000)
+    assert await harness.renewed() == ["lost 1", "confirmed"]
+    harness.time.s += 2.0
+    store_of(harness).claims = gate = asyncio.Event()
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    stopping = asyncio.ensure_future(harness.keeper.stop())
+    await turns()
+    gate.set()
+    await stopping
+    assert await harness.held() == []
+
+
+async def test_node_that_is_about_to_stop_claims_nothing(harness: Harness) -> None:
+    harness.time.s += 60.0
+    await harness.steal(1, ttl_ms=1_000)
+    await harness.renewed()
+    harness.time.s += 2.0
+    harness.keeper.claim_no_more()
+    await harness.renewed()
+    assert await harness.held() == [0, 2, 3]
