@@ -46,7 +46,7 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help venv run test test-all lint format bench interop pipeline kill9 sim sim-mutants fuzz compose-test docs pictures lock clean
+.PHONY: help venv run test test-all lint format bench interop pipeline kill9 sim sim-mutants model fuzz compose-test docs pictures lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -91,13 +91,18 @@ pipeline: $(DEV) ## Run the tests of the pipeline that take Spark minutes: a clu
 kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that nothing is lost
 	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra -m slow tests/live/test_kill9.py $(ARGS)
 
-sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults that are drawn anew, after 1,000 that stay
+sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults that are drawn anew, after 1,000 that stay, then a quarter as many for three coordinators
 	$(BIN)/coterie simulate --runs 1000 --profile brief $(ARGS) --seed 0
 	$(BIN)/coterie simulate --runs $(SIM_RUNS) --profile brief $(ARGS)
+	$(BIN)/coterie simulate --runs $$(($(SIM_RUNS) / 5)) --profile brief --nodes 3 $(ARGS)
+	$(BIN)/coterie simulate --runs $$(($(SIM_RUNS) / 20)) --profile failovers --nodes 3 $(ARGS)
 
 sim-mutants: $(DEV) ## Plant bugs, one at a time, and see how soon the simulator finds each
 	$(BIN)/python tools/sim_mutants.py $(ARGS)
 	$(BIN)/python tools/planted_bugs.py
+
+model: $(DEV) ## Check the TLA+ model of shards, as it is and with planted faults (needs Java and Maven)
+	$(BIN)/python tools/check_model.py $(ARGS)
 
 fuzz: $(FUZZ) ## Fuzz the decoders for FUZZ_SECONDS, guided by coverage (Linux on x86-64)
 	PYTHONPATH=. $(BIN)/python tests/fuzz/fuzz_protocol.py -max_total_time=$(FUZZ_SECONDS) $(ARGS)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -34,7 +33,6 @@ from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
 from coterie_server.serving.clock import Clock
-from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.loss import find_loss
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import open_store
@@ -275,19 +273,28 @@ class Server:
             lease_ms=settings.shard_lease_ms,
             accept_loss=options.accept_data_loss,
             http=(http.host, http.port) if (http := self._http_address) else None,
+            advertised_http=self._advertised_http(),
             addresses=self._advertised(),
             look_every_ms=settings.shard_poll_interval_ms if is_shared else None,
         )
 
     def _advertised(self) -> dict[str, Address]:
-        """Where each listener is reached: under the machine's name, if it is open to all hosts."""
+        """Where each listener is reached."""
         found: dict[str, Address] = {}
         for each in self.options.listeners:
             bound = self._addresses[each.name]
             wanted = each.advertise or bound
-            host = socket.gethostname() if wanted.host in ANY_HOST else wanted.host
-            found[each.name] = Address(host, wanted.port or bound.port)
+            found[each.name] = Address(wanted.host, wanted.port or bound.port)
         return found
+
+    def _advertised_http(self) -> dict[Address, Address]:
+        """Where clients find HTTP if they came in by a listener that says so, by its address."""
+        reached, http = self._advertised(), self._http_address
+        return {
+            reached[each.name]: Address(told.host, told.port or http.port)
+            for each in self.options.listeners
+            if http is not None and (told := each.advertise_http) is not None
+        }
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:
         settings = self.options.settings

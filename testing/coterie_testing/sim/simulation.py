@@ -10,6 +10,7 @@ from coterie_server.group import GroupState
 from coterie_testing.sim.fault_injector import FaultInjector
 from coterie_testing.sim.faults import BY_PEOPLE, Fault
 from coterie_testing.sim.invariants.checker import Violation
+from coterie_testing.sim.invariants.handovers import handover_faults
 from coterie_testing.sim.system import GROUP, System, SystemOptions
 from coterie_testing.sim.worker import METADATA_MAX_AGE_S, Worker
 
@@ -26,6 +27,9 @@ _NOTICED_S: Final = METADATA_MAX_AGE_S + 5.0
 #: A group that is left alone needs fewer rebalances than this to settle.
 _STORM: Final = 100
 
+#: By how much a line of a journal may be late, as a write to a database may be.
+_LATE_MS: Final = 6_000
+
 #: How often the run looks for violations while it waits.
 _LOOK_S: Final = 0.25
 
@@ -41,8 +45,11 @@ class Simulation:
         *,
         tamper: Callable[[System], None] | None = None,
     ) -> None:
-        is_calm = all(fault.kind in BY_PEOPLE for fault in faults)
-        self.system = System(seed, options or SystemOptions(), is_calm=is_calm)
+        is_steady = all(fault.kind in BY_PEOPLE for fault in faults)
+        is_calm = all(fault.kind in (*BY_PEOPLE, "stop_coordinator") for fault in faults)
+        options = options or SystemOptions()
+        is_steady = is_steady and options.nodes == 1  # shards move to a coordinator that has come
+        self.system = System(seed, options, is_calm=is_calm, is_steady=is_steady)
         self._injector = FaultInjector(self.system)
         self._faults = faults
         if tamper is not None:
@@ -51,7 +58,7 @@ class Simulation:
     def run(self) -> None:
         """Run to the end; raise `Violation` if an invariant does not hold."""
         system, options = self.system, self.system.options
-        system.coordinator.start()
+        system.start_coordinators()
         for number in range(options.workers):
             system.add_worker(static=number < options.static)
         for fault in self._faults:
@@ -108,7 +115,7 @@ class Simulation:
 
     def _is_settled(self) -> bool:
         system, node = self.system, self.system.coordinator.node
-        if system.pending or not system.coordinator.is_up or node is None:
+        if system.pending or not system.is_shared_out or node is None:
             return False
         group = node.group(GROUP)
         if group is None or group.state is not GroupState.STABLE:
@@ -140,6 +147,8 @@ class Simulation:
         if node is None or group is None:
             raise Violation("the group is gone")
         system.checker.check_topics(node.topics.counts)
+        self._check_nodes()
+        self._check_handovers()
         self._raise_violations()
         parked = [m.id for m in group.members.values() if m.join is not None or m.sync is not None]
         if parked:
@@ -147,6 +156,26 @@ class Simulation:
         for worker in system.workers:
             if worker.error is not None and not self._may_fail(worker):
                 raise Violation(f"{worker.name} failed: {worker.error!r}")
+
+    def _check_nodes(self) -> None:
+        """All coordinators know the same topics."""
+        found = {
+            each.name: dict(each.node.topics.counts)
+            for each in self.system.coordinators
+            if each.node is not None
+        }
+        if len({tuple(sorted(counts.items())) for counts in found.values()}) > 1:
+            raise Violation(f"coordinators know different topics: {found}")
+
+    def _check_handovers(self) -> None:
+        """The journals of all coordinators tell one possible story of who had which shard."""
+        node = self.system.coordinator.node
+        if node is None or any(each.kind == "coordinator_clock_jump" for each in self._faults):
+            return  # their dates don't tell what came first
+        lines = [line for each in self.system.coordinators for line in each.journal]
+        shard_of = lambda group: node.group_shard(group).shard  # noqa: E731  # as nodes have it
+        for fault in handover_faults(lines, shard_of, _LATE_MS):
+            raise Violation(fault)
 
     def _may_fail(self, worker: Worker) -> bool:
         """Whether its error says that another process took its name, and one did."""
@@ -180,4 +209,8 @@ class Simulation:
             f"{w.name}: {w.group!r}, owns {[str(p) for p in w.group.owned]}"
             for w in self.system.running
         )
-        return f"{state} with {members}; {workers}"
+        shards = "; ".join(
+            f"{each.name} has {each.shards}"
+            for each in self.system.coordinators[1:] and self.system.coordinators
+        )
+        return f"{state} with {members}; {workers}; {shards}"
