@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -34,7 +33,6 @@ from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
 from coterie_server.serving.clock import Clock
-from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.loss import find_loss
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import open_store
@@ -281,24 +279,21 @@ class Server:
         )
 
     def _advertised(self) -> dict[str, Address]:
-        """Where each listener is reached: under the machine's name, if it is open to all hosts."""
+        """Where each listener is reached."""
         found: dict[str, Address] = {}
         for each in self.options.listeners:
             bound = self._addresses[each.name]
             wanted = each.advertise or bound
-            host = socket.gethostname() if wanted.host in ANY_HOST else wanted.host
-            found[each.name] = Address(host, wanted.port or bound.port)
+            found[each.name] = Address(wanted.host, wanted.port or bound.port)
         return found
 
     def _advertised_http(self) -> dict[Address, Address]:
         """Where clients find HTTP if they came in by a listener that says so, by its address."""
-        if self._http_address is None:
-            return {}
-        port, reached = self._http_address.port, self._advertised()
+        reached, http = self._advertised(), self._http_address
         return {
-            reached[each.name]: Address(told.host, told.port or port)
+            reached[each.name]: Address(told.host, told.port or http.port)
             for each in self.options.listeners
-            if (told := each.advertise_http) is not None
+            if http is not None and (told := each.advertise_http) is not None
         }
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:

@@ -148,6 +148,9 @@ class LeaseKeeper:
         self._wake = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
+        #: Whether the store has been asked for shards, and has not answered.
+        self._is_claiming = False
+        self._is_stopping = False
         self._joined_s = -math.inf
         self._renewed_s = -math.inf
         #: Why the leases can't be renewed; empty if they can.
@@ -178,9 +181,11 @@ class LeaseKeeper:
 
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
+        self._is_stopping = True
         for task in (self._keeping, self._moving):
             if task is not None:
-                task.cancel()
+                if task is not self._moving or not self._is_claiming:
+                    task.cancel()  # a claim would hold its shards until it expires
                 await asyncio.wait({task})
         leases, self._leases = list(self._leases.values()), {}
         # First, so that the others share out among themselves what is free a moment later.
@@ -356,7 +361,11 @@ class LeaseKeeper:
         if not shards:
             return
         asked_s, expired = self._trust.now_s(), self._expired
-        taken = await self._store.claim(shards, self._owner, self._ttl_ms)
+        self._is_claiming = True
+        try:
+            taken = await self._store.claim(shards, self._owner, self._ttl_ms)
+        finally:
+            self._is_claiming = False
         if self._trust.now_s() >= self._trust.end_of(asked_s, self._ttl_ms):
             await self._store.release(taken)  # too late: they may be another node's by now
             return
@@ -365,4 +374,5 @@ class LeaseKeeper:
             former_owner = self._owners.get(lease.shard, "")
             is_over = lease.shard in expired
             how = "expired" if is_over else "handed_over" if former_owner else "free"
-            self._holder.gained(lease, how, former_owner)
+            if not self._is_stopping:
+                self._holder.gained(lease, how, former_owner)

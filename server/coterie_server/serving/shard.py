@@ -317,6 +317,9 @@ class ServedShard(ABC, Generic[C, R, Q]):
     async def close(self) -> None:
         """Wait until what was begun is durable, and refuse all requests that still wait."""
         self._is_closed = True
+        self._trouble = ErrorCode.NOT_COORDINATOR
+        # Or the queue would never settle, while clients go on committing.
+        self._forget()
         if self._reload is not None:
             self._reload.cancel()
         if self._queue is not None:

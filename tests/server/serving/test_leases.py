@@ -337,6 +337,23 @@ async def test_a_node_that_stops_leaves_its_shards_to_the_others(
     assert harness.cluster.others == []
 
 
+async def test_a_claim_that_is_under_way_as_the_node_stops_is_given_back(harness: Harness) -> None:
+    """Or the shard would wait until its lease has expired."""
+    harness.time.s += 60.0
+    await harness.steal(0)
+    await harness.renewed()
+    harness.time.s += 10.0
+    answer = store_of(harness).claims = asyncio.Event()
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]  # claimed, and not answered yet
+    stopping = asyncio.create_task(harness.keeper.stop())
+    await turns()
+    answer.set()
+    await stopping
+    assert await harness.held() == []
+    assert "gained 0" not in harness.holder.told
+
+
 async def test_the_shards_of_a_dead_node_are_taken_when_its_leases_end(
     harness: Harness, other: Harness
 ) -> None:
