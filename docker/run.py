@@ -2,9 +2,10 @@
 """Build the images and use them, with Docker where its engine runs, and with Podman elsewhere.
 
     python3 docker/run.py check     say what is missing here, and what to install
-    python3 docker/run.py prepare   check, get the base image, and start a container of it
+    python3 docker/run.py prepare   check, get the images that ours need, and start a container
     python3 docker/run.py build     prepare, and build `coterie` and `coterie-tests`
     python3 docker/run.py test      build, run the integration tests, and end with their status
+    python3 docker/run.py failover  build, and let three coordinators take over from each other
     python3 docker/run.py show      show what is promised: clients on both sides, kill -9, SIGTERM
     python3 docker/run.py contents  build `coterie`, and tell what takes how much of it
 
@@ -13,7 +14,8 @@ or `make venv` before it, for the clients on this machine.
 
 Packages come from where pip's settings on this machine say: the build gets these as a secret, and
 no image contains them. If neither this machine nor a registry has the base image, `debootstrap`
-makes one of Debian's packages, from the mirror that DEBIAN_MIRROR names, if it does.
+makes one of Debian's packages, from the mirror that DEBIAN_MIRROR names, if it does. PostgreSQL
+then is a package of Debian's as well.
 """
 
 from __future__ import annotations
@@ -29,22 +31,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from preflight import explain, missing_for_base, missing_for_docker, missing_for_podman
+from engine import FOLDER, ROOT, ContainerError, Engine, expect, find_engine, say, shown, wait
+from failover import fail_over
+from preflight import explain, missing_for_base
 
 __all__ = ["main"]
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-FOLDER: Final = ROOT / "docker"
 DOCKERFILE: Final = FOLDER / "Dockerfile"
 #: By stage of the Dockerfile.
 IMAGES: Final = {"daemon": "coterie", "tests": "coterie-tests"}
+#: Where no registry has PostgreSQL's.
+OWN_POSTGRES: Final = "coterie-postgres"
 
 #: As in compose.yaml.
 CLIENTS: Final = f"127.0.0.1:{os.environ.get('CLIENT_PORT', '9092')}"
@@ -54,85 +56,6 @@ GROUP: Final = "counting"
 SHARDS: Final = 12
 #: What is smaller is told together.
 _SMALL_KB: Final = 1000
-#: The workers' session, 45 s, and a little.
-_TIMEOUT_S: Final = 90.0
-
-
-class ContainerError(Exception):
-    """A command failed, or a check did; the text says which."""
-
-
-def say(text: str) -> None:
-    """Print a line at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-# -- engines ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """A container engine."""
-
-    name: str
-    compose: tuple[str, ...]
-    #: Further options for `build`.
-    building: tuple[str, ...] = ()
-    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-
-    def run(self, *words: str, **more: str) -> str:
-        """Run one of its commands; return what that prints."""
-        return self._call([self.name, *words], more)
-
-    def composed(self, file: str, *words: str, **more: str) -> str:
-        """Run a command on a compose file; return what that prints."""
-        return self._call([*self._composing(file), *words], more)
-
-    def watch(self, file: str, *words: str) -> int:
-        """Run a command on a compose file, its output for all to see; return its status."""
-        command = [*self._composing(file), *words]
-        say(f"$ {_shown(command)}")
-        return subprocess.run(command, env=self.environ, cwd=ROOT, check=False).returncode  # noqa: S603 - an engine's
-
-    def _composing(self, file: str) -> list[str]:
-        # Not every podman-compose takes the project's name from the file.
-        return [*self.compose, "--file", str(FOLDER / file), "--project-name", _project(file)]
-
-    def _call(self, command: Sequence[str], more: dict[str, str]) -> str:
-        say(f"$ {_shown(command, more)}")
-        done = subprocess.run(  # noqa: S603 - an engine's command
-            command,
-            env={**self.environ, **more},
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise ContainerError(f"{_shown(command)} ended with {done.returncode}\n{done.stderr}")
-        return done.stdout.strip()
-
-
-def _shown(command: Sequence[str], more: dict[str, str] | None = None) -> str:
-    given = [f"{name}={value}" for name, value in (more or {}).items()]
-    return shlex.join([*given, *command]).replace(f"{ROOT}/", "")
-
-
-def find_engine() -> Engine:
-    """Docker if it can be used, else Podman; raise with all that is missing if neither can."""
-    docker = missing_for_docker()
-    if docker is None:
-        return Engine("docker", ("docker", "compose"))
-    environ = dict(os.environ)
-    if not Path("/run/systemd/system").is_dir():
-        environ.setdefault("CONTAINERS_CONF", str(FOLDER / "podman.conf"))
-    podman = missing_for_podman(environ)
-    if podman:
-        raise ContainerError(explain([docker, *podman]))
-    # Only Docker's format of images knows health checks.
-    return Engine("podman", ("podman-compose",), ("--format", "docker"), environ)
 
 
 # -- building --------------------------------------------------------------------------------------
@@ -140,7 +63,7 @@ def find_engine() -> Engine:
 
 def build(engine: Engine, *stages: str) -> None:
     """Build images."""
-    prepare(engine)
+    _prepare_base(engine)
     with tempfile.TemporaryDirectory() as folder:
         secrets = [f"--secret=id={name},src={path}" for name, path in _secrets(Path(folder))]
         for stage in stages:
@@ -157,16 +80,22 @@ def build(engine: Engine, *stages: str) -> None:
 def check(engine: Engine) -> int:
     """Raise if something is missing; nothing is changed, but that a registry is asked."""
     base = _base()
-    if not _has_base(engine, base) and (needs := missing_for_base(base)):
+    if not _has_image(engine, base) and (needs := missing_for_base(base)):
         raise ContainerError(explain(needs))
     say(f"All that is needed is here; the engine is {engine.name}.")
     return 0
 
 
 def prepare(engine: Engine) -> int:
-    """Get the base image, and see that containers can be started."""
+    """Get the images that ours need, and see that containers can be started."""
+    _prepare_base(engine)
+    _postgres(engine)
+    return 0
+
+
+def _prepare_base(engine: Engine) -> None:
     base = _base()
-    if not _has_base(engine, base):
+    if not _has_image(engine, base):
         if needs := missing_for_base(base):
             raise ContainerError(explain(needs))
         _make_base(engine, base)
@@ -174,7 +103,6 @@ def prepare(engine: Engine) -> int:
         engine.run("run", "--rm", "--network=none", base, "true")
     except ContainerError as error:
         raise ContainerError(f"Containers can't be started here.\n{error}") from None
-    return 0
 
 
 def _base() -> str:
@@ -183,12 +111,27 @@ def _base() -> str:
     return found[1]
 
 
-def _has_base(engine: Engine, base: str) -> bool:
+def _has_image(engine: Engine, image: str) -> bool:
     for way in ("image inspect", "pull"):
         with contextlib.suppress(ContainerError):
-            engine.run(*way.split(), base)
+            engine.run(*way.split(), image)
             return True
     return False
+
+
+def _postgres(engine: Engine) -> str:
+    """The official image of PostgreSQL or, where it can't be had, one of Debian's packages."""
+    text = (FOLDER / "compose.ha.yaml").read_text("utf-8")
+    found = re.search(r"image: \$\{POSTGRES_IMAGE:-(\S+)\}", text)
+    assert found is not None
+    if _has_image(engine, found[1]):
+        return found[1]
+    engine.run(
+        *("build", *engine.building, "--tag", OWN_POSTGRES, "--build-arg", f"BASE={_base()}"),
+        *shlex.split(os.environ.get("BUILD_OPTIONS", "")),
+        str(FOLDER / "postgres"),
+    )
+    return OWN_POSTGRES
 
 
 def _make_base(engine: Engine, base: str) -> None:
@@ -204,7 +147,7 @@ def _make_base(engine: Engine, base: str) -> None:
 
 
 def _call(*command: str) -> None:
-    say(f"$ {_shown(command)}")
+    say(f"$ {shown(command)}")
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - see above
 
 
@@ -252,22 +195,22 @@ def test(engine: Engine) -> int:
     file = "compose.test.yaml"
     # What a run that was broken off has left; also a network that never got names.
     with contextlib.suppress(ContainerError):
-        _take_down(engine, file)
+        engine.take_down(file)
     try:
         # By itself, or podman-compose would build both images once more, without the secrets.
         engine.composed(file, "up", "--no-build", "--detach", "coordinator")
-        return engine.watch(file, "run", "--no-deps", "--rm", "-T", "tests")
+        code = engine.watch(file, "run", "--no-deps", "--rm", "-T", "tests")
     finally:
-        _take_down(engine, file)
+        engine.take_down(file)
+    fail_over(engine, _postgres(engine))
+    return code
 
 
-def _take_down(engine: Engine, file: str) -> None:
-    engine.composed(file, "down", "--volumes")
-    if engine.name == "podman":
-        # podman-compose leaves the network, and one that was made when there was no plugin for
-        # names would never get them.
-        with contextlib.suppress(ContainerError):
-            engine.run("network", "rm", f"{_project(file)}_default")
+def failover(engine: Engine) -> int:
+    """Let coordinators take over from each other; raise if their members notice."""
+    build(engine, *IMAGES)
+    fail_over(engine, _postgres(engine))
+    return 0
 
 
 # -- showing ---------------------------------------------------------------------------------------
@@ -283,7 +226,7 @@ def show(engine: Engine) -> int:
         _show_workers_on_both_sides(engine)
         _show_killed_worker(engine)
     finally:
-        _take_down(engine, "compose.yaml")
+        engine.take_down("compose.yaml")
     say("All of it is so.")
     return 0
 
@@ -320,11 +263,11 @@ def _show_daemon(engine: Engine) -> None:
     hard = ["--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"]
     engine.run("run", "--detach", "--name", name, *hard, *ports, "coterie", "serve")
     try:
-        _wait(_is_ready, "it is ready")
+        wait(_is_ready, "it is ready")
         say(engine.run("exec", name, "coterie", "topics", "create", "jobs", "3"))
         say(engine.run("exec", name, "coterie", "topics", "list"))
         _check_health(engine, name)
-        _stop(engine, name)
+        engine.stop(name)
         say(engine.run("logs", name))
     finally:
         engine.run("rm", "--force", "--volumes", name)
@@ -336,17 +279,7 @@ def _check_health(engine: Engine, name: str) -> None:
         engine.run("healthcheck", "run", name)
         return
     state = ("inspect", name, "--format", "{{.State.Health.Status}}")
-    _wait(lambda: engine.run(*state) == "healthy", "it is found healthy")
-
-
-def _stop(engine: Engine, container: str) -> None:
-    began = time.monotonic()
-    engine.run("stop", container)
-    took_s = time.monotonic() - began
-    code = engine.run("inspect", container, "--format", "{{.State.ExitCode}}")
-    say(f"It stopped with {code} after {took_s:.1f} s.")
-    _expect(code == "0", "it stops with 0")
-    _expect(took_s < 8, "it stops before the engine would kill it")
+    wait(lambda: engine.run(*state) == "healthy", "it is found healthy")
 
 
 def _show_workers_on_both_sides(engine: Engine) -> None:
@@ -355,67 +288,53 @@ def _show_workers_on_both_sides(engine: Engine) -> None:
     if not (programs / "coterie").exists():
         raise ContainerError("No clients on this machine: `make run` or `make venv` makes .venv.")
     engine.composed("compose.yaml", "up", "--no-build", "--detach")
-    _wait(_is_ready, "the coordinator is ready")
+    wait(_is_ready, "the coordinator is ready")
     command = [str(programs / "python"), str(FOLDER / "worker.py"), CLIENTS]
     with contextlib.ExitStack() as workers:
         for _ in range(2):
-            say(f"$ {_shown(command)} &")
+            say(f"$ {shown(command)} &")
             worker = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
             workers.enter_context(worker)
             workers.callback(worker.terminate)
-        _wait(
-            lambda: _is_settled(5), "three workers in containers and two outside share the shards"
-        )
+        wait(lambda: _is_settled(5), "three workers in containers and two outside share the shards")
         # It is told where HTTP is published.
         _call(str(programs / "coterie"), "groups", "why", GROUP, "--bootstrap", CLIENTS)
         _kill_coordinator(engine)
-    _wait(lambda: _is_settled(3), "those outside have left, and the others have all shards")
+    wait(lambda: _is_settled(3), "those outside have left, and the others have all shards")
 
 
 def _show_killed_worker(engine: Engine) -> None:
     say("\n# One of the workers killed")
-    worker = _containers(engine, "worker")[0]
+    worker = engine.containers("compose.yaml", "worker")[0]
     engine.run("kill", "--signal", "KILL", worker)
-    _wait(lambda: _is_settled(2), "the other two share the shards, when its session is over")
-    coordinator = _containers(engine, "coordinator")[0]
+    wait(lambda: _is_settled(2), "the other two share the shards, when its session is over")
+    coordinator = engine.containers("compose.yaml", "coordinator")[0]
     say(engine.run("exec", coordinator, "coterie", "groups", "why", GROUP, "--last", "2"))
-    _stop(engine, coordinator)
+    engine.stop(coordinator)
 
 
 def _kill_coordinator(engine: Engine) -> None:
     """Kill its container, start it again, and check that the group carries on as it was."""
     before = _look(GROUP)
-    (container,) = _containers(engine, "coordinator")
+    (container,) = engine.containers("compose.yaml", "coordinator")
     engine.run("kill", "--signal", "KILL", container)
-    _wait(lambda: not _is_ready(), "the coordinator is gone")
+    wait(lambda: not _is_ready(), "the coordinator is gone")
     engine.run("start", container)
-    _wait(_is_ready, "the coordinator is back")
+    wait(_is_ready, "the coordinator is back")
     # They have a session to come back in, as if it had heard from them just now.
     granted = _last_seen()
-    _wait(
+    wait(
         lambda: all(at_ms > granted[name] for name, at_ms in _last_seen().items()),
         "all members were heard of again",
     )
-    _wait(lambda: _figure("coterie_commits_total") > len(granted), "commits go on")
+    wait(lambda: _figure("coterie_commits_total") > len(granted), "commits go on")
     after = _look(GROUP)
     for name in ("generation", "leader"):
-        _expect(after[name] == before[name], f"the {name} is the same")
-    _expect(_owned(after) == _owned(before), "each member has the shards that it had")
+        expect(after[name] == before[name], f"the {name} is the same")
+    expect(_owned(after) == _owned(before), "each member has the shards that it had")
     # Those before it are read back from the journal.
-    _expect(len(after["rebalances"]) <= len(before["rebalances"]), "there was no rebalance since")
+    expect(len(after["rebalances"]) <= len(before["rebalances"]), "there was no rebalance since")
     say(f"The group goes on in generation {after['generation']}: {_told(after)}.")
-
-
-def _containers(engine: Engine, service: str) -> list[str]:
-    labels = (f"project={_project('compose.yaml')}", f"service={service}")
-    filters = [f"--filter=label=com.docker.compose.{label}" for label in labels]
-    return engine.run("ps", "--all", "--quiet", *filters).split()
-
-
-def _project(file: str) -> str:
-    found = re.search(r"^name: (\S+)$", (FOLDER / file).read_text("utf-8"), re.MULTILINE)
-    assert found is not None
-    return found[1]
 
 
 # -- looking at the coordinator --------------------------------------------------------------------
@@ -471,21 +390,6 @@ def _is_settled(members: int) -> bool:
     return sum(owned) == SHARDS and len(owned) == members
 
 
-def _wait(true: Callable[[], object], what: str) -> None:
-    began = time.monotonic()
-    while not true():
-        if time.monotonic() > began + _TIMEOUT_S:
-            raise ContainerError(f"Not within {_TIMEOUT_S:g} s: {what}.")
-        time.sleep(0.1)
-    say(f"  {what} ({time.monotonic() - began:.1f} s)")
-
-
-def _expect(is_so: bool, what: str) -> None:  # noqa: FBT001 - what is to be so
-    if not is_so:
-        raise ContainerError(f"It should be that {what}.")
-    say(f"  {what}")
-
-
 def _build_all(engine: Engine) -> int:
     build(engine, *IMAGES)
     return 0
@@ -498,6 +402,7 @@ def main() -> int:
         "prepare": prepare,
         "build": _build_all,
         "test": test,
+        "failover": failover,
         "show": show,
         "contents": contents,
     }

@@ -9,17 +9,17 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+from urllib.parse import urlsplit
 
 import pytest
-import yaml  # type: ignore[import-untyped]  # it comes with mkdocs, without types
 
 from coterie_cli.commands.serve import serve
 from coterie_cli.options import BOOTSTRAP, HTTP, Variable
 from coterie_server.config.listeners import NamedAddress, make_listeners
 from coterie_server.config.settings import SETTINGS
+from tests.docker.compose_files import published_ports, read, service, with_variables
 from tests.live.daemon import environment
 
 #: What tells the tests in the image where the coordinator is.
@@ -33,6 +33,10 @@ OURS: Final = [
     ("compose.yaml", "worker"),
     ("compose.test.yaml", "coordinator"),
     ("compose.test.yaml", "tests"),
+]
+OURS_HA: Final = [
+    ("compose.ha.yaml", name)
+    for name in ("coordinator-1", "coordinator-2", "coordinator-3", "migrate", "passwords")
 ]
 
 
@@ -48,17 +52,6 @@ def environ(dockerfile: str) -> dict[str, str]:
     """Return the variables that the daemon's image sets."""
     (line,) = re.findall(r"^ENV (PATH=.*)$", dockerfile, re.MULTILINE)
     return dict(re.findall(r"(\w+)=(\S+)", line))
-
-
-def read(folder: Path, name: str) -> Any:
-    """Return what a YAML file says."""
-    return yaml.safe_load((folder / name).read_text(encoding="utf-8"))
-
-
-def service(folder: Path, file: str, name: str) -> dict[str, Any]:
-    """Return a service of a compose file."""
-    found: dict[str, Any] = read(folder, file)["services"][name]
-    return found
 
 
 # -- images ------------------------------------------------------------------------------------
@@ -175,7 +168,7 @@ def test_nothing_is_tied_to_a_registry_or_an_index(folder: Path) -> None:
         if path.is_file() and path.suffix != ".pyc"
     )
     addresses = set(re.findall(r"\b[a-z]+://[^\s\"']+", text))
-    assert addresses == {"http://prometheus:9090"}
+    assert {urlsplit(address).hostname for address in addresses} == {"prometheus", "database"}
     images = re.findall(r"^(?:FROM|\s+image:) (\S+)", text, re.MULTILINE)
     assert images
     assert [image for image in images if re.match(r"[^/]*[.:][^/]*/", image)] == []
@@ -184,7 +177,7 @@ def test_nothing_is_tied_to_a_registry_or_an_index(folder: Path) -> None:
 # -- compose files -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("file", "name"), OURS)
+@pytest.mark.parametrize(("file", "name"), [*OURS, *OURS_HA])
 def test_services_have_no_privileges(folder: Path, file: str, name: str) -> None:
     found = service(folder, file, name)
     assert found["read_only"] is True
@@ -208,20 +201,6 @@ def test_ports_are_published_on_loopback_only(folder: Path) -> None:
     published = [port for each in published_ports(folder).values() for port in each]
     assert f"127.0.0.1:{HTTP_PORT}:{HTTP_PORT}" in published
     assert [port for port in published if not port.startswith("127.0.0.1:")] == []
-
-
-def published_ports(folder: Path, **variables: str) -> dict[str, list[str]]:
-    """Return the ports that each service publishes, with these variables set."""
-    services = read(folder, "compose.yaml")["services"]
-    return {
-        name: [with_variables(port, variables) for port in each.get("ports", ())]
-        for name, each in services.items()
-    }
-
-
-def with_variables(text: str, variables: Mapping[str, str]) -> str:
-    """Put in what variables are set to, or their defaults."""
-    return re.sub(r"\$\{(\w+):-(\w+)\}", lambda found: variables.get(found[1], found[2]), text)
 
 
 def test_every_port_can_be_moved_by_a_variable(folder: Path) -> None:
@@ -257,7 +236,7 @@ def test_clients_inside_and_outside_are_told_what_they_can_connect_to(
     assert str(outside.advertise) == f"127.0.0.1:{port}"
 
 
-@pytest.mark.parametrize("file", COMPOSE)
+@pytest.mark.parametrize("file", [*COMPOSE, "compose.ha.yaml"])
 def test_mounts_exist(folder: Path, file: str) -> None:
     document = read(folder, file)
     for each in document["services"].values():

@@ -67,15 +67,16 @@ def machine(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.syspath_prepend(folder)
     preflight = importlib.import_module("preflight")
     found = Machine(tmp_path, importlib.import_module("run"), preflight)
-    monkeypatch.setattr(found.script, "say", lambda _: None)
+    for script in (found.script, importlib.import_module("engine")):
+        monkeypatch.setattr(script, "say", lambda _: None)
     monkeypatch.setenv("PATH", str(tmp_path / "programs"))
     for folders in ("CNI_FOLDERS", "NETAVARK_FOLDERS"):
         monkeypatch.setattr(preflight, folders, (str(tmp_path / "plugins"),))
     monkeypatch.setattr(preflight, "OS_RELEASE", tmp_path / "os-release")
     yield found
     # No other test is to find scripts among the modules.
-    for name in ("run", "preflight"):
-        del sys.modules[name]
+    for path in folder.glob("*.py"):
+        sys.modules.pop(path.stem, None)
 
 
 def test_docker_is_used_where_its_engine_and_compose_answer(machine: Machine) -> None:

@@ -66,6 +66,8 @@ class PostgresStore(Store):
     when they got no answer from the database for `answer_s`.
     """
 
+    is_shared = True
+
     def __init__(self, url: str, *, answer_s: float = ANSWER_S) -> None:
         self._address = Address.parse(url)
         self._answer_s = answer_s
