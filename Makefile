@@ -46,7 +46,7 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help venv run test test-all lint format bench interop pipeline kill9 sim sim-mutants fuzz compose-test docs pictures lock clean
+.PHONY: help venv run test test-all lint format bench interop pipeline kill9 sim sim-mutants model fuzz compose-test docs pictures lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -99,6 +99,9 @@ sim-mutants: $(DEV) ## Plant bugs, one at a time, and see how soon the simulator
 	$(BIN)/python tools/sim_mutants.py $(ARGS)
 	$(BIN)/python tools/planted_bugs.py
 
+model: $(DEV) ## Check the TLA+ model of shards, as it is and with planted faults (needs Java and Maven)
+	$(BIN)/python tools/check_model.py $(ARGS)
+
 fuzz: $(FUZZ) ## Fuzz the decoders for FUZZ_SECONDS, guided by coverage (Linux on x86-64)
 	PYTHONPATH=. $(BIN)/python tests/fuzz/fuzz_protocol.py -max_total_time=$(FUZZ_SECONDS) $(ARGS)
 
@@ -117,7 +120,7 @@ COMPILE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes 
 lock: $(TOOLS) ## Pin the requirements again (UPGRADE=--upgrade takes the newest)
 	$(COMPILE) --group tools -o requirements/tools.txt
 	$(COMPILE) pyproject.toml --all-extras --group dev -o requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra server --group build-backend -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) pyproject.toml --extra server --extra postgres --group build-backend -c requirements/dev.txt -o requirements/run.txt
 	$(COMPILE) --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
 
 clean: ## Remove everything that make made (.venv, build, caches); data stays

@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from tests.support.long_first import rank
+from tests.support.postgres_server import PostgresServer, missing, running_server
 from tests.support.profiles import PROFILE, load_profile
 
 load_profile()
@@ -56,6 +57,15 @@ def planted_bug() -> Iterator[None]:
 
     with next(bug for bug in BUGS if bug.name == name).plant():
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of this process."""
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    with running_server() as server:
+        yield server
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

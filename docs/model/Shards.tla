@@ -3,221 +3,322 @@
 (* be told.  Shards do not touch each other, so one is enough.                                   *)
 (*                                                                                               *)
 (* A node owns the shard by a lease, which is a row in the database.  Claiming it raises the     *)
-(* row's epoch.  An append names the epoch under which its node read the shard, and the database *)
-(* refuses it, in the same transaction, when the epoch has passed.  The database may fail over   *)
-(* to a replica that lacks its last transactions; so it has a timeline, which the replica begins *)
-(* anew, and what fences is the pair of both.                                                    *)
+(* row's epoch.  An append carries the fence of its node's lease, and the database refuses it,   *)
+(* in the same transaction, when the fence has passed.  The database may fail over to a replica  *)
+(* that lacks its last transactions; it then has a new timeline, and a fence is a timeline and   *)
+(* an epoch.                                                                                     *)
 (*                                                                                               *)
 (* Nodes pause, crash, come back, and lose messages: any step of theirs may come arbitrarily     *)
 (* late.  What can go wrong is bounded by budgets, so that there is an end to it.                *)
 (*                                                                                               *)
-(* TLC, of tla2tools, checks it: java -cp tla2tools.jar tlc2.TLC -config Shards.cfg Shards.tla    *)
-(* With EpochFences or TrustFromAsking set to FALSE it finds a fault within seconds; with         *)
-(* Synchronous set to FALSE, TimelineFences and GraceAfterFailover are needed as well.            *)
-EXTENDS Integers, Sequences, FiniteSets
+(* README.md says how to check it, and what happens when one of its rules is left out.           *)
+EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
-    Nodes,          \* who shares the shard
-    None,           \* no node
+    Nodes,          \* the processes that share the shard
+    None,           \* no process, no name
     Lease,          \* how long a lease lasts, in ticks
-    Writes,         \* how many appends there are at most
-    Crashes,        \* how often a node may crash
-    Lapses,         \* how often a lease may run out under a node that is up
-    Failovers,      \* how often the database may fail over
-    Synchronous,    \* whether a transaction is on the replica before it is acknowledged
-    EpochFences,    \* whether the database compares epochs
-    TimelineFences, \* whether it compares timelines
-    GraceAfterFailover, \* whether leases begin anew on a replica that takes over
-    TrustFromAsking \* whether a node counts its lease from before it asked, less a margin
+    Patient,        \* the nodes whose leases last longer,
+    Patience,       \*   and by how many ticks
+    OneName,        \* whether all processes go by one name: that of a node which is started again
+    Synchronous     \* whether a transaction is on the replica before it is acknowledged
+
+CONSTANTS           \* How often what may happen:
+    Writes,         \* an append
+    Crashes,        \* a node crashes
+    Lapses,         \* a lease runs out under a node that is up, because something was late
+    Losses,         \* a connection is lost, with what was on its way on it
+    Handovers,      \* a node gives the shard up
+    Failovers       \* the database fails over to its replica
+
+CONSTANTS           \* The rules; with one of them left out, the model has a fault.
+    EpochFences,    \* The database compares epochs.
+    TimelineFences, \* The database compares timelines.
+    TrustFromAsking, \* A node counts its lease from before it asked, less a margin.
+    GraceAfterFailover, \* On a new timeline, the lease first lasts for its whole length again,
+    GraceBindsOwner, \*   until then not even its owner may claim it,
+    GraceOnce,      \*   and it does so once for each timeline.
+    GraceOf,        \*   Whose length that is: "row", "asker", "either" or "all".
+    ClaimsAnew,     \* After a failed append, a node claims the shard anew before it reads it.
+    StopsFirst,     \* A node that gives the shard up stops answering before it does so.
+    WaitsForName,   \* A process waits until the former process of its name can't live any more.
+    ClaimChecksName, \* A claim is refused if another process has its name by now,
+    ClaimKeepsName  \*   and else prolongs the entry of the name, as a renewal does.
 
 VARIABLES
-    db,        \* what the database holds: owner, epoch, timeline of the row, ticks left, log
-    timeline,  \* which life of the database this is
-    replica,   \* what its replica holds
-    node,      \* what each node knows
-    appends,   \* appends on their way to the database
-    done,      \* appends that were stored, whose answers are on their way
-    acked,     \* what clients were promised
-    stale,     \* whether a client was ever told less than had been promised before
-    budget     \* what may still go wrong
+    db,         \* what the database holds: the lease, the log, and who has the common name
+    replica,    \* what its replica holds
+    timeline,   \* which life of the database this is
+    node,       \* what each node knows
+    appends,    \* appends on their way to the database
+    done,       \* appends that were stored, whose answers are on their way
+    releases,   \* releases on their way to the database
+    promised,   \* what clients were promised: as the answer to a write, or by having read it
+    stale,      \* whether a client was ever told less than had been promised before
+    budget      \* what may still happen
 
-vars == <<db, timeline, replica, node, appends, done, acked, stale, budget>>
+vars == <<db, replica, timeline, node, appends, done, releases, promised, stale, budget>>
 
-Range(s) == {s[i] : i \in DOMAIN s}
-Plain(kind) == [kind |-> kind, epoch |-> 0, timeline |-> 0, log |-> <<>>]
-NoAnswer == Plain("none")
-Down == [state |-> "down", epoch |-> 0, timeline |-> 0, trust |-> 0, asking |-> 0,
-         answer |-> NoAnswer, log |-> <<>>]
+Name(n) == IF OneName THEN "node" ELSE n
+Length(n) == IF n \in Patient THEN Lease + Patience ELSE Lease
+Max(x, y) == IF x > y THEN x ELSE y
+
+NoAnswer == [kind |-> "none", epoch |-> 0, timeline |-> 0, fresh |-> 0]
+Down == [state |-> "down", epoch |-> 0, timeline |-> 0, trust |-> 0, log |-> {},
+         answer |-> NoAnswer]
 Idle == [Down EXCEPT !.state = "idle"]
 
 Init ==
-    /\ db = [owner |-> None, epoch |-> 0, timeline |-> 1, left |-> 0, log |-> <<>>]
-    /\ timeline = 1
+    /\ db = [owner |-> None, epoch |-> 0, left |-> 0, length |-> 0, log |-> {},
+             noticed |-> 1, grace |-> FALSE, holder |-> None, holderLeft |-> 0]
     /\ replica = db
-    /\ node = [n \in Nodes |-> Idle]
-    /\ appends = {} /\ done = {} /\ acked = {} /\ stale = FALSE
-    /\ budget = [writes |-> Writes, crashes |-> Crashes, lapses |-> Lapses,
-                 failovers |-> Failovers]
+    /\ timeline = 1
+    /\ node = [n \in Nodes |-> IF OneName THEN Down ELSE Idle]
+    /\ appends = {} /\ done = {} /\ releases = {} /\ promised = {} /\ stale = FALSE
+    /\ budget = [writes |-> Writes, crashes |-> Crashes, lapses |-> Lapses, losses |-> Losses,
+                 handovers |-> Handovers, failovers |-> Failovers]
 
-Replicated(new) == replica' = IF Synchronous THEN new ELSE replica
+Spend(what) == budget[what] > 0 /\ budget' = [budget EXCEPT ![what] = @ - 1]
+Replicated == replica' = IF Synchronous THEN db' ELSE replica
 
 -------------------------------------------------------------------------------
-(* Leases.  A node asks; the database decides; the answer arrives.  Each is a step of its own.   *)
+(* Leases.  A node asks, the database decides, the answer arrives.  Asking is no step of its own: *)
+(* a node that asked earlier trusts the answer for less long, and may do nothing more than one    *)
+(* that asked in the moment of the decision.                                                      *)
 
 Up(n) == node[n].state # "down"
+IsUnder(each, n) == each.by = n /\ each.epoch = node[n].epoch /\ each.timeline = node[n].timeline
 
-Ask(n) ==
-    /\ Up(n) /\ node[n].asking = 0 /\ node[n].answer = NoAnswer
-    /\ node' = [node EXCEPT ![n].asking = Lease]
-    /\ UNCHANGED <<db, timeline, replica, appends, done, acked, stale, budget>>
+Holds(n) == /\ node[n].state = "serving"
+            /\ db.owner = Name(n) /\ db.epoch = node[n].epoch
+            /\ TimelineFences => node[n].timeline = timeline
 
-Holds(n) == /\ db.owner = n /\ db.epoch = node[n].epoch
-            /\ TimelineFences => timeline = node[n].timeline
+(* The replica may lack a renewal, or a claim by a node that trusts its lease.  So the first node *)
+(* that notices the new timeline gives the lease its length once more, and what it has lost has   *)
+(* run out before any node can claim it.  That holds for the row's owner as well: it may have     *)
+(* lost the shard to a node whose claim is what the replica lacks.                                *)
+IsNew == GraceAfterFailover /\ db.noticed # timeline
+GraceLength(n) == CASE GraceOf = "row"    -> db.length
+                    [] GraceOf = "asker"  -> Length(n)
+                    [] GraceOf = "either" -> Max(db.length, Length(n))
+                    [] GraceOf = "all"    -> IF Patient = {} THEN Lease ELSE Lease + Patience
 
-(* A replica that has just taken over may not know the last renewals: the first node that notices *)
-(* the new timeline gives the lease its whole length once more.                                  *)
-Grace == GraceAfterFailover /\ db.timeline # timeline
+(* An owner needs not wait for its own lease to run out.                                          *)
+IsFree(n) == db.left = 0 \/ (db.owner = Name(n) /\ ~(db.grace /\ GraceBindsOwner))
+
+HasName(n) == OneName /\ ClaimChecksName => db.holder = n
+Listed(new, n) == IF OneName THEN [new EXCEPT !.holderLeft = Length(n)] ELSE new
+
+Answered(kind, n, epoch) ==
+    node' = [node EXCEPT ![n].answer =
+        [kind |-> kind, epoch |-> epoch, timeline |-> timeline, fresh |-> Length(n)]]
+
+Notice(n) ==
+    /\ IsNew
+    /\ db' = [db EXCEPT !.noticed = IF GraceOnce THEN timeline ELSE @,
+                        !.left = Max(@, GraceLength(n)), !.grace = TRUE]
+    /\ node' = [node EXCEPT ![n] = Idle]
+
+Renew(n) ==
+    /\ ~IsNew /\ Holds(n)
+    /\ db' = Listed([db EXCEPT !.left = Length(n), !.length = Length(n), !.grace = FALSE], n)
+    /\ Answered("renewed", n, db.epoch)
+
+(* A node that doesn't know of a valid lease claims the shard.  A node that serves asks for a     *)
+(* renewal first, and so finds out that it has lost the shard.                                    *)
+Claim(n) ==
+    /\ ~IsNew /\ node[n].state = "idle" /\ IsFree(n)
+    /\ LET isOwn == db.owner = Name(n) /\ db.left > 0
+           epoch == IF isOwn /\ ~ClaimsAnew THEN db.epoch ELSE db.epoch + 1
+           new == [db EXCEPT !.owner = Name(n), !.epoch = epoch, !.left = Length(n),
+                             !.length = Length(n), !.grace = FALSE] IN
+       /\ db' = IF ClaimKeepsName THEN Listed(new, n) ELSE new
+       /\ Answered("claimed", n, epoch)
+
+FindLost(n) ==
+    /\ ~IsNew /\ node[n].state = "serving" /\ ~Holds(n)
+    /\ db' = db
+    /\ node' = [node EXCEPT ![n] = Idle]
+
+FindNameTaken(n) ==
+    /\ db' = db
+    /\ node' = [node EXCEPT ![n] = Down]
 
 Decide(n) ==
-    /\ node[n].asking > 0 /\ node[n].answer = NoAnswer
-    /\ IF Grace
-       THEN /\ db' = [db EXCEPT !.timeline = timeline, !.left = Lease]
-            /\ node' = [node EXCEPT ![n].answer = Plain("no")]
-       ELSE IF Holds(n)
-       THEN /\ db' = [db EXCEPT !.left = Lease]
-            /\ node' = [node EXCEPT ![n].answer = Plain("renewed")]
-       ELSE IF db.left = 0
-       THEN /\ db' = [db EXCEPT !.owner = n, !.epoch = @ + 1, !.left = Lease,
-                                !.timeline = timeline]
-            \* It reads the shard in the same breath: nothing is appended in between.
-            /\ node' = [node EXCEPT ![n].answer = [kind |-> "claimed", epoch |-> db.epoch + 1,
-                                                   timeline |-> timeline, log |-> db.log]]
-       ELSE /\ db' = db
-            /\ node' = [node EXCEPT ![n].answer = Plain("no")]
-    /\ Replicated(db')
-    /\ UNCHANGED <<timeline, appends, done, acked, stale, budget>>
+    /\ Up(n) /\ node[n].answer = NoAnswer
+    /\ IF HasName(n) THEN Notice(n) \/ Renew(n) \/ Claim(n) \/ FindLost(n) ELSE FindNameTaken(n)
+    /\ Replicated
+    /\ UNCHANGED <<timeline, appends, done, releases, promised, stale, budget>>
 
-Trust(n) == IF TrustFromAsking THEN node[n].asking - 1 ELSE Lease
+Trust(n) == IF TrustFromAsking THEN Max(node[n].answer.fresh - 1, 0) ELSE Length(n)
 
+(* After a claim, a node reads the shard; the claim may be long past by then.                     *)
 Hear(n) ==
     /\ Up(n) /\ node[n].answer # NoAnswer
     /\ LET answer == node[n].answer IN
        node' = [node EXCEPT ![n] =
-         CASE answer.kind = "renewed" -> [@ EXCEPT !.asking = 0, !.answer = NoAnswer, !.trust = Trust(n)]
-           [] answer.kind = "no"      -> [@ EXCEPT !.asking = 0, !.answer = NoAnswer,
-                                              !.state = "idle", !.trust = 0, !.log = <<>>]
-           [] OTHER              -> [@ EXCEPT !.asking = 0, !.answer = NoAnswer,
-                                              !.state = "serving", !.trust = Trust(n),
-                                              !.epoch = answer.epoch,
-                                              !.timeline = answer.timeline, !.log = answer.log]]
-    /\ UNCHANGED <<db, timeline, replica, appends, done, acked, stale, budget>>
+           IF answer.kind = "renewed"
+           THEN [@ EXCEPT !.trust = Trust(n), !.answer = NoAnswer]
+           ELSE [state |-> "serving", epoch |-> answer.epoch, timeline |-> answer.timeline,
+                 trust |-> Trust(n), log |-> db.log, answer |-> NoAnswer]]
+    /\ UNCHANGED <<db, replica, timeline, appends, done, releases, promised, stale, budget>>
 
-(* A message is lost, or its node waits for it no longer. *)
+(* A lost answer: the database has given or renewed a lease, and its node doesn't know.           *)
+LoseAnswer(n) ==
+    /\ node[n].answer # NoAnswer
+    /\ Spend("losses")
+    /\ node' = [node EXCEPT ![n].answer = NoAnswer]
+    /\ UNCHANGED <<db, replica, timeline, appends, done, releases, promised, stale>>
+
+(* A planned hand-over: a node settles its appends, then gives up the lease.                      *)
+Trusts(n) == node[n].state = "serving" /\ node[n].trust > 0
+Pending(n) == {each \in appends \cup done : IsUnder(each, n)}
+
 GiveUp(n) ==
-    /\ Up(n) /\ node[n].asking > 0
-    /\ budget.lapses > 0
-    /\ budget' = [budget EXCEPT !.lapses = @ - 1]
-    /\ node' = [node EXCEPT ![n].asking = 0, ![n].answer = NoAnswer]
-    /\ UNCHANGED <<db, timeline, replica, appends, done, acked, stale>>
+    /\ node[n].state = "serving" /\ Pending(n) = {}
+    /\ Spend("handovers")
+    /\ releases' = releases \cup {[by |-> n, epoch |-> node[n].epoch,
+                                   timeline |-> node[n].timeline]}
+    /\ node' = IF StopsFirst THEN [node EXCEPT ![n] = Idle] ELSE node
+    /\ UNCHANGED <<db, replica, timeline, appends, done, promised, stale>>
+
+(* It may come late, when the same node has claimed the shard again.                              *)
+Release(each) ==
+    /\ releases' = releases \ {each}
+    /\ db' = IF db.owner = Name(each.by) /\ db.epoch = each.epoch
+                /\ (TimelineFences => each.timeline = timeline)
+             THEN [db EXCEPT !.owner = None, !.left = 0]
+             ELSE db
+    /\ Replicated
+    /\ UNCHANGED <<timeline, node, appends, done, promised, stale, budget>>
 
 -------------------------------------------------------------------------------
 (* Appends.  What an append says, its node knows from then on; its client hears when it is       *)
 (* stored.                                                                                       *)
 
-Trusts(n) == node[n].state = "serving" /\ node[n].trust > 0
-
 Write(n) ==
-    /\ Trusts(n) /\ budget.writes > 0
-    /\ LET append == [by |-> n, what |-> budget.writes, epoch |-> node[n].epoch,
+    /\ Trusts(n)
+    /\ Spend("writes")
+    /\ LET append == [by |-> n, what |-> Writes - budget.writes, epoch |-> node[n].epoch,
                       timeline |-> node[n].timeline] IN
        /\ appends' = appends \cup {append}
-       /\ node' = [node EXCEPT ![n].log = Append(@, append.what)]
-    /\ budget' = [budget EXCEPT !.writes = @ - 1]
-    /\ UNCHANGED <<db, timeline, replica, done, acked, stale>>
+       /\ node' = [node EXCEPT ![n].log = @ \cup {append.what}]
+    /\ UNCHANGED <<db, replica, timeline, done, releases, promised, stale>>
 
 Passes(append) ==
-    /\ EpochFences => append.epoch = db.epoch
+    /\ EpochFences => append.epoch = db.epoch /\ db.owner # None
     /\ TimelineFences => append.timeline = timeline
 
+(* None overtakes another of the same lease, not even one that is never heard of again.           *)
+IsNext(append) ==
+    \A other \in appends :
+        (other.by = append.by /\ other.epoch = append.epoch /\ other.timeline = append.timeline)
+        => append.what <= other.what
+
+(* A node whose append is refused has lost the shard.                                             *)
 Store(append) ==
-    /\ append \in appends
+    /\ IsNext(append)
     /\ appends' = appends \ {append}
     /\ IF Passes(append)
-       THEN db' = [db EXCEPT !.log = Append(@, append.what)] /\ done' = done \cup {append}
-       ELSE db' = db /\ done' = done
-    /\ Replicated(db')
-    /\ UNCHANGED <<timeline, node, acked, stale, budget>>
+       THEN /\ db' = [db EXCEPT !.log = @ \cup {append.what}]
+            \* Its node waits for the answer unless it has given up the connection.
+            /\ done' = IF IsUnder(append, append.by) THEN done \cup {append} ELSE done
+            /\ node' = node
+       ELSE /\ db' = db
+            /\ done' = done
+            /\ node' = IF IsUnder(append, append.by)
+                       THEN [node EXCEPT ![append.by] = Idle] ELSE node
+    /\ Replicated
+    /\ UNCHANGED <<timeline, releases, promised, stale, budget>>
 
 Promise(append) ==
-    /\ append \in done
     /\ done' = done \ {append}
-    /\ acked' = acked \cup {append.what}
-    /\ UNCHANGED <<db, timeline, replica, node, appends, stale, budget>>
+    /\ promised' = promised \cup {append.what}
+    /\ UNCHANGED <<db, replica, timeline, node, appends, releases, stale, budget>>
 
-(* A question that needs no write is answered from memory, under the trust in the lease alone.   *)
+(* An append failed because its connection was lost: it may have been stored, or may still be on  *)
+(* its way and be stored later.  Its node never sends it again; it forgets what it knew, claims   *)
+(* the shard anew, and reads it.                                                                  *)
+LoseConnection(n) ==
+    /\ node[n].state = "serving" /\ Pending(n) # {}
+    /\ Spend("losses")
+    /\ node' = [node EXCEPT ![n] = Idle]
+    /\ done' = {each \in done : each.by # n}
+    /\ UNCHANGED <<db, replica, timeline, appends, releases, promised, stale>>
+
+(* A question that needs no write is answered from memory, under the trust in the lease alone,    *)
+(* once all that the answer rests on is stored.                                                   *)
 Answer(n) ==
-    /\ Trusts(n)
-    /\ ~stale
-    /\ stale' = ~(acked \subseteq Range(node[n].log))
-    /\ stale'   \* an answer that tells all changes nothing
-    /\ UNCHANGED <<db, timeline, replica, node, appends, done, acked, budget>>
+    /\ Trusts(n) /\ Pending(n) = {}
+    /\ promised' = promised \cup node[n].log
+    /\ stale' = (stale \/ ~(promised \subseteq node[n].log))
+    /\ UNCHANGED <<db, replica, timeline, node, appends, done, releases, budget>>
 
 -------------------------------------------------------------------------------
 (* What goes wrong, and time.                                                                    *)
 
 Crash(n) ==
-    /\ Up(n) /\ budget.crashes > 0
-    /\ budget' = [budget EXCEPT !.crashes = @ - 1]
+    /\ Up(n)
+    /\ Spend("crashes")
     /\ node' = [node EXCEPT ![n] = Down]
-    \* What it has sent may still arrive, and nobody waits for what was stored.
+    \* What it has sent may still arrive; what was stored is acknowledged to no client.
     /\ done' = {each \in done : each.by # n}
-    /\ UNCHANGED <<db, timeline, replica, appends, acked, stale>>
+    /\ UNCHANGED <<db, replica, timeline, appends, releases, promised, stale>>
 
+(* Where processes share a name, the database's entry under it says which one has it.  A process  *)
+(* that is paused lives on, so the entry has to run out as a lease does.                          *)
 Start(n) ==
     /\ ~Up(n)
+    /\ OneName /\ WaitsForName => db.holderLeft = 0
+    /\ db' = IF OneName THEN Listed([db EXCEPT !.holder = n], n) ELSE db
+    /\ Replicated
     /\ node' = [node EXCEPT ![n] = Idle]
-    /\ UNCHANGED <<db, timeline, replica, appends, done, acked, stale, budget>>
+    /\ UNCHANGED <<timeline, appends, done, releases, promised, stale, budget>>
 
 Replicate ==
     /\ replica # db
     /\ replica' = db
-    /\ UNCHANGED <<db, timeline, node, appends, done, acked, stale, budget>>
+    /\ UNCHANGED <<db, timeline, node, appends, done, releases, promised, stale, budget>>
 
 Failover ==
-    /\ budget.failovers > 0
-    /\ budget' = [budget EXCEPT !.failovers = @ - 1]
+    /\ Spend("failovers")
     /\ db' = replica
     /\ timeline' = timeline + 1
-    /\ UNCHANGED <<replica, node, appends, done, acked, stale>>
+    /\ UNCHANGED <<replica, node, appends, done, releases, promised, stale>>
 
-Less(ticks) == IF ticks = 0 THEN 0 ELSE ticks - 1
+Less(ticks) == Max(ticks - 1, 0)
+Later(row) == [row EXCEPT !.left = Less(@), !.holderLeft = Less(@)]
 
-(* A lease that runs out under its owner has run out because something was late.                 *)
-IsLapse == db.left = 1 /\ db.owner # None /\ node[db.owner].state = "serving" /\ Holds(db.owner)
+(* A lease runs out under a node that has it, or is about to hear so; or a name under its process. *)
+IsLapse ==
+    \/ db.left = 1 /\ \E n \in Nodes :
+           Holds(n) \/ (node[n].answer.kind = "claimed" /\ node[n].answer.epoch = db.epoch)
+    \/ db.holderLeft = 1 /\ Up(db.holder)
 
 Tick ==
-    /\ IsLapse => budget.lapses > 0
-    /\ budget' = [budget EXCEPT !.lapses = IF IsLapse THEN @ - 1 ELSE @]
-    /\ db' = [db EXCEPT !.left = Less(@)]
-    \* The replica's lease is a moment of the database's clock, so it runs out as well.
-    /\ replica' = [replica EXCEPT !.left = Less(@)]
-    /\ node' = [n \in Nodes |-> [node[n] EXCEPT !.trust = Less(@),
-                                                !.asking = IF @ > 1 THEN @ - 1 ELSE @]]
-    /\ \/ db.left > 0 \/ \E n \in Nodes : node[n].trust > 0 \/ node[n].asking > 1
-    /\ UNCHANGED <<timeline, appends, done, acked, stale>>
+    /\ db.left > 0 \/ db.holderLeft > 0
+       \/ \E n \in Nodes : node[n].trust > 0 \/ node[n].answer.fresh > 0
+    /\ IF IsLapse THEN Spend("lapses") ELSE budget' = budget
+    /\ db' = Later(db)
+    \* The replica's lease ends at a moment of the database's clock, so it runs out as well.
+    /\ replica' = Later(replica)
+    /\ node' = [n \in Nodes |-> [node[n] EXCEPT !.trust = Less(@), !.answer.fresh = Less(@)]]
+    /\ UNCHANGED <<timeline, appends, done, releases, promised, stale>>
 
 -------------------------------------------------------------------------------
 
 Next ==
     \/ \E n \in Nodes :
-        \/ Ask(n) \/ Decide(n) \/ Hear(n) \/ GiveUp(n)
-        \/ Write(n) \/ Answer(n) \/ Crash(n) \/ Start(n)
+        \/ Decide(n) \/ Hear(n) \/ LoseAnswer(n) \/ GiveUp(n)
+        \/ Write(n) \/ LoseConnection(n) \/ Answer(n) \/ Crash(n) \/ Start(n)
     \/ \E append \in appends : Store(append)
     \/ \E append \in done : Promise(append)
+    \/ \E each \in releases : Release(each)
     \/ Replicate \/ Failover \/ Tick
 
+(* Nothing is fair about what goes wrong; replication and messages may never arrive.              *)
 Fairness ==
-    /\ \A n \in Nodes : WF_vars(Ask(n)) /\ WF_vars(Decide(n)) /\ WF_vars(Hear(n)) /\ WF_vars(Start(n))
+    /\ \A n \in Nodes : WF_vars(Decide(n)) /\ WF_vars(Hear(n)) /\ WF_vars(Start(n))
     /\ WF_vars(Tick)
 
 Spec == Init /\ [][Next]_vars /\ Fairness
@@ -225,26 +326,33 @@ Spec == Init /\ [][Next]_vars /\ Fairness
 -------------------------------------------------------------------------------
 (* What has to hold.                                                                             *)
 
-(* The node that may still write to the shard knows all that is in it.                           *)
-OwnerKnowsAll ==
+(* No two nodes answer for the shard at once.                                                    *)
+OneAnswers == Cardinality({n \in Nodes : Trusts(n)}) <= 1
+
+(* The node that may write to the shard knows all that is in it, and nothing that is not in it    *)
+(* and not on its way there.                                                                     *)
+OwnerKnows ==
     \A n \in Nodes :
-        (node[n].state = "serving" /\ node[n].epoch = db.epoch /\ node[n].timeline = timeline
-         /\ db.owner = n)
-        => Range(db.log) \subseteq Range(node[n].log)
+        (node[n].state = "serving" /\ db.owner = Name(n) /\ node[n].epoch = db.epoch
+         /\ node[n].timeline = timeline)
+        => /\ db.log \subseteq node[n].log
+           /\ node[n].log \subseteq db.log \cup {each.what : each \in Pending(n)}
 
 (* What was promised is kept, where a transaction is on the replica before it is acknowledged or *)
 (* no replica took over.                                                                         *)
-NothingLost == (Synchronous \/ timeline = 1) => acked \subseteq Range(db.log)
+LosesNothing == Synchronous \/ timeline = 1
+AllKept == promised \subseteq db.log
+NothingLost == LosesNothing => AllKept
 
 (* No client is told less than was promised before.                                              *)
-NothingStale == (Synchronous \/ timeline = 1) => ~stale
+NothingStale == LosesNothing => ~stale
 
-(* Two nodes never answer for the shard at once.                                                 *)
-OneAnswers == Cardinality({n \in Nodes : Trusts(n)}) <= 1
-
-Serves(n) == node[n].state = "serving" /\ Holds(n)
-
-(* When nothing more goes wrong, a node serves the shard for good.  Not checked by Shards.cfg: it *)
-(* takes too long with these budgets.                                                            *)
+(* When nothing more goes wrong, a node serves the shard for good.                               *)
+Serves(n) == Holds(n) /\ node[n].timeline = timeline
 ServedAgain == <>[](\E n \in Nodes : Serves(n))
+
+-------------------------------------------------------------------------------
+(* Nodes are alike if none is patient.  Of use only without ServedAgain, as TLC may overlook     *)
+(* cycles between states that it takes for the same.                                             *)
+Alike == Permutations(Nodes)
 =============================================================================

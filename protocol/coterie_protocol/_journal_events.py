@@ -34,6 +34,8 @@ __all__ = [
     "PhaseJoined",
     "RebalanceCompleted",
     "RebalanceStarted",
+    "ShardGiven",
+    "ShardTaken",
     "TopicChanged",
 ]
 
@@ -112,6 +114,40 @@ class ClockStepped(Event):
 
     #: Negative if it was set back.
     stepped_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTaken(Event):
+    """A node has a shard from here on, under this epoch, and reads its groups.
+
+    `how` is one of start (it took the shard as it started), free (the shard had no owner), expired
+    (the former owner's lease had run out), handed_over (the former owner gave the shard up),
+    reclaimed (the node had it, and has it under a new epoch).
+    """
+
+    kind: ClassVar[str] = "shard_taken"
+
+    shard: int
+    #: Such as "7", or "2.7" where the timeline of the database counts as well.
+    epoch: str
+    #: Empty if the shard had none.
+    former_owner: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardGiven(Event):
+    """A node does not have a shard any more; no event of the shard's groups follows.
+
+    `how` is one of lost (another node may have it), handed_over, stopping, store_failed.
+    """
+
+    kind: ClassVar[str] = "shard_given"
+
+    shard: int
+    #: Under which it had the shard.
+    epoch: str
+    how: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

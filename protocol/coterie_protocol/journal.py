@@ -40,6 +40,8 @@ from coterie_protocol._journal_events import (
     PhaseJoined,
     RebalanceCompleted,
     RebalanceStarted,
+    ShardGiven,
+    ShardTaken,
     TopicChanged,
 )
 from coterie_protocol.exceptions import CoterieError
@@ -72,6 +74,8 @@ __all__ = [
     "PhaseJoined",
     "RebalanceCompleted",
     "RebalanceStarted",
+    "ShardGiven",
+    "ShardTaken",
     "TopicChanged",
     "read_line",
     "write_line",

@@ -20,6 +20,7 @@ from coterie_server.log.logger import get_logger
 from coterie_server.server import Server, ServerError, ServerOptions
 from coterie_server.storage import StoreError
 from coterie_server.storage.lock import DirectoryInUseError, DirectoryUnusableError
+from coterie_server.storage.urls import without_password
 from coterie_server.topics import TopicRefusal
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _signals(stop: asyncio.Future[str]) -> Iterator[None]:
 def _ready_line(server: Server) -> str:
     options = server.options
     groups, topics = len(server.node.groups()), len(server.node.topics)
-    where = options.store or options.data_dir or "memory"
+    where = without_password(options.store or str(options.data_dir or "memory"))
     http = f", HTTP on http://{server.http_address}" if server.http_address else ""
     counted = f"{groups} group{'s' * (groups != 1)}, {topics} topic{'s' * (topics != 1)}"
     listening = (str(NamedAddress(at, name)) for name, at in server.addresses.items())

@@ -74,6 +74,16 @@ def test_command_that_needs_another_extra(
     assert line.endswith(f", which is not installed: pip install 'coterie[{extra}]'.")
 
 
+def test_store_that_needs_another_extra(tmp_path: Path) -> None:
+    words = f"serve --listen 127.0.0.1:0 --http off --data-dir {tmp_path} --store postgresql://db/x"
+    done = run(COMMAND, *words.split(), missing=("asyncpg",))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == (
+        "The PostgreSQL store needs asyncpg, which is not installed:"
+        " pip install 'coterie[postgres]'."
+    )
+
+
 @pytest.mark.parametrize(
     ("module", "extra"),
     [

@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 
 from coterie_testing.kit import LoopbackCoordinator
 from tests.live.daemon import environment
+from tests.support.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.slow
 
@@ -204,22 +205,50 @@ def test_server_serves(wheel: Path, clean: CleanEnvironment) -> None:
     clean.run("python", "-c", "import coterie_cli.demo.show, coterie_cli.demo.worker")
 
 
+#: Keeps a record in a store, and prints it.
+KEEPS: Final = """
+    import asyncio, sys
+    from coterie_server.storage import open_store
+
+    async def keep():
+        async with open_store(sys.argv[1]) as store:
+            (lease,) = await store.claim([0], "ann", 1000)
+            await store.append(lease, [(b"a", b"1")])
+            print(await store.load(0))
+
+    asyncio.run(keep())
+"""
+
+
+def test_postgres_brings_the_store(
+    wheel: Path, clean: CleanEnvironment, postgres: PostgresServer
+) -> None:
+    clean.install(requirement(wheel, "[postgres]"))
+    assert "asyncpg" in clean.packages
+    url = postgres.url(schema="extras")
+    assert clean.run("python", "-c", textwrap.dedent(KEEPS), url) == "[(b'a', b'1')]\n"
+
+
 def test_testing_tests_consumers(wheel: Path, clean: CleanEnvironment, root: Path) -> None:
     clean.install(requirement(wheel, "[testing]"))
     can_test_consumers(clean, root)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="the oldest versions are older than Python")
-def test_oldest_versions_will_do(wheel: Path, clean: CleanEnvironment, root: Path) -> None:
+def test_oldest_versions_will_do(
+    wheel: Path, clean: CleanEnvironment, root: Path, postgres: PostgresServer
+) -> None:
     asked = [
         re.match(r"([\w-]+)\S*?>=([\w.]+)", each)
         for each in distribution("coterie").requires or ()
-        if each.endswith("extra == 'testing'") or "extra ==" not in each
+        if each.endswith(("extra == 'testing'", "extra == 'postgres'")) or "extra ==" not in each
     ]
     oldest = [f"{found[1]}=={found[2]}" for found in asked if found]
     assert len(oldest) == len(asked)
-    clean.install(requirement(wheel, "[testing]"), *oldest, pinned=False)
+    clean.install(requirement(wheel, "[testing,postgres]"), *oldest, pinned=False)
     can_test_consumers(clean, root)
+    url = postgres.url(schema="oldest")
+    assert clean.run("python", "-c", textwrap.dedent(KEEPS), url) == "[(b'a', b'1')]\n"
     assert "Look at groups" in clean.run("coterie", "--help")
 
 

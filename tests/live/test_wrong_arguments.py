@@ -73,6 +73,10 @@ ARGUMENTS: Final = {
         "--topic orders",
         "--topic: expected NAME:PARTITIONS, got 'orders'",
     ),
+    "password for all to see": (
+        "--store postgresql://ann:s3cret@db/x",
+        "--store: postgresql://ann@db/x was given with a password, which others can read",
+    ),
     "topic given twice": ("--topic a:1 --topic a:2", "--topic: 'a' is given twice"),
 }
 

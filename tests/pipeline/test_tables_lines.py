@@ -105,6 +105,13 @@ def test_generations_order_what_nodes_write_whose_clocks_disagree(tables: TableR
     ]
 
 
+def test_hand_overs_of_shards_are_read(tables: TableRows) -> None:
+    # They are lines of their nodes like any other, and tell nothing of a group.
+    assert tables.row("nodes", "handed-over-1", "lines", "missing", "first_ms") == (10, 0, 9000)
+    assert tables.row("nodes", "handed-over-2", "lines", "missing", "last_ms") == (7, 0, 8000)
+    assert not [row for row in tables.tables["unread"] if "handed-over" in row["segment"]]
+
+
 def test_a_clock_that_is_behind_is_noticed(tables: TableRows) -> None:
     # By at least as much as its first line is behind the last one of the other node.
     assert tables.row("nodes", "handed-over-1", "clock_behind_ms", "clock_back_ms") == (0, 0)

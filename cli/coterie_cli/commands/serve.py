@@ -56,7 +56,7 @@ Store = Annotated[
     typer.Option(
         metavar="URL",
         envvar=Variable.STORE,
-        help="Where to keep groups: memory: or sqlite:PATH.",
+        help="Where to keep groups: memory:, sqlite:PATH or postgresql://USER@HOST/DATABASE.",
     ),
 ]
 DataDir = Annotated[
@@ -112,7 +112,7 @@ def serve(  # noqa: PLR0913  # one for each option
                     _named_addresses("--advertise", Variable.ADVERTISE, advertise or []),
                 ),
                 http=_http_address(http),
-                store=None if store is None else _given("--store", store),
+                store=None if store is None else _without_secret(_given("--store", store)),
                 data_dir=Path(_given("--data-dir", data_dir)),
                 topics=_topics(topic or []),
                 accept_data_loss=accept_data_loss,
@@ -198,6 +198,19 @@ def _refused_by_name(option: str, variable: Variable, text: str) -> Iterator[Non
         given = re.split(r"[,\s]+", os.environ.get(variable, ""))
         source = variable if text and text in given else option
         raise _ArgumentError(f"{source}: {error}") from None
+
+
+def _without_secret(store: str | None) -> str | None:
+    """The store's URL, unless it shows a password to all who list processes."""
+    from coterie_server.storage.urls import has_password, without_password
+
+    if store is not None and has_password(store) and store != os.environ.get(Variable.STORE):
+        raise _ArgumentError(
+            f"--store: {without_password(store)} was given with a password, which others can read"
+            f" in the list of processes. Give it by PGPASSWORD or PGPASSFILE, or the URL by"
+            f" {Variable.STORE}"
+        )
+    return store
 
 
 def _topics(texts: list[str]) -> dict[str, int]:

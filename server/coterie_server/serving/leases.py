@@ -255,6 +255,9 @@ class LeaseKeeper:
             if self._leases.get(lease.shard) is lease:
                 self._claimed_s.pop(lease.shard, None)
                 self._take_in(lease.shard, held.get(lease.shard))
+        lost = sorted(lease.shard for lease in before if lease.shard not in self._leases)
+        if lost:
+            _log.error("shards are lost to other nodes", count=len(lost), shards=lost)
         self._renewed_s = asked_s
         # A claim whose answer came meanwhile may have been asked for long before.
         self._trust.extend(min((asked_s, *self._claimed_s.values())), self._ttl_ms)

@@ -289,7 +289,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         """Another node has the shard: answer nothing and write nothing in its name any more."""
         if self._lease is None:
             return
-        _log.error("a shard is lost to another node", shard=self.shard)
+        _log.info("a shard is another node's", shard=self.shard)
         self._lease = None
         self._end_life(ErrorCode.NOT_COORDINATOR)
 
@@ -334,6 +334,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         what they were not told did not happen.
         """
         if isinstance(error, FencedError):
+            _log.error("a shard is lost to another node", shard=self.shard, error=str(error))
             self.fence()
             self._on_fenced(self.shard)
             return

@@ -1,5 +1,8 @@
 """Where groups and topics are kept: one contract (`abc.py`), several stores.
 
+What follows is about the store that is used by default, in a SQLite file; `postgres/__init__.py`
+says how the one works that several nodes share.
+
 How a commit becomes bytes on disk
 ----------------------------------
 
@@ -67,6 +70,7 @@ from coterie_server.storage.abc import (
 )
 from coterie_server.storage.memory import MemoryStore
 from coterie_server.storage.sqlite import SqliteStore
+from coterie_server.storage.urls import without_password
 
 __all__ = [
     "Fence",
@@ -96,8 +100,9 @@ _SCHEMES = {"memory": "memory:", "sqlite": "sqlite:PATH"}
 def open_store(url: str, *, accept_loss: bool = False) -> Store:
     """Return the store that a URL names, not yet opened.
 
-    `memory:` is a new store in memory, `sqlite:PATH` a file.  Anything else is a path: of a file if
-    it is one or ends in `.db`, otherwise of a data directory, in which the store is `coterie.db`.
+    `memory:` is a new store in memory, `sqlite:PATH` a file, and `postgresql://...` a database that
+    several nodes may share.  Anything else is a path: of a file if it is one or ends in `.db`,
+    otherwise of a data directory, in which the store is `coterie.db`.
 
     A store that lost something that was acknowledged refuses to open, unless `accept_loss` is set.
     """
@@ -113,6 +118,12 @@ def open_store(url: str, *, accept_loss: bool = False) -> Store:
         return MemoryStore()
     if scheme == "sqlite" and rest not in ("", ":memory:"):
         return SqliteStore(rest, accept_loss=accept_loss)
+    if scheme in ("postgresql", "postgres") and rest.startswith("//"):
+        # It needs an extra.
+        from coterie_server.storage.postgres import PostgresStore  # noqa: PLC0415
+
+        return PostgresStore(url)
     raise StoreError(
-        f"{url} is not a store: expected memory:, sqlite:PATH or the path of a data directory"
+        f"{without_password(url)} is not a store: expected memory:, sqlite:PATH,"
+        " postgresql://USER@HOST/DATABASE or the path of a data directory"
     )

@@ -204,7 +204,8 @@ class Store(ABC):
         store of the same content has the name, in this process or another.
 
         A process that ends, in whatever way, gives up its names: at once where the store can tell,
-        otherwise when its entry has expired, which this waits for.
+        otherwise when its entry has expired, which this waits for.  There it is `renew` that tells
+        a process that is alive.
         """
 
     @abstractmethod

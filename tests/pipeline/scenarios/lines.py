@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Final
 
-from coterie_protocol.journal import GroupEmptied
+from coterie_protocol.journal import GroupEmptied, ShardGiven, ShardTaken
 from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.journal_builder import BEGINNING_MS, JournalBuilder
 
@@ -108,14 +109,20 @@ def without_beginning() -> JournalBuilder:
 def handed_over() -> JournalBuilder:
     """Another node takes the group over, whose clock is 5 s behind; then the first one again."""
     first = JournalBuilder("handed-over", "handed-over-1")
+    first.line(9000, ShardTaken(shard=3, epoch="7", former_owner="", how="free"))
     first.founded(10_000, a=[0], b=[1])
+    first.line(10_900, ShardGiven(shard=3, epoch="7", how="handed_over"))
     second = first.on("handed-over-2")
+    taken = ShardTaken(shard=3, epoch="8", former_owner="handed-over-1", how="handed_over")
+    second.line(5990, taken)
     second.recovered(6000, generation=1, a=[0], b=[1])
     second.gone(7000, "b")
     second.started(7000, "member_left", ["a"])
     second.phase(7100, 100, {"a": (100, [0])})
     second.completed(7110, {"a": [0, 1]})
+    second.line(8000, ShardGiven(shard=3, epoch="8", how="lost"))
     first.begin_file()
+    first.line(13_990, replace(taken, epoch="9", former_owner="handed-over-2", how="expired"))
     first.recovered(14_000, generation=2, a=[0, 1])
     first.gone(15_000, "a")
     return first

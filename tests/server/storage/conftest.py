@@ -3,13 +3,25 @@
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import pytest_asyncio
 
 from coterie_server.storage import MemoryStore, SqliteStore, Store, StoreError
-from tests.server.storage.doubles import Another, Disk, Failing, Passes, Time, disk_error
+from coterie_server.storage.postgres import PostgresStore
+from tests.server.storage.doubles import (
+    Another,
+    Database,
+    Disk,
+    Failing,
+    Passes,
+    Time,
+    disk_error,
+)
 from tests.support.brittle_store import BrittleStore
+from tests.support.postgres_server import PostgresServer
+from tests.support.tcp_proxy import TcpProxy
 
 OPEN_FILES = Path("/proc/self/fd")  # Linux only; elsewhere only the threads are watched
 
@@ -42,18 +54,38 @@ def clock() -> Time:
     return Time()
 
 
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Return which kind of store it is."""
+    assert isinstance(request.param, str)
+    return request.param
+
+
 @pytest.fixture
-def passes(clock: Time) -> Passes:
+def schema() -> str:
+    """Return the schema of a store in PostgreSQL."""
+    return f"test_{uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def passes(kind: str, clock: Time, schema: str, request: pytest.FixtureRequest) -> Passes:
     """Return what lets time pass for the store."""
+    if kind == "postgres":
+        return Database(request.getfixturevalue("postgres").url(), schema).passes
     return clock.passes
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def another(request: pytest.FixtureRequest, tmp_path: Path, clock: Time) -> Another:
+@pytest.fixture
+def another(
+    kind: str, tmp_path: Path, clock: Time, schema: str, request: pytest.FixtureRequest
+) -> Another:
     """Return what makes stores of one and the same content, for each kind of store."""
-    if request.param == "memory":
+    if kind == "memory":
         return MemoryStore(clock.now_ms).twin
-    return lambda: SqliteStore(tmp_path / "coterie.db", now_ms=clock.now_ms)
+    if kind == "sqlite":
+        return lambda: SqliteStore(tmp_path / "coterie.db", now_ms=clock.now_ms)
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return lambda: PostgresStore(server.url(schema=schema))
 
 
 @pytest_asyncio.fixture
@@ -70,7 +102,7 @@ async def other(another: Another) -> AsyncIterator[Store]:
         yield opened
 
 
-@pytest_asyncio.fixture(params=["brittle", "sqlite"])
+@pytest_asyncio.fixture(params=["brittle", "sqlite", "postgres"])
 async def failing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Failing]:
     """Return an open store whose appends can be made to fail, of each kind that can."""
     if request.param == "brittle":
@@ -81,7 +113,15 @@ async def failing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
                 lambda: setattr(brittle, "error", StoreError("the disk failed")),
                 lambda: setattr(brittle, "error", None),
             )
-    else:
+    elif request.param == "sqlite":
         disk = Disk()
         async with SqliteStore(tmp_path / "failing.db", connect=disk.connect) as store:
             yield Failing(store, lambda: disk.fail("COMMIT", disk_error()), disk.mend)
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        schema = request.getfixturevalue("schema")
+        async with (
+            TcpProxy(server.port) as proxy,
+            PostgresStore(server.url(proxy.port, schema=schema, connect_timeout="0.2")) as distant,
+        ):
+            yield Failing(distant, proxy.break_down, proxy.mend)

@@ -3,14 +3,17 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
+
+import asyncpg
 
 from coterie_server.storage import Store
 
-__all__ = ["PATIENCE_S", "Another", "Disk", "Failing", "Passes", "Time", "disk_error"]
+__all__ = ["PATIENCE_S", "Another", "Database", "Disk", "Failing", "Passes", "Time", "disk_error"]
 
 Another = Callable[[], Store]
 """Returns one more store of the same content, closed, as another process would make it."""
@@ -43,6 +46,65 @@ class Time:
     async def passes(self, ms: int) -> None:
         """Let so many ms pass."""
         self.ms += ms
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """The database of stores in PostgreSQL, as an administrator reaches it."""
+
+    url: str
+    schema: str
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Any]:
+        """A connection, with this schema in its search path."""
+        connection = await asyncpg.connect(self.url)
+        try:
+            await connection.execute(f"SET search_path TO {self.schema}")
+            yield connection
+        finally:
+            await connection.close()
+
+    async def run(self, statements: str) -> None:
+        """Run statements."""
+        async with self.connected() as connection:
+            await connection.execute(statements)
+
+    @asynccontextmanager
+    async def holding(self, query: str) -> AsyncIterator[None]:
+        """Hold the rows that a query locks, while in this context."""
+        async with self.connected() as connection, connection.transaction():
+            await connection.execute(query)
+            yield
+
+    async def until(self, query: str, *values: object) -> None:
+        """Wait until a query says true."""
+        async with self.connected() as connection, asyncio.timeout(PATIENCE_S):
+            while not await connection.fetchval(query, *values):  # noqa: ASYNC110  # it can't wake us
+                await asyncio.sleep(0.005)
+
+    async def waiting(self, count: int = 1) -> list[int]:
+        """Wait until sessions of stores wait for rows; return their process ids."""
+        waiting = (
+            " FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'coterie'"
+        )
+        await self.until(f"SELECT count(*) >= $1 {waiting}", count)
+        async with self.connected() as connection:
+            return [row["pid"] for row in await connection.fetch(f"SELECT pid {waiting}")]
+
+    async def passes(self, ms: int) -> None:
+        """Let all that expires do so earlier, as the server's clock can't be set."""
+        past = timedelta(milliseconds=ms)
+        async with self.connected() as connection:
+            await connection.execute(
+                "UPDATE leases SET expires_at = expires_at - $1::interval", past
+            )
+            await connection.execute(
+                "UPDATE nodes SET expires_at = expires_at - $1::interval", past
+            )
+            await connection.execute(
+                "UPDATE timelines SET claims_from = claims_from - $1::interval", past
+            )
 
 
 def disk_error(code: int = sqlite3.SQLITE_IOERR, text: str = "disk I/O error") -> sqlite3.Error:

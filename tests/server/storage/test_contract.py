@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,9 @@ from coterie_server.storage import (
     Store,
     StoreError,
 )
+from coterie_server.storage.postgres import PostgresStore
 from tests.server.storage.doubles import Another, Failing, Passes
+from tests.support.postgres_server import PostgresServer
 from tests.support.profiles import examples
 
 pytestmark = pytest.mark.asyncio
@@ -153,13 +156,27 @@ def expected_after(appended: Batches) -> list[list[KeptRecord]]:
     ]
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @examples(20)
 @given(appended=batches)
-async def test_appends_are_updates_of_a_dict(kind: str, appended: Batches) -> None:
+async def test_appends_are_updates_of_a_dict_in_memory(appended: Batches) -> None:
+    assert await left_after(MemoryStore(), appended) == expected_after(appended)
+
+
+@examples(20)
+@given(appended=batches)
+async def test_appends_are_updates_of_a_dict_in_a_file(appended: Batches) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        store = MemoryStore() if kind == "memory" else SqliteStore(Path(folder) / "coterie.db")
+        store = SqliteStore(Path(folder) / "coterie.db")
         assert await left_after(store, appended) == expected_after(appended)
+
+
+@examples(20)
+@given(appended=batches)
+async def test_appends_are_updates_of_a_dict_in_postgres(
+    postgres: PostgresServer, appended: Batches
+) -> None:
+    store = PostgresStore(postgres.url(schema=f"test_{uuid4().hex[:12]}"))
+    assert await left_after(store, appended) == expected_after(appended)
 
 
 # Order
@@ -542,8 +559,16 @@ async def test_a_node_can_be_withdrawn(store: Store) -> None:
 async def test_a_name_is_one_process(store: Store, other: Store) -> None:
     """Or two processes would take each other's shards for their own."""
     await store.reserve("node-1", TTL_MS)
+
+    async def live() -> None:
+        while True:
+            await store.renew("node-1", b"", [], TTL_MS)
+            await asyncio.sleep(0.05)  # a database is asked, and has no virtual time
+
+    living = asyncio.create_task(live())
     with pytest.raises(OwnerTakenError, match="in use as node-1"):
         await other.reserve("node-1", TTL_MS)
+    living.cancel()
     await other.reserve("node-2", TTL_MS)
 
 

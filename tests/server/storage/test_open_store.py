@@ -40,14 +40,22 @@ def test_url_names_the_same_store(tmp_path: Path) -> None:
         assert open_store(url).url == url
 
 
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_postgresql(scheme: str) -> None:
+    store = open_store(f"{scheme}://ann:s3cret@db.example/coterie?schema=groups")
+    assert store.url == f"{scheme}://ann@db.example/coterie?schema=groups"
+    assert open_store(store.url).url == store.url
+
+
 @pytest.mark.parametrize(
-    "url", ["postgres://localhost/coterie", "sqlite:", "sqlite::memory:", "memory:groups"]
+    "url", ["mysql://localhost/coterie", "sqlite:", "sqlite::memory:", "memory:groups"]
 )
 def test_unknown_store_is_refused(url: str) -> None:
     with pytest.raises(StoreError) as caught:
         open_store(url)
     assert str(caught.value) == (
-        f"{url} is not a store: expected memory:, sqlite:PATH or the path of a data directory"
+        f"{url} is not a store: expected memory:, sqlite:PATH,"
+        " postgresql://USER@HOST/DATABASE or the path of a data directory"
     )
 
 
@@ -59,3 +67,9 @@ def test_kind_of_store_without_its_colon_is_no_directory(
     with pytest.raises(StoreError, match=f"{word} is not a store: expected {word}:"):
         open_store(word)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_password_is_not_shown() -> None:
+    with pytest.raises(StoreError) as caught:
+        open_store("mysql://ann:s3cret@localhost/coterie")
+    assert str(caught.value).startswith("mysql://ann@localhost/coterie is not a store")

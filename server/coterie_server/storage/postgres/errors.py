@@ -1,0 +1,120 @@
+"""What went wrong with PostgreSQL, in sentences, and what may be tried again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+
+from coterie_server.storage.abc import StoreError
+
+__all__ = [
+    "FAILURES",
+    "LOCKED",
+    "RejectedError",
+    "StandbyError",
+    "explain",
+    "is_refusal",
+    "is_undone",
+    "sqlstate",
+]
+
+#: What a connection, or the attempt to make one, fails with.
+FAILURES: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    ValueError,
+)
+
+_SAID: Final = {
+    "25006": "it is read-only: a standby, or no longer the primary. Name the primary in the URL,"
+    " or all servers, separated by commas",
+    "28000": "it lets this role not in ({}). See its pg_hba.conf, and whether the role exists",
+    "28P01": "it refused the password. Set the right one by PGPASSWORD or PGPASSFILE, or give the"
+    " whole URL by COTERIE_STORE",
+    "3D000": "there is no such database ({}). Create it, or correct the URL",
+    "42501": "the role lacks a privilege ({}). See the documentation for those that it needs",
+    "42P01": "its tables are gone ({}). Restore them from a backup, or restart to begin anew",
+    "53100": "its disk is full ({}). Free some space there",
+    "53300": "it takes no more connections ({}). Raise its max_connections, or put PgBouncer"
+    " before it",
+    "55P03": "another transaction held a row for too long ({}). See pg_stat_activity for what"
+    " is stuck",
+    "57P03": "it takes no connections now ({})",
+}
+
+#: Errors after which a statement is known to have done nothing, and which pass by themselves:
+#: conflicts with other transactions, and servers that are read-only.
+_UNDONE: Final = frozenset({"25006", "40001", "40P01", "55000"})
+
+_LOST: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+
+#: What asyncpg says of a connection that was lost before it sent anything.
+_UNSENT: Final = ("connection is closed", "cannot switch to state")
+
+#: Waiting for a row took longer than it may.
+LOCKED: Final = "55P03"
+
+#: Errors that another attempt to connect would meet again.
+_REFUSALS: Final = frozenset({"28000", "28P01", "3D000", "42501"})
+
+
+class RejectedError(StoreError):
+    """The server refused a statement, which had no effect; the connection is as good as before."""
+
+
+class StandbyError(Exception):
+    """The server is a standby, where nothing can be written."""
+
+
+def sqlstate(error: BaseException | None) -> str:
+    """PostgreSQL's code of an error, or of the cause of a `StoreError`; empty if it has none."""
+    if isinstance(error, StoreError):
+        return sqlstate(error.__cause__)
+    if isinstance(error, StandbyError):
+        return "25006"
+    return str(getattr(error, "sqlstate", None) or "")
+
+
+def is_undone(error: BaseException) -> bool:
+    """Whether a statement that failed is known to have done nothing and may be sent again."""
+    if isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError):
+        return str(error).startswith(_UNSENT)
+    return sqlstate(error) in _UNDONE
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether another attempt to connect would fail as well."""
+    return sqlstate(error) in _REFUSALS or isinstance(error, asyncpg.ClientConfigurationError)
+
+
+def explain(shown: str, error: BaseException, *, is_rejection: bool = False) -> StoreError:
+    """The error as callers of a store get it."""
+    kind = RejectedError if is_rejection else StoreError
+    explained = kind(f"{shown}: {_sentence(error)}")
+    explained.__cause__ = error
+    return explained
+
+
+def _sentence(error: BaseException) -> str:
+    said = _SAID.get("25006" if sqlstate(error) == "55000" else sqlstate(error))
+    # The first line only: others may have values of rows.
+    first = next(iter(str(error).splitlines()), "")
+    if said is not None:
+        return said.format(first)
+    if isinstance(error, _LOST):
+        return f"the connection was lost ({first})"
+    if isinstance(error, asyncpg.PostgresError):
+        return f"PostgreSQL failed: {first} ({sqlstate(error)})"
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    if isinstance(error, OSError):
+        return f"it can't be reached: {first}"
+    return f"the store failed: {first or repr(error)}"

@@ -1,0 +1,246 @@
+"""Appends that wait at the same time are sent together, and those of a shard in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from coterie_server.storage.abc import Fence, FencedError, Lease, Record, StoreError
+from coterie_server.storage.postgres.errors import RejectedError
+from coterie_server.storage.postgres.sql import Changes, literal_size
+
+__all__ = ["Lanes", "Sender"]
+
+#: How many characters a statement has at most, unless a single append needs more.
+_BATCH_CHARS_MAX: Final = 1_000_000
+
+
+class Sender(Protocol):
+    """What lanes need of the database."""
+
+    async def write(self, lane: int, fences: dict[int, Fence], changes: Changes) -> bool:
+        """Write to shards, all or none; return False if one of the fences has passed.
+
+        Raises `RejectedError` if nothing was written, or another `StoreError`.
+        """
+
+    async def holder(self, shard: int) -> str:
+        """How a shard is held now, for people."""
+
+
+@dataclass(slots=True, eq=False)
+class _Append:
+    lease: Lease
+    records: tuple[Record, ...]
+    future: asyncio.Future[None]
+
+    @property
+    def size(self) -> int:
+        return sum(literal_size(key, value) for key, value in self.records)
+
+
+@dataclass(slots=True, eq=False)
+class _Barrier:
+    """Holds back what is behind it in a queue."""
+
+    reached: asyncio.Future[None]
+
+
+class Lanes:
+    """The queues of all shards, each in one of a few lanes.
+
+    A lane has at most one statement on its way.
+    """
+
+    def __init__(self, sender: Sender, count: int) -> None:
+        self._broken: dict[int, tuple[Fence, str]] = {}
+        self._lanes = [_Lane(number, sender, self._broken) for number in range(count)]
+
+    def append(self, lease: Lease, records: Sequence[Record]) -> asyncio.Future[None]:
+        """Queue an append; the future is done when it is durable."""
+        broken = self._broken.get(lease.shard)
+        if broken is not None:
+            if broken[0] == lease.fence:
+                raise StoreError(
+                    f"shard {lease.shard} takes no appends until it is claimed again, because an"
+                    f" earlier one failed: {broken[1]}"
+                )
+            del self._broken[lease.shard]
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lane(lease.shard).put(lease.shard, _Append(lease, tuple(records), future))
+        return future
+
+    @contextlib.asynccontextmanager
+    async def paused(self, shards: Iterable[int]) -> AsyncIterator[None]:
+        """Wait until earlier appends to some shards are done, and hold later ones back."""
+        loop = asyncio.get_running_loop()
+        barriers = [(shard, _Barrier(loop.create_future())) for shard in shards]
+        for shard, barrier in barriers:
+            self._lane(shard).put(shard, barrier)
+        try:
+            for _, barrier in barriers:
+                await barrier.reached
+            yield
+        finally:
+            for shard, barrier in barriers:
+                self._lane(shard).lift(shard, barrier)
+
+    async def finish(self) -> None:
+        """Wait until all that was queued was written or has failed."""
+        for lane in self._lanes:
+            await lane.finish()
+
+    def _lane(self, shard: int) -> _Lane:
+        return self._lanes[shard % len(self._lanes)]
+
+
+class _Lane:
+    """The queues of some shards, and the task that empties them."""
+
+    def __init__(self, number: int, sender: Sender, broken: dict[int, tuple[Fence, str]]) -> None:
+        self._number = number
+        self._sender = sender
+        self._broken = broken
+        # Whose turn it is comes first; a queue that was served goes to the end.
+        self._queues: dict[int, deque[_Append | _Barrier]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, shard: int, item: _Append | _Barrier) -> None:
+        self._queues.setdefault(shard, deque()).append(item)
+        self._start()
+
+    def lift(self, shard: int, barrier: _Barrier) -> None:
+        self._queues[shard].remove(barrier)
+        barrier.reached.cancel()
+        self._start()
+
+    async def finish(self) -> None:
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    def _start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            # What is called in the same turn of the loop goes together.
+            while appends := self._gather():
+                await self._write(appends)
+        finally:
+            self._task = None
+
+    def _gather(self) -> list[_Append]:
+        """Take what can be written at once: of each shard, appends under one fence."""
+        gathered: list[_Append] = []
+        chars = 0
+        for shard in list(self._queues):
+            queue = self._queues.pop(shard)
+            fence: Fence | None = None
+            while queue and isinstance(append := queue[0], _Append):
+                if fence not in (None, append.lease.fence):
+                    break
+                chars += append.size
+                if gathered and chars > _BATCH_CHARS_MAX:
+                    self._queues = {shard: queue, **self._queues}
+                    return gathered
+                fence = append.lease.fence
+                gathered.append(append)
+                queue.popleft()
+            if queue:
+                self._queues[shard] = queue
+                _reach(queue[0], is_served=fence is not None)
+        return gathered
+
+    async def _write(self, appends: list[_Append]) -> None:
+        """Write what was gathered, and tell the callers how that went."""
+        shards: dict[int, list[_Append]] = {}
+        for append in appends:
+            shards.setdefault(append.lease.shard, []).append(append)
+        try:
+            if await self._send(shards):
+                _succeed(appends)
+                return
+        except RejectedError as error:
+            if len(shards) == 1:
+                self._fail(appends, error)
+                return
+        except StoreError as error:
+            # With the connection, all that waits in this lane has lost its way.
+            self._fail([*appends, *self._waiting()], error)
+            return
+        except Exception as error:  # noqa: BLE001  # a bug must fail its callers, not hang them
+            self._fail([*appends, *self._waiting()], StoreError(f"the store failed: {error!r}"))
+            return
+        if len(shards) == 1:
+            await self._refuse(appends)
+            return
+        # Nothing was written, because of one shard or more; which, they learn by themselves.
+        for each in shards.values():
+            await self._write(each)
+
+    async def _send(self, shards: dict[int, list[_Append]]) -> bool:
+        fences = {shard: appends[0].lease.fence for shard, appends in shards.items()}
+        changes: dict[int, dict[bytes, bytes | None]] = {}
+        for shard, appends in shards.items():
+            values = changes[shard] = {}
+            for append in appends:
+                values.update(append.records)
+        return await self._sender.write(self._number, fences, changes)
+
+    async def _refuse(self, appends: list[_Append]) -> None:
+        shard = appends[0].lease.shard
+        try:
+            now = await self._sender.holder(shard)
+        except StoreError as error:
+            now = f"who holds it now is not known ({error})"
+        for append in appends:
+            _raise(append.future, FencedError(shard, append.lease.fence, now))
+
+    def _fail(self, appends: Sequence[_Append], error: StoreError) -> None:
+        """Fail appends, and what waits behind them under the same fences."""
+        fences = {append.lease.shard: append.lease.fence for append in appends}
+        self._broken.update({shard: (fence, str(error)) for shard, fence in fences.items()})
+        failed = {id(append): append for append in appends}
+        for append in self._waiting():
+            if fences.get(append.lease.shard) == append.lease.fence:
+                failed[id(append)] = append
+        for shard, queue in list(self._queues.items()):
+            kept = deque(item for item in queue if id(item) not in failed)
+            if kept:
+                self._queues[shard] = kept
+            else:
+                del self._queues[shard]
+        for append in failed.values():
+            # Raising an error changes it, so each caller gets its own.
+            own = StoreError(str(error))
+            own.__cause__ = error
+            _raise(append.future, own)
+
+    def _waiting(self) -> list[_Append]:
+        return [
+            item for queue in self._queues.values() for item in queue if isinstance(item, _Append)
+        ]
+
+
+def _reach(item: _Append | _Barrier, *, is_served: bool) -> None:
+    """Open the way for who waits behind a barrier, unless something is still to be sent."""
+    if isinstance(item, _Barrier) and not is_served and not item.reached.done():
+        item.reached.set_result(None)
+
+
+def _succeed(appends: Iterable[_Append]) -> None:
+    for append in appends:
+        if not append.future.done():  # its caller was cancelled
+            append.future.set_result(None)
+
+
+def _raise(future: asyncio.Future[None], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        # Its caller may be cancelled before it looks.
+        future.exception()

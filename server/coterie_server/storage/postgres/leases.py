@@ -1,0 +1,177 @@
+"""Nodes and leases in PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+from coterie_server.log.logger import get_logger
+from coterie_server.storage.abc import (
+    Fence,
+    Lease,
+    NodeEntry,
+    OwnerTakenError,
+    Survey,
+    how_held,
+)
+from coterie_server.storage.postgres.errors import LOCKED, RejectedError, sqlstate
+from coterie_server.storage.postgres.link import ANSWER_S, Link, Session
+from coterie_server.storage.postgres.sql import Statements
+
+__all__ = ["LeaseTable"]
+
+#: How often a name that another process has is looked at.
+_LOOK_S: Final = 0.1
+#: A renewal that hangs must leave time for another before the lease has expired.
+_RENEWALS_PER_LEASE: Final = 3
+_RENEWAL_S_MIN: Final = 0.5
+
+_log = get_logger(__name__)
+
+
+class LeaseTable:
+    """The rows of nodes and leases, as one process sees and changes them.
+
+    What keeps a node alive has a link of its own, so that it waits for nothing else.
+    """
+
+    def __init__(self, shown: str, statements: Statements, heartbeat: Link, work: Link) -> None:
+        self._shown = shown
+        self._statements = statements
+        self._heartbeat = heartbeat
+        self._work = work
+        #: Tells this process from others that use the same names, earlier ones included.
+        self._life = secrets.token_bytes(16)
+        self._has_names = False
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    async def reserve(self, owner: str, ttl_ms: int) -> None:
+        """Take a name, once no living process has it."""
+        statement = self._statements.reserve(owner, self._life, ttl_ms)
+        rival: tuple[bytes, str] | None = None
+        self._has_names = True
+        while not await self._heartbeat.run(lambda session: session.execute(statement)):
+            rows = await self._heartbeat.run(
+                lambda session: session.fetch(self._statements.entry(), owner)
+            )
+            for row in rows:
+                entry = (row["life"], row["until"])
+                if rival not in (None, entry):
+                    # It was renewed, or is another's already: that process is alive.
+                    raise self._taken(owner, row)
+                rival = entry
+            await asyncio.sleep(_LOOK_S)
+
+    async def renew(
+        self, owner: str, note: bytes, leases: Sequence[Lease], ttl_ms: int
+    ) -> list[Lease]:
+        """Keep a node's entry and its leases; return those that are still held."""
+        statement = self._statements.renew(owner, self._life, note, leases, ttl_ms)
+        self._has_names = True
+
+        async def work(session: Session) -> list[Lease]:
+            count = await session.execute(statement)
+            if count == (len({lease.shard for lease in leases}) or 1):
+                return [_renewed(lease, ttl_ms) for lease in leases]
+            for row in await session.fetch(self._statements.entry(), owner):
+                if row["life"] != self._life:
+                    raise self._taken(owner, row)
+            rows = await session.fetch(self._statements.held(), owner)
+            held = {(row["shard"], Fence(row["timeline"], row["epoch"])) for row in rows}
+            return [
+                _renewed(lease, ttl_ms) for lease in leases if (lease.shard, lease.fence) in held
+            ]
+
+        answer_s = max(ttl_ms / 1000 / _RENEWALS_PER_LEASE, _RENEWAL_S_MIN)
+        return await self._heartbeat.run(work, answer_s=min(answer_s, ANSWER_S))
+
+    async def withdraw(self, owner: str) -> None:
+        """List a node no longer."""
+        statement = self._statements.withdraw(owner, self._life)
+        await self._heartbeat.run(lambda session: session.execute(statement))
+
+    async def give_up_names(self) -> None:
+        """Let others have this process's names at once."""
+        if self._has_names:
+            statement = self._statements.give_up_names(self._life)
+            await self._heartbeat.run(lambda session: session.execute(statement))
+
+    async def survey(self) -> Survey:
+        """Return all entries and leases."""
+        return await self._heartbeat.run(self._surveyed)
+
+    async def _surveyed(self, session: Session) -> Survey:
+        nodes, leases = [], []
+        for row in await session.fetch(self._statements.survey()):
+            if row["shard"] is None:
+                nodes.append(NodeEntry(row["owner"], row["note"], _left_ms(row)))
+            else:
+                leases.append(_lease(row))
+        return Survey(tuple(sorted(nodes, key=lambda node: node.owner)), tuple(leases))
+
+    def _taken(self, owner: str, row: Any) -> OwnerTakenError:  # noqa: ANN401  # asyncpg's
+        return OwnerTakenError(
+            self._shown, owner, f"another process, whose entry is valid for {_left_ms(row)} ms"
+        )
+
+    # -- leases --------------------------------------------------------------------------------
+
+    async def claim(self, shards: Collection[int], owner: str, ttl_ms: int) -> list[Lease]:
+        """Take those of some shards that are free."""
+        try:
+            return await self._claim(shards, owner, ttl_ms)
+        except RejectedError as error:
+            if sqlstate(error) != LOCKED or len(shards) == 1:
+                raise
+        # A former owner's append to one of them does not end, and the others need not wait for it.
+        claimed = []
+        for shard in sorted(shards):
+            try:
+                claimed += await self._claim([shard], owner, ttl_ms)
+            except RejectedError as error:
+                if sqlstate(error) != LOCKED:
+                    raise
+                _log.warning(
+                    "a shard can't be claimed: its rows are locked", shard=shard, reason=str(error)
+                )
+        return claimed
+
+    async def _claim(self, shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
+        claim = secrets.token_bytes(16)
+        statement = self._statements.claim(claim, owner, self._life, shards, ttl_ms)
+
+        async def work(session: Session) -> list[Lease]:
+            # Its transaction ends with the message, so that a node that is paused holds no rows.
+            await session.execute(statement)
+            return [_lease(row) for row in await session.fetch(self._statements.claimed(), claim)]
+
+        return await self._work.run(work)
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Give shards up."""
+        if leases:
+            statement = self._statements.release(secrets.token_bytes(16), leases)
+            await self._work.run(lambda session: session.execute(statement))
+
+    async def holder(self, shard: int) -> str:
+        """How a shard is held, for people."""
+        rows = await self._work.run(
+            lambda session: session.fetch(self._statements.lease_of(), shard)
+        )
+        return how_held(shard, _lease(rows[0]) if rows else None)
+
+
+def _lease(row: Any) -> Lease:  # noqa: ANN401  # asyncpg has no types
+    fence = Fence(row["timeline"], row["epoch"])
+    return Lease(row["shard"], fence, row["owner"], _left_ms(row))
+
+
+def _left_ms(row: Any) -> int:  # noqa: ANN401  # asyncpg has no types
+    return max(int(row["left_ms"]), 0)
+
+
+def _renewed(lease: Lease, ttl_ms: int) -> Lease:
+    return Lease(lease.shard, lease.fence, lease.owner, ttl_ms)

@@ -1,0 +1,229 @@
+"""A connection that is made when it is needed, and made again when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import asyncpg
+
+from coterie_server.storage.abc import StoreError
+from coterie_server.storage.postgres.address import Address
+from coterie_server.storage.postgres.errors import (
+    FAILURES,
+    StandbyError,
+    explain,
+    is_refusal,
+    is_undone,
+)
+
+__all__ = ["ANSWER_S", "Link", "Session"]
+
+T = TypeVar("T")
+
+#: How long a statement may take.  Disks that stand still for seconds do recover.
+ANSWER_S: Final = 10.0
+_CLOSE_S: Final = 1.0
+#: Pauses between attempts to connect; the last one is repeated.
+_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.4)
+
+
+class Session:
+    """An open connection."""
+
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401  # asyncpg has no types
+        self._connection = connection
+        #: What makes a transaction durable, where the server would not do so by itself.
+        self.durably = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is not known to be lost."""
+        return not self._connection.is_closed()
+
+    async def execute(self, statements: str) -> int:
+        """Run statements, all or none; return the count in the last one's result.
+
+        They are one message and, if there are several, one transaction.
+        """
+        status = await self._connection.execute(self.durably + statements)
+        return int(status.rpartition(" ")[2]) if status[-1:].isdigit() else 0
+
+    async def fetch(self, query: str, *values: object) -> list[Any]:
+        """Return the rows of a query."""
+        # A pooler would give each step of it another session if there were no transaction.
+        async with self._connection.transaction():
+            rows: list[Any] = await self._connection.fetch(query, *values)
+            return rows
+
+    async def close(self) -> None:
+        """Say goodbye, but not for long."""
+        with contextlib.suppress(*FAILURES):
+            await self._connection.close(timeout=_CLOSE_S)
+
+    def abort(self) -> None:
+        """Give the connection up at once."""
+        self._connection.terminate()
+
+
+class Link:
+    """One connection to the database, for one call at a time."""
+
+    def __init__(self, address: Address, answer_s: float = ANSWER_S) -> None:
+        self._address = address
+        self._answer_s = answer_s
+        self._session: Session | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(
+        self,
+        work: Callable[[Session], Awaitable[T]],
+        *,
+        repeat: bool = True,
+        answer_s: float | None = None,
+    ) -> T:
+        """Do some work on a connection; raises `StoreError`, and never takes much longer than told.
+
+        If there is no connection, one is awaited for a while.  Work that lost its connection is
+        tried again meanwhile if, with `repeat`, it may have its effect twice; and so is work that
+        is known to have had no effect because of something that passes.
+        """
+        loop = asyncio.get_running_loop()
+        answer_s = self._answer_s if answer_s is None else answer_s
+        async with self._taken(loop.time() + self._address.connect_s + answer_s):
+            until = loop.time() + self._address.connect_s
+            for pause_s in _pauses():
+                session = await self._connected(until)
+                try:
+                    return await self._try(session, work, answer_s)
+                except FAILURES as error:
+                    rejected = isinstance(error, asyncpg.PostgresError) and session.is_open
+                    may_repeat = is_undone(error) or (repeat and not rejected)
+                    if not may_repeat or loop.time() + pause_s > until:
+                        shown = self._address.shown
+                        raise explain(shown, error, is_rejection=rejected) from error
+                await asyncio.sleep(pause_s)
+        raise AssertionError("pauses do not end")
+
+    @contextlib.asynccontextmanager
+    async def _taken(self, until: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout_at(until):
+                await self._lock.acquire()
+        except TimeoutError:
+            raise StoreError(
+                f"{self._address.shown}: earlier calls still wait for an answer"
+            ) from None
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    async def _try(
+        self, session: Session, work: Callable[[Session], Awaitable[T]], answer_s: float
+    ) -> T:
+        try:
+            async with asyncio.timeout(answer_s):
+                return await work(session)
+        except asyncpg.PostgresError as error:
+            # A server that has become a standby stays one; the next may be the primary.
+            if is_undone(error) and str(error.sqlstate).startswith(("25", "55")):
+                self.abort()
+            raise
+        except BaseException:
+            # Its answer may still be on its way, so the connection is of no more use.
+            self.abort()
+            raise
+
+    async def _connected(self, until: float) -> Session:
+        """Return an open session, after connecting if need be; raises `StoreError`."""
+        if self._session is not None:
+            if self._session.is_open:
+                return self._session
+            self.abort()
+        loop = asyncio.get_running_loop()
+        error: Exception = TimeoutError()
+        for pause_s in _pauses():
+            try:
+                self._session = await self._connect(until)
+            except (*FAILURES, StandbyError) as caught:
+                # That the last attempt had little time left explains nothing.
+                error = error if isinstance(caught, TimeoutError) else caught
+            else:
+                return self._session
+            if is_refusal(error) or loop.time() + pause_s > until:
+                break
+            await asyncio.sleep(pause_s)
+        raise explain(self._address.shown, error) from error
+
+    async def _connect(self, until: float) -> Session:
+        """Connect to the first server that can be written to."""
+        hosts = self._address.hosts or ((None, None),)
+        loop = asyncio.get_running_loop()
+        failure: Exception = TimeoutError()
+        for number, (host, port) in enumerate(hosts):
+            # A server that is silent must not use up the time for those after it.
+            share_s = max(until - loop.time(), 0.0) / (len(hosts) - number)
+            try:
+                async with asyncio.timeout(share_s):
+                    return await self._connect_to(host, port)
+            except (*FAILURES, StandbyError) as error:
+                failure = error
+        raise failure
+
+    async def _connect_to(self, host: str | None, port: int | None) -> Session:
+        connection = await asyncpg.connect(
+            self._address.dsn,
+            host=host,
+            port=port,
+            password=self._address.password,
+            # Poolers may give the next transaction another session, without the statement.
+            statement_cache_size=0,
+            server_settings={"application_name": "coterie"},
+        )
+        session = Session(connection)
+        try:
+            await _prepare(session)
+        except BaseException:
+            session.abort()
+            raise
+        return session
+
+    def abort(self) -> None:
+        """Give the connection up; the next call makes another."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.abort()
+
+    async def close(self) -> None:
+        """Close the connection once earlier calls are done."""
+        async with self._lock:
+            session, self._session = self._session, None
+            if session is not None:
+                await session.close()
+
+
+async def _prepare(session: Session) -> None:
+    """See that what is written to a session will be durable."""
+    # Distributed databases lack some of these settings, or have no standbys.
+    settings = dict(
+        await session.fetch(
+            "SELECT name, setting FROM pg_catalog.pg_settings"
+            " WHERE name IN ('in_hot_standby', 'synchronous_commit')"
+        )
+    )
+    if settings.get("in_hot_standby") == "on":
+        raise StandbyError
+    if settings.get("synchronous_commit") == "off":
+        session.durably = "SET LOCAL synchronous_commit TO on; "
+
+
+def _pauses() -> Iterator[float]:
+    """How long to wait after each failure; nodes that lost a server do not return in step."""
+    for pause_s in _PAUSES_S:
+        yield pause_s * random.uniform(0.5, 1.0)  # noqa: S311  # not a secret
+    while True:
+        yield _PAUSES_S[-1] * random.uniform(0.5, 1.0)  # noqa: S311  # not a secret

@@ -1,0 +1,367 @@
+"""The statements of the PostgreSQL store.
+
+Values become literals of hexadecimal digits or numbers, so that a statement is a single message
+whatever lies between node and server, and nothing in a value can be taken for SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Final
+
+from coterie_server.storage.abc import Fence, Lease
+from coterie_server.storage.damage import checksum
+from coterie_server.storage.postgres.address import quoted
+
+__all__ = [
+    "KEY_BYTES",
+    "NO_TIMELINE",
+    "Changes",
+    "Statements",
+    "key_of",
+    "literal_size",
+    "place_of",
+]
+
+Changes = Mapping[int, Mapping[bytes, bytes | None]]
+"""New values by shard and key; None deletes."""
+
+KEY_BYTES: Final = 1024
+"""How much of a key is in the index, which refuses more than some 2,700 bytes."""
+
+#: In the fence of a shard without a lease.
+NO_TIMELINE: Final = -1
+
+#: How long a statement waits for rows that others have locked.  Writers hold them for milliseconds;
+#: a claim that waits long keeps its own rows locked.
+_LOCK_MS: Final = 1000
+
+
+class Statements:
+    """The statements for one schema of one kind of database."""
+
+    def __init__(self, schema: str, *, has_timelines: bool) -> None:
+        def table(name: str) -> str:
+            return f"{quoted(schema)}.{name}"
+
+        self.schema = schema
+        self.records = table("records")
+        self.fences = table("fences")
+        self.leases = table("leases")
+        self.nodes = table("nodes")
+        self.agreed = table("agreed")
+        self.timelines = table("timelines")
+        self.version = table("coterie_version")
+        #: The database's timeline.  The log's file names begin with it; what pg_control_checkpoint
+        #: says lags behind after a promotion.
+        self.timeline = (
+            "(SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int)"
+            if has_timelines
+            else "0"
+        )
+        self._lock_timeout = f"SET LOCAL lock_timeout TO {_LOCK_MS}; "
+
+    # -- records -------------------------------------------------------------------------------
+
+    def append(self, fences: Mapping[int, Fence], changes: Changes) -> str:
+        """Write to shards if all of their fences hold; selects as many rows as do."""
+        held = (
+            f"SELECT shard FROM {self.fences} WHERE {_under(fences.items())}"
+            f" AND timeline = {self.timeline} ORDER BY shard FOR SHARE"
+        )
+        may = f"(SELECT count(*) FROM held) = {len(fences)}"
+        parts = [f"held AS ({held})"]
+        if kept := _kept(changes):
+            parts.append(
+                f"kept AS (INSERT INTO {self.records} (shard, place, rest, value, checksum)"
+                f" SELECT * FROM {kept} WHERE {may} ON CONFLICT (shard, place) DO UPDATE"
+                " SET value = excluded.value, checksum = excluded.checksum)"
+            )
+        if dropped := _dropped(changes):
+            parts.append(f"dropped AS (DELETE FROM {self.records} WHERE ({dropped}) AND {may})")
+        return f"WITH {', '.join(parts)} SELECT 1 FROM held"
+
+    def scan(self, *, is_first: bool) -> str:
+        """Read records of shard $1, at most $2, those after place $3 or the first."""
+        after = "" if is_first else " AND place > $3"
+        return (
+            f"SELECT place, rest, value, checksum FROM {self.records}"
+            f" WHERE shard = $1{after} ORDER BY place LIMIT $2"
+        )
+
+    # -- leases --------------------------------------------------------------------------------
+
+    def note_timeline(self, ttl_ms: int) -> str:
+        """Notice a new timeline: let nothing be claimed while leases from before may be trusted."""
+        longest = f"(SELECT coalesce(max(length_ms), 0) FROM {self.leases})"
+        return (
+            f"UPDATE {self.timelines} SET timeline = {self.timeline},"
+            f" claims_from = clock_timestamp() + {_ms(f'greatest({ttl_ms}, {longest})')}"
+            f" WHERE timeline <> {self.timeline}; "
+        )
+
+    def claim(
+        self, claim: bytes, owner: str, life: bytes, shards: Iterable[int], ttl_ms: int
+    ) -> str:
+        """Take those of some shards that may be taken; they have this claim's mark afterwards."""
+        asked = _array(str(shard) for shard in sorted(shards))
+        name = _text(owner)
+        rows = f"SELECT shard FROM unnest('{asked}'::int[]) AS asked (shard) ORDER BY shard"
+        return (
+            f"{self._lock_timeout}{self.note_timeline(ttl_ms)}"
+            f"INSERT INTO {self.leases} (shard) {rows} ON CONFLICT (shard) DO NOTHING; "
+            f"INSERT INTO {self.fences} (shard) {rows} ON CONFLICT (shard) DO NOTHING; "
+            f"WITH free AS (SELECT shard FROM {self.leases}"
+            f" WHERE shard = ANY ('{asked}'::int[])"
+            f" AND (owner IS NULL OR owner = {name} OR timeline <> {self.timeline}"
+            "  OR expires_at <= clock_timestamp())"
+            f" AND (SELECT claims_from FROM {self.timelines}) <= clock_timestamp()"
+            f" AND NOT EXISTS (SELECT 1 FROM {self.nodes}"
+            f"  WHERE owner = {name} AND life <> {_bytes(life)})"
+            " ORDER BY shard FOR UPDATE)"
+            f" UPDATE {self.leases} AS lease SET timeline = {self.timeline},"
+            f" epoch = lease.epoch + 1, owner = {name}, claim = {_bytes(claim)},"
+            f" length_ms = {ttl_ms}, expires_at = clock_timestamp() + {_ms(ttl_ms)}"
+            f" FROM free WHERE lease.shard = free.shard; "
+            f"{self._raise_fences(claim)}"
+        )
+
+    def release(self, claim: bytes, leases: Iterable[Lease]) -> str:
+        """Give up those of the leases that are held, and fence what was written under them."""
+        under = _under((lease.shard, lease.fence) for lease in leases)
+        return (
+            f"{self._lock_timeout}"
+            f"WITH held AS (SELECT shard FROM {self.leases}"
+            f" WHERE {under} AND owner IS NOT NULL ORDER BY shard FOR UPDATE)"
+            f" UPDATE {self.leases} AS lease SET epoch = lease.epoch + 1, owner = NULL,"
+            f" claim = {_bytes(claim)}, expires_at = clock_timestamp()"
+            f" FROM held WHERE lease.shard = held.shard; "
+            f"{self._raise_fences(claim)}"
+        )
+
+    def _raise_fences(self, claim: bytes) -> str:
+        """Let the shards with a mark have their leases' fences, once writers let them go."""
+        # Locked in order, as writers do, so that none waits for the other.
+        return (
+            f"WITH held AS (SELECT shard FROM {self.fences} WHERE shard IN"
+            f" (SELECT shard FROM {self.leases} WHERE claim = {_bytes(claim)})"
+            " ORDER BY shard FOR UPDATE)"
+            f" UPDATE {self.fences} AS fence SET epoch = lease.epoch, timeline ="
+            f" CASE WHEN lease.owner IS NULL THEN {NO_TIMELINE} ELSE lease.timeline END"
+            f" FROM held, {self.leases} AS lease"
+            " WHERE fence.shard = held.shard AND lease.shard = held.shard"
+        )
+
+    def claimed(self) -> str:
+        """Read what a claim, $1, has taken."""
+        return f"{self._leases()} WHERE lease.claim = $1 ORDER BY lease.shard"
+
+    def lease_of(self) -> str:
+        """Read the lease of shard $1."""
+        return f"{self._leases()} WHERE lease.shard = $1 AND lease.owner IS NOT NULL"
+
+    def renew(
+        self, owner: str, life: bytes, note: bytes, leases: Iterable[Lease], ttl_ms: int
+    ) -> str:
+        """Renew a node's entry and its leases; the count is that of leases, or of entries if none.
+
+        What is still held afterwards was renewed, unless another process has the name.
+        """
+        name = _text(owner)
+        until = f"clock_timestamp() + {_ms(ttl_ms)}"
+        entry = (
+            f"{self.note_timeline(ttl_ms)}"
+            f"INSERT INTO {self.nodes} AS node (owner, life, note, timeline, expires_at)"
+            f" VALUES ({name}, {_bytes(life)}, {_bytes(note)}, {self.timeline}, {until})"
+            " ON CONFLICT (owner) DO UPDATE SET note = excluded.note,"
+            " timeline = excluded.timeline, expires_at = excluded.expires_at"
+            " WHERE node.life = excluded.life"
+        )
+        held = [(lease.shard, lease.fence) for lease in leases]
+        if not held:
+            return entry
+        return (
+            f"{entry}; WITH held AS (SELECT shard FROM {self.leases}"
+            f" WHERE {_under(held)} AND timeline = {self.timeline} AND owner = {name}"
+            f" AND EXISTS (SELECT 1 FROM {self.nodes}"
+            f"  WHERE owner = {name} AND life = {_bytes(life)})"
+            " ORDER BY shard FOR UPDATE)"
+            f" UPDATE {self.leases} AS lease SET length_ms = {ttl_ms}, expires_at = {until}"
+            " FROM held WHERE lease.shard = held.shard"
+        )
+
+    def held(self) -> str:
+        """Read the fences under which an owner, $1, holds shards."""
+        return (
+            f"SELECT shard, timeline, epoch FROM {self.leases}"
+            f" WHERE owner = $1 AND timeline = {self.timeline}"
+        )
+
+    def _leases(self) -> str:
+        return (
+            "SELECT lease.shard, lease.timeline, lease.epoch, lease.owner,"
+            f" {self._left_of_lease()} AS left_ms FROM {self.leases} AS lease,"
+            f" {self.timelines} AS line"
+        )
+
+    def _left_of_lease(self) -> str:
+        # The clock of a database that was replaced says nothing about the present one's.
+        return (
+            f"CASE WHEN line.timeline <> {self.timeline} THEN lease.length_ms"
+            f" WHEN lease.timeline <> line.timeline THEN {_left('line.claims_from')}"
+            f" ELSE {_left('lease.expires_at')} END"
+        )
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    def reserve(self, owner: str, life: bytes, ttl_ms: int) -> str:
+        """Take a name that is free or whose entry has expired; the count is 1 if it was taken."""
+        until = f"clock_timestamp() + {_ms(ttl_ms)}"
+        return (
+            f"{self.note_timeline(ttl_ms)}"
+            f"DELETE FROM {self.nodes} WHERE expires_at < clock_timestamp() - interval '1 day'; "
+            f"INSERT INTO {self.nodes} AS node (owner, life, note, timeline, expires_at)"
+            f" VALUES ({_text(owner)}, {_bytes(life)}, NULL, {self.timeline}, {until})"
+            " ON CONFLICT (owner) DO UPDATE SET life = excluded.life, note = NULL,"
+            " timeline = excluded.timeline, expires_at = excluded.expires_at"
+            f" WHERE node.life = excluded.life OR {self._end_of_entry('node')}"
+            " <= clock_timestamp()"
+        )
+
+    def _end_of_entry(self, node: str) -> str:
+        return (
+            f"CASE WHEN {node}.timeline = (SELECT timeline FROM {self.timelines})"
+            f" THEN {node}.expires_at ELSE (SELECT claims_from FROM {self.timelines}) END"
+        )
+
+    def entry(self) -> str:
+        """Read who has a name, $1, and for how long."""
+        return (
+            f"SELECT life, {_left(self._end_of_entry('node'))} AS left_ms,"
+            " expires_at::text AS until"
+            f" FROM {self.nodes} AS node WHERE owner = $1"
+        )
+
+    def withdraw(self, owner: str, life: bytes) -> str:
+        """List a node no longer."""
+        return (
+            f"UPDATE {self.nodes} SET note = NULL"
+            f" WHERE owner = {_text(owner)} AND life = {_bytes(life)}"
+        )
+
+    def give_up_names(self, life: bytes) -> str:
+        """Remove the entries of a process."""
+        return f"DELETE FROM {self.nodes} WHERE life = {_bytes(life)}"
+
+    def survey(self) -> str:
+        """Read all entries and leases at one moment; entries have no shard."""
+        return (
+            "SELECT NULL::int AS shard, 0 AS timeline, 0::bigint AS epoch, node.owner, node.note,"
+            f" {_left(self._end_of_entry('node'))} AS left_ms FROM {self.nodes} AS node"
+            " WHERE node.note IS NOT NULL"
+            " AND node.expires_at > clock_timestamp() - interval '1 hour'"
+            " UNION ALL SELECT lease.shard, lease.timeline, lease.epoch, lease.owner, NULL,"
+            f" {self._left_of_lease()} FROM {self.leases} AS lease, {self.timelines} AS line"
+            " WHERE lease.owner IS NOT NULL ORDER BY shard, owner"
+        )
+
+    # -- agreement -----------------------------------------------------------------------------
+
+    def propose(self, name: str, value: str) -> str:
+        """Store a value under a name that has none."""
+        return (
+            f"INSERT INTO {self.agreed} (name, value) VALUES ({_text(name)}, {_text(value)})"
+            " ON CONFLICT (name) DO NOTHING"
+        )
+
+    def agreement(self) -> str:
+        """Read the value under a name, $1."""
+        return f"SELECT value FROM {self.agreed} WHERE name = $1"
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def place_of(key: bytes) -> tuple[bytes, bytes | None]:
+    """Where a key is in the index, and the rest of it if it is too long for that."""
+    if len(key) <= KEY_BYTES:
+        return key, None
+    # Longer than any short key, so it differs from all of them.
+    return key[:KEY_BYTES] + sha256(key).digest(), key[KEY_BYTES:]
+
+
+def key_of(place: bytes, rest: bytes | None) -> bytes:
+    """The key at a place."""
+    return place if rest is None else place[:KEY_BYTES] + rest
+
+
+# -- literals --------------------------------------------------------------------------------------
+
+
+def literal_size(key: bytes, value: bytes | None) -> int:
+    """About how many characters a record takes."""
+    return 2 * (len(key) + len(value or b"")) + 60
+
+
+def _kept(changes: Changes) -> str:
+    rows = [
+        (shard, *place_of(key), value, checksum(shard, key, value))
+        for shard, values in changes.items()
+        for key, value in values.items()
+        if value is not None
+    ]
+    if not rows:
+        return ""
+    shards, places, rests, values, checks = zip(*rows, strict=True)
+    return (
+        f"unnest('{_array(map(str, shards))}'::int[], {_byte_array(places)},"
+        f" {_byte_array(rests)}, {_byte_array(values)}, '{_array(map(str, checks))}'::bigint[])"
+        " AS new (shard, place, rest, value, checksum)"
+    )
+
+
+def _dropped(changes: Changes) -> str:
+    # By shard, so that each is a search in the index whatever is known of the table's size.
+    places = {
+        shard: [place_of(key)[0] for key, value in values.items() if value is None]
+        for shard, values in changes.items()
+    }
+    return " OR ".join(
+        f"(shard = {shard} AND place = ANY ({_byte_array(each)}))"
+        for shard, each in places.items()
+        if each
+    )
+
+
+def _under(fences: Iterable[tuple[int, Fence]]) -> str:
+    rows = ", ".join(
+        f"({shard}, {fence.timeline}, {fence.epoch})" for shard, fence in sorted(fences)
+    )
+    return f"(shard, timeline, epoch) IN ({rows})"
+
+
+def _array(items: Iterable[str]) -> str:
+    return f"{{{','.join(items)}}}"
+
+
+def _byte_array(items: Iterable[bytes | None]) -> str:
+    # In an E'' string, four backslashes are one of the array's element, whatever the settings.
+    elements = _array("NULL" if item is None else f'"\\\\\\\\x{item.hex()}"' for item in items)
+    return f"E'{elements}'::bytea[]"
+
+
+def _bytes(value: bytes) -> str:
+    return f"decode('{value.hex()}', 'hex')"
+
+
+def _text(value: str) -> str:
+    return f"convert_from({_bytes(value.encode())}, 'UTF8')"
+
+
+def _ms(count: int | str) -> str:
+    return f"{count} * interval '1 millisecond'"
+
+
+def _left(until: str) -> str:
+    return f"(extract(epoch FROM {until} - clock_timestamp()) * 1000)::float8"

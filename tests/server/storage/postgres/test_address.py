@@ -1,0 +1,70 @@
+"""URLs of PostgreSQL stores."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+import pytest
+
+from coterie_server.storage.abc import StoreError
+from coterie_server.storage.postgres.address import Address
+from coterie_server.storage.urls import has_password, without_password
+
+
+def test_parts_of_a_url() -> None:
+    address = Address.parse(
+        "postgres://ann%40x:s%2F@one.example,[::1]:6432/groups?schema=ours&connect_timeout=2.5&sslmode=require"
+    )
+    assert address.hosts == (("one.example", None), ("::1", 6432))
+    assert address.dsn == "postgresql://ann%40x@/groups?sslmode=require"
+    assert address.password == unquote("s%2F")
+    assert (address.schema, address.connect_s) == ("ours", 2.5)
+
+
+def test_what_the_environment_says_is_left_to_it() -> None:
+    address = Address.parse("postgresql://")
+    assert (address.hosts, address.dsn, address.password) == ((), "postgresql:", None)
+
+
+def test_repr_has_no_secret() -> None:
+    assert "s3cret" not in repr(Address.parse("postgresql://ann:s3cret@db/x?sslpassword=s3cret"))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ann:s3cret@db:1/x?a=b", "postgresql://ann@db:1/x?a=b"),
+        ("postgresql://ann:p@ss/w:rd@db/x", "postgresql://ann@db/x"),
+        ("postgresql://db/x?password=s3cret&a=b", "postgresql://db/x?a=b"),
+        ("postgresql://db/x?pass%77ord=s3cret", "postgresql://db/x"),
+        ("postgresql://ann@db/x?sslpassword=s3cret", "postgresql://ann@db/x"),
+    ],
+)
+def test_shown_url_has_no_secret(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+    assert has_password(url)
+
+
+@pytest.mark.parametrize("text", ["postgresql://ann@db/x?schema=a", "sqlite:/a:b@c", "data", ""])
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert without_password(text) == text
+    assert not has_password(text)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://db/x?schema=", "schema must be a name of 1 to 63 bytes"),
+        (f"postgresql://db/x?schema={'é' * 32}", "schema must be a name of 1 to 63 bytes"),
+        ("postgresql://db/x?connect_timeout=soon", "connect_timeout must be a positive number"),
+        ("postgresql://db/x?connect_timeout=-1", "connect_timeout must be a positive number"),
+        ("postgresql://db/x?connect_timeout=nan", "connect_timeout must be a positive number"),
+        ("postgresql://db:port/x", "'db:port' is not HOST or HOST:PORT"),
+        ("postgresql://db/x?schema", "expected parameters like ?schema=coterie"),
+        ("postgresql://[::1/x", "is not a URL of PostgreSQL"),
+    ],
+)
+def test_unusable_url_is_refused(url: str, said: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        Address.parse(url)
+    assert said in str(caught.value)

@@ -1,0 +1,149 @@
+"""What waits for what in the database, and what doesn't."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
+from coterie_server.storage.postgres import PostgresStore
+from tests.server.storage.doubles import Database
+
+pytestmark = pytest.mark.asyncio
+
+TTL_MS = 60_000
+RECORD = "SELECT 1 FROM records WHERE shard = 0 FOR UPDATE"
+"""Holds an append up when it already holds its fence."""
+FENCE = "SELECT 1 FROM fences WHERE shard = 0 FOR UPDATE"
+"""Holds an append up before it has looked at its fence."""
+
+
+async def claimed(store: Store, shard: int = 0, owner: str = "ann") -> Lease:
+    """Claim a shard, and have a record in it."""
+    (lease,) = await store.claim([shard], owner, TTL_MS)
+    await store.append(lease, [(b"a", b"1")])
+    return lease
+
+
+async def test_claim_waits_for_an_append_under_way(
+    store: PostgresStore, other: PostgresStore, database: Database
+) -> None:
+    lease = await claimed(store)
+    async with database.holding(RECORD):
+        append = asyncio.create_task(store.append(lease, [(b"a", b"2")]))
+        await database.waiting()
+        claim = asyncio.create_task(other.claim([0], "ann", TTL_MS))
+        await database.waiting(2)
+        assert not claim.done()
+    await append
+    assert len(await claim) == 1
+    assert await other.load(0) == [(b"a", b"2")]
+
+
+@pytest.mark.parametrize("beside", [[], [3]])  # of the same lane, so they share a statement
+async def test_append_that_waited_for_a_claim_is_refused(
+    store: PostgresStore, other: PostgresStore, database: Database, beside: list[int]
+) -> None:
+    """It looks at the fence as it is when the claim has ended, not as it was when it began."""
+    leases = [await claimed(store, shard) for shard in (0, *beside)]
+    await claimed(other, 1)
+    async with database.holding(FENCE):
+        claim = asyncio.create_task(other.claim([0], "ann", TTL_MS))
+        await database.waiting()
+        results = asyncio.gather(
+            *(store.append(lease, [(b"a", b"2"), (b"b", b"2")]) for lease in leases),
+            return_exceptions=True,
+        )
+        await database.waiting(2)
+    assert len(await claim) == 1
+    assert [type(each) for each in await results] == [FencedError, *(type(None) for _ in beside)]
+    assert await other.load(0) == [(b"a", b"1")]
+    for shard in beside:
+        assert await other.load(shard) == [(b"a", b"2"), (b"b", b"2")]
+
+
+async def test_renewals_and_surveys_do_not_wait_for_appends(
+    store: PostgresStore, database: Database
+) -> None:
+    lease = await claimed(store)
+    async with database.holding(FENCE):
+        append = asyncio.create_task(store.append(lease, [(b"a", b"2")]))
+        await database.waiting()
+        assert len(await store.renew("ann", b"", [lease], TTL_MS)) == 1
+        assert len((await store.survey()).leases) == 1
+        assert not append.done()
+    await append
+
+
+async def test_claim_of_a_held_shard_does_not_touch_its_fence(
+    store: PostgresStore, other: PostgresStore, database: Database
+) -> None:
+    await claimed(store)
+    async with database.holding(FENCE):
+        assert await other.claim([0], "bob", TTL_MS) == []
+
+
+async def test_shard_that_is_stuck_keeps_no_other_from_being_claimed(
+    store: PostgresStore, other: PostgresStore, database: Database
+) -> None:
+    await claimed(store)
+    async with database.holding(FENCE):
+        taken = await other.claim([0, 1, 2], "ann", TTL_MS)
+        assert [lease.shard for lease in taken] == [1, 2]
+        with pytest.raises(StoreError, match="another transaction held a row for too long"):
+            await other.claim([0], "ann", TTL_MS)
+    assert len(await other.claim([0], "ann", TTL_MS)) == 1
+
+
+async def test_other_lanes_do_not_wait_for_a_shard_that_is_stuck(
+    store: PostgresStore, database: Database
+) -> None:
+    lease, elsewhere = await claimed(store, 0), await claimed(store, 1)
+    async with database.holding(FENCE):
+        append = asyncio.create_task(store.append(lease, [(b"a", b"2")]))
+        await database.waiting()
+        await store.append(elsewhere, [(b"a", b"2")])
+        assert not append.done()
+    await append
+
+
+async def test_append_whose_server_process_is_stopped(
+    store: PostgresStore, other: PostgresStore, database: Database
+) -> None:
+    """Claims wait for it, as it may still be kept; when it goes on, it is kept or refused."""
+    lease = await claimed(store)
+    async with database.holding(RECORD):
+        append = asyncio.create_task(store.append(lease, [(b"a", b"2")]))
+        (process,) = await database.waiting()
+        os.kill(process, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        with pytest.raises(StoreError, match="held a row for too long"):
+            await other.claim([0], "ann", TTL_MS)
+        assert time.monotonic() - began < 5
+        assert not append.done()
+    finally:
+        os.kill(process, signal.SIGCONT)
+    await append
+    assert len(await other.claim([0], "ann", TTL_MS)) == 1
+    assert await other.load(0) == [(b"a", b"2")]
+
+
+async def test_append_whose_server_process_is_terminated(
+    store: PostgresStore, other: PostgresStore, database: Database
+) -> None:
+    lease = await claimed(store)
+    async with database.holding(RECORD):
+        append = asyncio.create_task(store.append(lease, [(b"a", b"2")]))
+        (process,) = await database.waiting()
+        await database.run(f"SELECT pg_terminate_backend({process})")
+        with pytest.raises(StoreError, match="the connection was lost"):
+            await append
+    with pytest.raises(StoreError, match="until it is claimed again"):
+        await store.append(lease, [(b"b", b"2")])
+    assert len(await other.claim([0], "ann", TTL_MS)) == 1
+    assert await other.load(0) == [(b"a", b"1")]

@@ -1,0 +1,171 @@
+"""A store whose network fails: nothing hangs, and nothing that is late does harm."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
+from coterie_server.storage.postgres import PostgresStore
+from tests.support.tcp_proxy import TcpProxy
+
+pytestmark = pytest.mark.asyncio
+
+TTL_MS = 60_000
+
+
+async def claimed(store: Store, shard: int = 0) -> Lease:
+    """Claim a shard, and let its lane connect."""
+    (lease,) = await store.claim([shard], "ann", TTL_MS)
+    await store.append(lease, [])
+    return lease
+
+
+async def test_lost_connection_is_made_again(distant: PostgresStore, proxy: TcpProxy) -> None:
+    lease = await claimed(distant)
+    await distant.append(lease, [(b"a", b"1")])
+    proxy.cut()
+    await asyncio.sleep(0.01)  # the network's time, for the reset to arrive
+    await distant.append(lease, [(b"b", b"2")])
+    assert await distant.load(0) == [(b"a", b"1"), (b"b", b"2")]
+    assert await distant.renew("ann", b"", [lease], TTL_MS) != []
+
+
+async def test_calls_wait_briefly_for_a_connection(distant: PostgresStore, proxy: TcpProxy) -> None:
+    lease = await claimed(distant)
+    proxy.refuses = True
+    proxy.cut()
+    await asyncio.sleep(0.01)
+    append = asyncio.create_task(distant.append(lease, [(b"a", b"1")]))
+    survey = asyncio.create_task(distant.survey())
+    await asyncio.sleep(0.1)
+    assert not append.done()
+    proxy.refuses = False
+    await append
+    assert (await survey).leases[0].fence == lease.fence
+
+
+async def test_calls_fail_when_there_is_no_connection_for_long(
+    distant: PostgresStore, proxy: TcpProxy
+) -> None:
+    lease = await claimed(distant)
+    proxy.refuses = True
+    proxy.cut()
+    await asyncio.sleep(0.01)
+    began = time.monotonic()
+    results = await asyncio.gather(
+        *(distant.append(lease, [(b"%d" % number, b"1")]) for number in range(20)),
+        distant.load(1),
+        distant.claim([5], "ann", TTL_MS),
+        distant.renew("ann", b"", [lease], TTL_MS),
+        distant.survey(),
+        distant.agree("a", "b"),
+        distant.reserve("ann", TTL_MS),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [StoreError] * len(results)
+    assert str(results[0]).startswith(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres?")
+    assert time.monotonic() - began < 3
+
+
+async def test_no_call_outlasts_a_silent_network(distant: PostgresStore, proxy: TcpProxy) -> None:
+    lease = await claimed(distant)
+    proxy.hold_requests()
+    began = time.monotonic()
+    results = await asyncio.gather(
+        *(distant.append(lease, [(b"%d" % number, b"1")]) for number in range(20)),
+        distant.load(1),
+        distant.claim([5], "ann", TTL_MS),
+        distant.renew("ann", b"", [lease], 900),
+        distant.survey(),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [StoreError] * len(results)
+    assert time.monotonic() - began < 3
+    proxy.go_on()
+    again = await claimed(distant)
+    await distant.append(again, [(b"a", b"1")])
+
+
+async def test_append_without_an_answer_is_not_sent_again(
+    distant: PostgresStore, proxy: TcpProxy
+) -> None:
+    lease = await claimed(distant)
+    proxy.hold_answers()
+    with pytest.raises(StoreError, match="did not answer in time"):
+        await distant.append(lease, [(b"a", b"1")])
+    proxy.go_on()
+    with pytest.raises(StoreError, match="takes no appends until it is claimed again") as caught:
+        await distant.append(lease, [(b"a", b"2")])
+    assert "did not answer" in str(caught.value)
+    again = await claimed(distant)
+    assert await distant.load(0) == [(b"a", b"1")]
+    await distant.append(again, [(b"a", b"3")])
+    assert await distant.load(0) == [(b"a", b"3")]
+
+
+async def test_appends_behind_a_failed_one_fail(distant: PostgresStore, proxy: TcpProxy) -> None:
+    lease, beside = await claimed(distant, 0), await claimed(distant, 1)
+    await distant.append(beside, [(b"a", b"1")])
+    proxy.requested = 0
+    proxy.hold_answers()
+    first = asyncio.create_task(distant.append(lease, [(b"a", b"1")]))
+    await proxy.until_requested(100)
+    second = asyncio.create_task(distant.append(lease, [(b"b", b"2")]))
+    proxy.cut()
+    results = await asyncio.gather(first, second, return_exceptions=True)
+    assert [type(result) for result in results] == [StoreError, StoreError]
+    proxy.go_on()
+    await distant.append(beside, [(b"a", b"2")])  # other lanes go on
+    assert await distant.load(0) in ([(b"a", b"1")], [])
+
+
+async def test_append_that_arrives_after_a_claim_is_refused(
+    distant: PostgresStore, other: PostgresStore, proxy: TcpProxy
+) -> None:
+    lease = await claimed(distant)
+    await distant.append(lease, [(b"a", b"1")])
+    proxy.hold_requests()
+    with pytest.raises(StoreError):
+        await distant.append(lease, [(b"a", b"late")])
+    await claimed(other)
+    before = await other.load(0)
+    proxy.go_on()
+    await asyncio.sleep(0.1)  # the server's time, for what arrives only now
+    assert await other.load(0) == before == [(b"a", b"1")]
+    with pytest.raises(StoreError):
+        await distant.append(lease, [(b"a", b"later")])
+
+
+async def test_node_that_is_paused_while_it_claims_leaves_no_lock(
+    distant: PostgresStore, other: PostgresStore, proxy: TcpProxy
+) -> None:
+    await claimed(distant)
+    proxy.hold_answers()
+    claim = asyncio.create_task(distant.claim([0, 1], "ann", TTL_MS))
+    await asyncio.sleep(0.1)  # the server's time
+    assert len(await other.claim([0, 1], "ann", TTL_MS)) == 2
+    assert not claim.done()
+    proxy.mend()
+    await asyncio.gather(claim, return_exceptions=True)
+
+
+async def test_closing_does_not_wait_for_a_lost_network(
+    distant: PostgresStore, proxy: TcpProxy
+) -> None:
+    await distant.reserve("ann", TTL_MS)
+    proxy.hold_requests()
+    began = time.monotonic()
+    await distant.close()
+    assert time.monotonic() - began < 4
+
+
+async def test_old_fence_is_told_apart_from_a_lost_network(
+    distant: PostgresStore, other: PostgresStore
+) -> None:
+    lease = await claimed(distant)
+    await claimed(other)
+    with pytest.raises(FencedError):
+        await distant.append(lease, [(b"a", b"1")])
