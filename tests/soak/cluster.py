@@ -6,13 +6,14 @@ import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from tests.live.daemon import Daemon
 from tests.soak.faults import DATABASE, NextFault
 from tests.soak.records import Fault
+from tests.support.postgres_server import PostgresServer
 
-__all__ = ["Cluster", "Database", "SqliteFile"]
+__all__ = ["Cluster", "Database", "PostgresDatabase", "SqliteFile"]
 
 _SETTINGS: Final[Mapping[str, str | int | bool]] = {"group.initial.rebalance.delay.ms": 1000}
 
@@ -42,6 +43,22 @@ class SqliteFile:
     def restart(self, away_s: float) -> None:
         """There is no server to restart."""
         raise NotImplementedError
+
+
+class PostgresDatabase:
+    """A PostgreSQL server that crashes when it is told to."""
+
+    is_server = True
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self.url = server.url()
+
+    def restart(self, away_s: float) -> None:
+        """Let it crash and start it again so much later."""
+        self._server.stop(signal.SIGQUIT)
+        time.sleep(away_s)
+        self._server.start()
 
 
 class Cluster:
@@ -74,7 +91,7 @@ class Cluster:
         """Where the nodes write their journals."""
         return [node.data_dir / "journal" for node in self.nodes]
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         try:
             for node in self.nodes:
                 node.launch()

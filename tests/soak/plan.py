@@ -95,7 +95,9 @@ def plan_groups(
     libraries: Sequence[str], groups: int, members: int, restless: float, chance: random.Random
 ) -> tuple[list[GroupPlan], list[MemberPlan]]:
     """Spread groups over libraries, mixed ones among them; a share of the groups is restless."""
-    kinds = [((library,), assignor) for library in libraries for assignor in _ASSIGNORS[library]]
+    kinds: list[tuple[tuple[str, ...], str]] = [
+        ((library,), assignor) for library in libraries for assignor in _ASSIGNORS[library]
+    ]
     mixable = tuple(library for library in _MIXABLE if library in libraries)
     if len(mixable) > 1:
         kinds.append((mixable, "range"))

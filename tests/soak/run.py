@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from tests.soak.checks import breaches
-from tests.soak.cluster import Database, SqliteFile
+from tests.soak.cluster import Database, PostgresDatabase, SqliteFile
 from tests.soak.plan import LIBRARIES, programs
 from tests.soak.soak import SoakOptions, run_soak
 from tests.soak.summary import summary
+from tests.support.postgres_server import missing, running_server
 
 __all__ = ["main", "opened"]
 
@@ -26,7 +27,14 @@ _RECORDS: Final = Path(__file__).parents[2] / "build" / "soak"
 @contextlib.contextmanager
 def opened(store: str, folder: Path) -> Iterator[Database]:
     """A database of a kind, while in this context."""
-    yield SqliteFile(folder)
+    if store == "sqlite":
+        yield SqliteFile(folder)
+        return
+    if (reason := missing()) is not None:
+        raise SystemExit(reason)
+    # With all that makes commits durable, as it crashes in earnest.
+    with running_server({"fsync": "on"}) as server:
+        yield PostgresDatabase(server)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,16 +55,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seed=given.seed if given.seed is not None else random.SystemRandom().randrange(2**32),
     )
     notes = [f"no {library}: {why}" for library, why in missing.items()]
-    print(f"seed {options.seed}; records are kept in {folder}", *notes, sep="\n", flush=True)
+    _tell("\n".join([f"seed {options.seed}; records are kept in {folder}", *notes]))
     with opened(given.store, folder) as database:
-        story = run_soak(folder, options, database, found)
+        story = run_soak(folder, options, database, found, _tell)
     kept = breaches(story)
     text = summary(story, kept, notes)
     (folder / "summary.txt").write_text(text + "\n", encoding="utf-8")
     faults = [[f.kind, f.target, f.at_s, f.over_s] for f in story.faults]
     (folder / "faults.json").write_text(json.dumps(faults), encoding="utf-8")
-    print(text)
+    _tell(text)
     return 1 if any(kept.values()) else 0
+
+
+def _tell(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -65,7 +78,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     default = SoakOptions()
     parser.add_argument("--minutes", type=float, default=default.seconds / 60)
-    parser.add_argument("--store", choices=("postgres", "sqlite"), default="sqlite")
+    parser.add_argument("--store", choices=("postgres", "sqlite"), default="postgres")
     parser.add_argument("--nodes", type=int, default=default.nodes)
     parser.add_argument("--groups", type=int, default=default.groups)
     parser.add_argument("--members", type=int, default=default.members, help="in all groups")

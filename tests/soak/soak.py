@@ -8,7 +8,7 @@ import random
 import subprocess
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,8 +26,6 @@ __all__ = ["SoakOptions", "run_soak"]
 _ROOT: Final = Path(__file__).parents[2]
 _FORM_S: Final = 120.0
 _END_S: Final = 90.0
-#: After all members have committed, for rebalances that are under way.
-_SETTLE_S: Final = 4.0
 TOPIC: Final = "soak"
 
 
@@ -47,6 +45,8 @@ class SoakOptions:
     #: Between two commits of a member.
     commit_s: float = 1.0
     heartbeat_ms: int = 3_000
+    #: After all members have committed, for rebalances that are under way.
+    settle_s: float = 4.0
     seed: int = 0
 
     @property
@@ -61,9 +61,13 @@ class SoakOptions:
 
 
 def run_soak(
-    folder: Path, options: SoakOptions, database: Database, programs: Sequence[Program]
+    folder: Path,
+    options: SoakOptions,
+    database: Database,
+    programs: Sequence[Program],
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Story:
-    """Play a soak through; its records are in the folder then."""
+    """Play a soak through, and tell how it goes; its records are in the folder then."""
     chance = random.Random(options.seed)
     libraries = [program.library for program in programs]
     groups, members = plan_groups(
@@ -73,8 +77,10 @@ def run_soak(
     with cluster:
         with _hosts(folder, options, cluster, programs, members) as hosts:
             hosts.wait_until_formed()
+            time.sleep(options.settle_s)
+            tell(f"all groups have formed; faults for {options.seconds:g} s from now on")
             formed_s, formed_ms = time.monotonic(), _wall_ms()
-            faults = _play(options, cluster, database, chance, formed_s)
+            faults = _play(options, cluster, database, chance, tell)
             hosts.must_run()
             ended_s, ended_ms = time.monotonic(), _wall_ms()
         # One node that knows nothing but what is stored.
@@ -107,9 +113,10 @@ def _play(
     cluster: Cluster,
     database: Database,
     chance: random.Random,
-    began_s: float,
+    tell: Callable[[str], None],
 ) -> list[Fault]:
     """One fault after the other until the time is up, and then quiet until all are served."""
+    began_s = time.monotonic()
     faults: list[Fault] = []
     plan = fault_plan(chance, options.nodes, options.lease_s, has_database=database.is_server)
     quiet_s = min(options.fault_every_s, options.seconds / 3)
@@ -119,7 +126,7 @@ def _play(
         time.sleep(max(due_s - time.monotonic(), 0.0))
         fault = cluster.apply(next(plan))
         faults.append(fault)
-        print(f"{fault.at_s - began_s:7.1f} s  {fault.kind} of {fault.target}", flush=True)
+        tell(f"{fault.at_s - began_s:7.1f} s  {fault.kind} of {fault.target}")
         due_s = max(due_s + options.fault_every_s, time.monotonic() + options.fault_every_s / 5)
     time.sleep(max(began_s + options.seconds - time.monotonic(), quiet_s))
     return faults
@@ -150,8 +157,7 @@ class _Hosts:
                 kinds = Counter(name.rpartition("-")[0].partition("-")[2] for name in missing)
                 raise AssertionError(f"{len(missing)} members don't commit: {dict(kinds)}")
             self.must_run()
-            time.sleep(1.0)
-        time.sleep(_SETTLE_S)
+            time.sleep(0.5)
 
     def _committing(self) -> set[str]:
         paths = [path for path in self.records if path.exists()]
@@ -168,11 +174,9 @@ class _Hosts:
         for process in self.processes.values():
             assert process.stdin is not None
             process.stdin.close()
-        for name, process in self.processes.items():
-            try:
+        for process in self.processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                print(f"the members of {name} did not end", flush=True)
 
     def kill(self) -> None:
         """Kill those that still run."""

@@ -13,7 +13,7 @@ from coterie_protocol.journal import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from tests.soak.checks import waits_by_fault
+from tests.soak.checks import groups_left_unheard, groups_that_give_up, waits_by_fault
 from tests.soak.records import Story, events_of
 
 __all__ = ["summary"]
@@ -32,6 +32,7 @@ def summary(story: Story, found: Mapping[str, Sequence[str]], notes: Sequence[st
             *_faults(story),
             "",
             *_rebalances(story),
+            *_excused(story),
             "",
             *_errors(story),
             "",
@@ -95,8 +96,7 @@ def _rebalances(story: Story) -> Iterator[str]:
     causes = Counter(
         line.event.cause
         for line in events_of(story.journal, RebalanceStarted)
-        if isinstance(line.event, RebalanceStarted)
-        and story.formed_ms <= line.ts < story.ended_ms
+        if isinstance(line.event, RebalanceStarted) and story.formed_ms <= line.ts < story.ended_ms
     )
     completed = sum(
         story.formed_ms <= line.ts < story.ended_ms
@@ -111,6 +111,16 @@ def _rebalances(story: Story) -> Iterator[str]:
     told = ", ".join(f"{number} {cause}" for cause, number in causes.most_common()) or "none"
     yield f"rebalances since the groups had formed: {told}; {completed} completed"
     yield f"groups taken over: {recovered:,} times; members gone: {dict(gone)}"
+
+
+def _excused(story: Story) -> Iterator[str]:
+    if found := groups_that_give_up(story):
+        yield f"excused: rebalances of {len(found)} groups of kafkajs, which joins anew by itself"
+    if found := groups_left_unheard(story):
+        yield (
+            f"excused: waits and rebalances of {', '.join(sorted(found))}: a member left when no"
+            " coordinator heard it"
+        )
 
 
 def _errors(story: Story) -> Iterator[str]:

@@ -10,8 +10,6 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tests.live.programs.lines import Options, offsets_of, say, say_offsets, say_partitions, serve
 
-__all__ = ["poll"]
-
 _POLL_MS = 50
 _ASSIGNORS = {
     "cooperative-sticky": CooperativeStickyAssignor,
@@ -57,12 +55,12 @@ def main() -> None:
 
     consumer.subscribe([options.topic], listener=_Listener())
     serve(
-        lambda: poll(consumer),
+        lambda: _poll(consumer),
         {"commit": commit, "committed": committed, "positions": positions, "close": close},
     )
 
 
-def poll(consumer: KafkaConsumer) -> None:
+def _poll(consumer: KafkaConsumer) -> None:
     """Poll, and let a join that a poll was too short for be finished by the next one.
 
     kafka-python 3.0 forgets it if its leader joined again because topics changed: once it has

@@ -99,6 +99,7 @@ public final class SoakMembers {
         private final KafkaConsumer<byte[], byte[]> consumer;
         private final Map<Integer, Long> done = new HashMap<>();
         private int generation = -1;
+        private boolean hasJustCommitted;
 
         Member(JsonNode orders, JsonNode member, int life) {
             this.orders = orders;
@@ -134,7 +135,12 @@ public final class SoakMembers {
             double until = stayS > 0 ? now() + stayS : Double.POSITIVE_INFINITY;
             double due = now() + ThreadLocalRandom.current().nextDouble(commitS);
             consumer.subscribe(List.of(topic), this);
-            while (!stopped && now() < until) {
+            while (!stopped) {
+                // When it has just been answered, its leaving will most probably be heard.
+                if (now() > until && hasJustCommitted) {
+                    break;
+                }
+                hasJustCommitted = false;
                 attempt(() -> consumer.poll(POLL));
                 tellGeneration();
                 attempt(this::read);
@@ -195,6 +201,7 @@ public final class SoakMembers {
                 return;
             }
             writeOffsets("acked", asked, counted, null);
+            hasJustCommitted = true;
         }
 
         private ObjectNode line(String what) {

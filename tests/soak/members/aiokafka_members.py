@@ -26,9 +26,12 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # it has no typ
         assert member.assignor == "roundrobin"
         self._orders = orders
         self._recorder = recorder
+        #: The partitions that it owns, and how far each has come since that was read.
+        self._owned: set[TopicPartition] = set()
         self._done: dict[int, int] = {}
         #: How often its partitions were taken from it.
         self._revocations = 0
+        self._has_just_committed = False
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=list(orders.bootstrap),
             group_id=member.group,
@@ -43,11 +46,13 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # it has no typ
         self._consumer.subscribe([orders.topic], listener=self)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._owned = set(assigned)
         self._recorder.partitions("assigned", {each.partition for each in assigned})
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         self._revocations += 1
-        self._done.clear()  # it knows nothing but eager rebalances
+        self._owned.clear()  # it knows nothing but eager rebalances
+        self._done.clear()
         self._recorder.partitions("revoked", {each.partition for each in revoked})
 
     async def run(self, until_s: float, stopped: asyncio.Event) -> None:
@@ -55,7 +60,11 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # it has no typ
         orders = self._orders
         await self._consumer.start()
         due_s = time.monotonic() + random.uniform(0, orders.commit_s)
-        while time.monotonic() < until_s and not stopped.is_set():
+        while not stopped.is_set():
+            # When it has just been answered, its leaving will most probably be heard.
+            if time.monotonic() > until_s and self._has_just_committed:
+                break
+            self._has_just_committed = False
             try:
                 await self._consumer.getmany(timeout_ms=_POLL_MS)
                 await self._read()
@@ -70,7 +79,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # it has no typ
     async def _read(self) -> None:
         generation = self._consumer._coordinator.generation  # noqa: SLF001  # nothing public tells
         self._recorder.generation(generation)
-        new = [each for each in self._consumer.assignment() if each.partition not in self._done]
+        new = [each for each in self._owned if each.partition not in self._done]
         if not new:
             return
         asked_s, before = time.monotonic(), self._revocations
@@ -89,6 +98,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # it has no typ
             self._recorder.offsets("failed", asked_s, offsets, error=repr(error))
         else:
             self._recorder.offsets("acked", asked_s, offsets)
+            self._has_just_committed = True
 
 
 async def _live(orders: Orders, member: MemberOrders, stopped: asyncio.Event) -> None:

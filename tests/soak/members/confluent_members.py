@@ -60,9 +60,6 @@ class _Member(PollingMember):
         if message is not None and (error := message.error()) is not None:
             self.recorder.tell("error", error=str(error))
 
-    def assignment(self) -> set[int]:
-        return _numbers(self._consumer.assignment())
-
     def committed(self, partitions: set[int]) -> dict[int, int]:
         asked = [TopicPartition(self.orders.topic, partition) for partition in partitions]
         answer = self._consumer.committed(asked, timeout=_TIMEOUT_S)

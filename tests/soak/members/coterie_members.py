@@ -28,6 +28,7 @@ class _Member:
         self._orders = orders
         self._member = member
         self._recorder = recorder
+        self._committed = asyncio.Event()
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until it has stayed for long enough, or until stopped."""
@@ -54,7 +55,9 @@ class _Member:
             async with asyncio.timeout(self._member.stay_s or None):
                 await stopped.wait()
         except TimeoutError:
-            pass
+            # When it has just been answered, its leaving will most probably be heard.
+            self._committed.clear()
+            await self._committed.wait()
         group.stop()
 
     def _heed(self, event: Event) -> None:
@@ -89,6 +92,7 @@ class _Member:
             self._recorder.offsets("failed", asked_s, offsets, error=repr(error))
             raise
         self._recorder.offsets("acked", asked_s, offsets)
+        self._committed.set()
 
 
 async def _live(orders: Orders, member: MemberOrders, stopped: asyncio.Event) -> None:

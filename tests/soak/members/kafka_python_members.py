@@ -9,8 +9,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, T
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from tests.live.programs.kafka_python_member import poll
-from tests.soak.members.polling import PollingMember, host
+from tests.soak.members.polling import POLL_S, PollingMember, host
 from tests.soak.members.recorder import MemberOrders, MemberRecorder, Orders
 
 _ASSIGNORS: Final = {
@@ -45,10 +44,7 @@ class _Member(PollingMember, ConsumerRebalanceListener):  # type: ignore[misc]  
         self.gave("lost", {each.partition for each in lost})
 
     def poll(self) -> None:
-        poll(self._consumer)
-
-    def assignment(self) -> set[int]:
-        return {each.partition for each in self._consumer.assignment()}
+        self._consumer.poll(timeout_ms=round(POLL_S * 1000))
 
     def committed(self, partitions: set[int]) -> dict[int, int]:
         keys = {partition: TopicPartition(self.orders.topic, partition) for partition in partitions}

@@ -16,6 +16,8 @@ const orders = JSON.parse(fs.readFileSync(process.argv[2], 'utf8'));
 const records = fs.openSync(orders.records, 'a');
 const AWAY_MS = 1000;
 const LOOK_MS = 50;
+// A consumer that is restarting does not end when it is told to.
+const END_MS = 10_000;
 let stopped = false;
 
 const now = () => Number(process.hrtime.bigint()) / 1e9;
@@ -27,6 +29,7 @@ class Member {
     this.done = new Map();
     this.fresh = [];
     this.round = 0;
+    this.hasJustCommitted = false;
     const kafka = new Kafka({
       clientId: member.name,
       brokers: orders.bootstrap,
@@ -44,7 +47,11 @@ class Member {
     const { REBALANCING, GROUP_JOIN, CRASH } = this.consumer.events;
     this.consumer.on(REBALANCING, () => this.giveUp());
     this.consumer.on(GROUP_JOIN, ({ payload }) => this.joined(payload));
-    this.consumer.on(CRASH, ({ payload }) => this.tell('error', { error: String(payload.error) }));
+    this.consumer.on(CRASH, ({ payload }) => {
+      // It is no member any more, and its commits are answered without being sent.
+      this.giveUp();
+      this.tell('error', { error: String(payload.error) });
+    });
   }
 
   tell(what, details = {}) {
@@ -100,6 +107,7 @@ class Member {
         })),
       );
       this.tell('acked', { asked, offsets });
+      this.hasJustCommitted = true;
     } catch (error) {
       this.tell('failed', { asked, offsets, error: String(error) });
     }
@@ -112,7 +120,12 @@ class Member {
     await this.consumer.run({ autoCommit: false, eachMessage: async () => {} });
     const until = this.member.stay_s > 0 ? now() + this.member.stay_s : Infinity;
     let due = now() + Math.random() * orders.commit_s;
-    while (!stopped && now() < until) {
+    while (!stopped) {
+      // When it has just been answered, its leaving will most probably be heard.
+      if (now() > until && this.hasJustCommitted) {
+        break;
+      }
+      this.hasJustCommitted = false;
       await sleep(LOOK_MS);
       if (this.fresh.length > 0) {
         await this.read().catch((error) => this.tell('error', { error: String(error) }));
@@ -138,6 +151,7 @@ async function live(member) {
 
 process.stdin.on('end', () => {
   stopped = true;
+  setTimeout(() => process.exit(0), END_MS).unref();
 });
 process.stdin.resume();
 Promise.all(orders.members.map(live)).then(() => process.exit(0));

@@ -31,16 +31,14 @@ class PollingMember(ABC):
         self.orders = orders
         self.member = member
         self.recorder = recorder
-        #: How far each partition has come.
+        #: The partitions that it owns, and how far each has come since that was read.
+        self.owned: set[int] = set()
         self.done: dict[int, int] = {}
+        self._has_just_committed = False
 
     @abstractmethod
     def poll(self) -> None:
         """Take part in the group for a moment."""
-
-    @abstractmethod
-    def assignment(self) -> set[int]:
-        """The partitions that it owns."""
 
     @abstractmethod
     def committed(self, partitions: set[int]) -> dict[int, int]:
@@ -60,21 +58,26 @@ class PollingMember(ABC):
 
     def gained(self, partitions: set[int]) -> None:
         """Partitions were assigned."""
+        self.owned |= partitions
         self.recorder.partitions("assigned", partitions)
 
     def gave(self, what: str, partitions: set[int]) -> None:
         """Partitions were revoked or lost."""
-        for partition in partitions:
-            self.done.pop(partition, None)
+        self.owned -= partitions
+        self.done = {each: done for each, done in self.done.items() if each in self.owned}
         self.recorder.partitions(what, partitions)
 
     def run(self, until_s: float, stopped: threading.Event) -> None:
         """Work until a moment, or until stopped."""
         due_s = time.monotonic() + random.uniform(0, self.orders.commit_s)
-        while time.monotonic() < until_s and not stopped.is_set():
+        while not stopped.is_set():
+            # When it has just been answered, its leaving will most probably be heard.
+            if time.monotonic() > until_s and self._has_just_committed:
+                break
+            self._has_just_committed = False
             self._attempt(self.poll)
             self.recorder.generation(self.generation())
-            if new := self.assignment() - self.done.keys():
+            if new := self.owned - self.done.keys():
                 self._attempt(self._read, new)
             if time.monotonic() >= due_s and self.done:
                 due_s = max(due_s + self.orders.commit_s, time.monotonic())
@@ -93,7 +96,7 @@ class PollingMember(ABC):
         asked_s = time.monotonic()
         found = self.committed(partitions)
         self.recorder.offsets("read", asked_s, found)
-        self.done |= found
+        self.done |= {each: done for each, done in found.items() if each in self.owned}
 
     def _count_and_commit(self) -> None:
         self.done = offsets = {partition: done + 1 for partition, done in self.done.items()}
@@ -105,6 +108,7 @@ class PollingMember(ABC):
             self.recorder.offsets("failed", asked_s, offsets, error=repr(error))
         else:
             self.recorder.offsets("acked", asked_s, offsets)
+            self._has_just_committed = True
 
 
 MakeMember = Callable[[Orders, MemberOrders, MemberRecorder], PollingMember]
@@ -124,9 +128,7 @@ def host(make: MakeMember) -> None:
         thread.join()
 
 
-def _live(
-    make: MakeMember, orders: Orders, member: MemberOrders, stopped: threading.Event
-) -> None:
+def _live(make: MakeMember, orders: Orders, member: MemberOrders, stopped: threading.Event) -> None:
     recorder = MemberRecorder(orders, member)
     while not stopped.is_set():
         recorder.begin()

@@ -127,7 +127,9 @@ class MemberRecorder:
         assert isinstance(partitions, list | set | tuple)
         self.tell(what, partitions=sorted(partitions), **details)
 
-    def offsets(self, what: str, asked_s: float, offsets: Mapping[int, int], **more: object) -> None:
+    def offsets(
+        self, what: str, asked_s: float, offsets: Mapping[int, int], **more: object
+    ) -> None:
         """Record what was answered about offsets."""
         self.tell(what, asked=asked_s, offsets=dict(offsets), **more)
 
