@@ -296,7 +296,8 @@ _SLACK_S: Final = 5.0
 
 def unserved(story: Story) -> Iterator[str]:
     """Each group is served again soon enough after each fault."""
-    excused = groups_left_unheard(story)  # it waits for the member that left
+    # They wait for members that are gone.
+    excused = groups_left_unheard(story) | groups_that_give_up(story)
     for index, waits in enumerate(waits_by_fault(story)):
         fault = story.faults[index]
         limit_s = story.lease_s + fault.away_s + _SLACK_S

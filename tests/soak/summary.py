@@ -115,7 +115,10 @@ def _rebalances(story: Story) -> Iterator[str]:
 
 def _excused(story: Story) -> Iterator[str]:
     if found := groups_that_give_up(story):
-        yield f"excused: rebalances of {len(found)} groups of kafkajs, which joins anew by itself"
+        yield (
+            f"excused: waits and rebalances of {len(found)} groups of kafkajs, which joins anew by"
+            " itself"
+        )
     if found := groups_left_unheard(story):
         yield (
             f"excused: waits and rebalances of {', '.join(sorted(found))}: a member left when no"

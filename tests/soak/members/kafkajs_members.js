@@ -30,6 +30,7 @@ class Member {
     this.fresh = [];
     this.round = 0;
     this.hasJustCommitted = false;
+    this.isAnswered = false;
     const kafka = new Kafka({
       clientId: member.name,
       brokers: orders.bootstrap,
@@ -44,11 +45,14 @@ class Member {
       heartbeatInterval: orders.heartbeat_ms,
       maxWaitTimeInMs: 500,
     });
-    const { REBALANCING, GROUP_JOIN, CRASH } = this.consumer.events;
+    const { REBALANCING, GROUP_JOIN, CRASH, COMMIT_OFFSETS } = this.consumer.events;
+    this.consumer.on(COMMIT_OFFSETS, () => {
+      this.isAnswered = true;
+    });
     this.consumer.on(REBALANCING, () => this.giveUp());
     this.consumer.on(GROUP_JOIN, ({ payload }) => this.joined(payload));
     this.consumer.on(CRASH, ({ payload }) => {
-      // It is no member any more, and its commits are answered without being sent.
+      // It is no member any more.
       this.giveUp();
       this.tell('error', { error: String(payload.error) });
     });
@@ -98,6 +102,7 @@ class Member {
     this.done.forEach((offset, partition) => this.done.set(partition, offset + 1));
     const offsets = Object.fromEntries(this.done);
     const asked = now();
+    this.isAnswered = false;
     try {
       await this.consumer.commitOffsets(
         [...this.done].map(([partition, offset]) => ({
@@ -106,6 +111,10 @@ class Member {
           offset: String(offset),
         })),
       );
+      // A consumer that is about to restart does not send commits, and says nothing of that.
+      if (!this.isAnswered) {
+        throw new Error('the commit was not sent');
+      }
       this.tell('acked', { asked, offsets });
       this.hasJustCommitted = true;
     } catch (error) {
