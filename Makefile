@@ -95,9 +95,11 @@ kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that noth
 soak: $(DEV) ## Kill, pause and drain three coordinators under 200 members for SOAK_MINUTES, and check all promises
 	$(BIN)/python -m tests.soak.run --minutes $(SOAK_MINUTES) $(ARGS)
 
-sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults that are drawn anew, after 1,000 that stay
+sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults that are drawn anew, after 1,000 that stay, then a quarter as many for three coordinators
 	$(BIN)/coterie simulate --runs 1000 --profile brief $(ARGS) --seed 0
 	$(BIN)/coterie simulate --runs $(SIM_RUNS) --profile brief $(ARGS)
+	$(BIN)/coterie simulate --runs $$(($(SIM_RUNS) / 5)) --profile brief --nodes 3 $(ARGS)
+	$(BIN)/coterie simulate --runs $$(($(SIM_RUNS) / 20)) --profile failovers --nodes 3 $(ARGS)
 
 sim-mutants: $(DEV) ## Plant bugs, one at a time, and see how soon the simulator finds each
 	$(BIN)/python tools/sim_mutants.py $(ARGS)

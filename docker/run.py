@@ -366,6 +366,8 @@ def _show_workers_on_both_sides(engine: Engine) -> None:
         _wait(
             lambda: _is_settled(5), "three workers in containers and two outside share the shards"
         )
+        # It is told where HTTP is published.
+        _call(str(programs / "coterie"), "groups", "why", GROUP, "--bootstrap", CLIENTS)
         _kill_coordinator(engine)
     _wait(lambda: _is_settled(3), "those outside have left, and the others have all shards")
 

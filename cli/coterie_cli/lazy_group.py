@@ -1,32 +1,38 @@
-"""The commands by name; each is imported only when it is run, or described by `--help`."""
+"""The commands by name; each is imported only when it is run, or asked for its own help."""
 
 from __future__ import annotations
 
+from copy import copy
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from coterie_cli.output import MISUSED, fail
 
 __all__ = ["LazyGroup"]
 
-#: The commands in the order of `--help`.  Each has a module of its name, with a function of its
-#: name or the `app` of several commands.
-_COMMANDS: Final = (
-    "serve",
-    "topics",
-    "groups",
-    "members",
-    "offsets",
-    "journal",
-    "profile",
-    "pipeline",
-    "simulate",
-    "demo",
-)
+#: The commands in the order of `--help`, and what it says of them: how their own help begins.
+#: Each has a module of its name, with a function of its name or the `app` of several commands.
+_COMMANDS: Final = {
+    "serve": "Run the coordinator until SIGTERM or Ctrl-C.",
+    "topics": "List, create, grow and delete topics.",
+    "groups": "Look at groups, and say why they rebalance.",
+    "members": "List and remove members of a group.",
+    "offsets": "Show, reset and delete offsets of a group.",
+    "journal": "Read what a node wrote down.",
+    "profile": "Keep where to connect under a name, for --profile.",
+    "pipeline": "Make tables and answers of what coordinators wrote down.",
+    "simulate": (
+        "Run coordinator and clients in virtual time while things go wrong, and check what must"
+        " hold."
+    ),
+    "demo": (
+        "Watch two groups side by side as workers come, leave, crash and restart: a minute's show."
+    ),
+}
 
 
 class LazyGroup(TyperGroup):
@@ -43,6 +49,24 @@ class LazyGroup(TyperGroup):
             for name in (cmd_name,) if cmd_name in _COMMANDS else _COMMANDS:
                 self.commands[name] = _load(name)
         return super().get_command(ctx, cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # as above
+        """Write the help, for which no command is imported."""
+        super(LazyGroup, self.described()).format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:  # noqa: ANN401  # as above
+        """What may be typed here, for which no command is imported either."""
+        ctx = copy(ctx)
+        ctx.command = self.described()
+        return super().shell_complete(ctx, incomplete)
+
+    def described(self) -> Self:
+        """A group like this whose commands can't do anything but say what they are for."""
+        described = copy(self)
+        described.commands = {
+            name: TyperCommand(name, help=text) for name, text in _COMMANDS.items()
+        }
+        return described
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # as above
         """Run a command, or say which extra it needs."""

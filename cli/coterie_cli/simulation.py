@@ -19,9 +19,8 @@ from rich.table import Table
 from coterie_cli.connection import silenced
 from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.output import FAILED, MISUSED, fail
-from coterie_testing.sim.faults import PROFILES
+from coterie_testing.sim.faults import PROFILES, SWARMS
 from coterie_testing.sim.runs import (
-    SWARMS,
     Result,
     Run,
     Sweep,
@@ -61,6 +60,7 @@ class SimulateOptions:
     runs: int | None
     steps: int
     profile: str
+    nodes: int
     jobs: int
     trace: bool
     json: bool
@@ -71,7 +71,7 @@ class SimulateOptions:
         jobs = self.jobs or os.cpu_count() or 1
         if self.runs is not None:
             jobs = min(jobs, self.runs)
-        return Sweep(self.seed, self.profile, self.runs, self.steps, jobs)
+        return Sweep(self.seed, self.profile, self.runs, self.steps, jobs, self.nodes)
 
 
 def fresh_seed() -> int:
@@ -91,9 +91,10 @@ def _run(options: SimulateOptions) -> int:
         fail(
             f"There is no profile {options.profile!r}: choose from {', '.join(profiles)}.", MISUSED
         )
-    _complain(f"First seed: --seed {options.seed} --profile {options.profile}")
+    nodes = f" --nodes {options.nodes}" if options.nodes > 1 else ""
+    _complain(f"First seed: --seed {options.seed} --profile {options.profile}{nodes}")
     if options.trace:
-        return _trace(run_from_seed(options.seed, options.profile))
+        return _trace(run_from_seed(options.seed, options.profile, options.nodes))
     began_s = time.monotonic()
     totals, failed = _run_all(options)
     took_s = time.monotonic() - began_s
@@ -166,7 +167,8 @@ def _explain(failed: Result) -> None:
     least = shrink(failed)
     options = least.run.options
     workers = f"{options.workers} worker{'' if options.workers == 1 else 's'}"
-    _complain(f"\n{workers} ({options.static} static), {options.assignor}, faults:")
+    nodes = f", {options.nodes} coordinators" if options.nodes > 1 else ""
+    _complain(f"\n{workers} ({options.static} static){nodes}, {options.assignor}, faults:")
     for fault in least.run.faults:
         _complain(f"  {fault}")
     if not least.run.faults:

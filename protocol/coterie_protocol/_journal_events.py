@@ -161,6 +161,8 @@ class GroupRecovered(Event):
     members: tuple[str, ...]
     #: Each member's last assignment; None if the assignments can't be read.
     assigned: Mapping[str, Partitions] | None = None
+    #: Grows each time that a node takes the group over; 0 if that is not known.
+    fence: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -275,6 +275,7 @@ class Server:
             lease_ms=settings.shard_lease_ms,
             accept_loss=options.accept_data_loss,
             http=(http.host, http.port) if (http := self._http_address) else None,
+            advertised_http=self._advertised_http(),
             addresses=self._advertised(),
             look_every_ms=settings.shard_poll_interval_ms if is_shared else None,
         )
@@ -288,6 +289,17 @@ class Server:
             host = socket.gethostname() if wanted.host in ANY_HOST else wanted.host
             found[each.name] = Address(host, wanted.port or bound.port)
         return found
+
+    def _advertised_http(self) -> dict[Address, Address]:
+        """Where clients find HTTP if they came in by a listener that says so, by its address."""
+        if self._http_address is None:
+            return {}
+        port, reached = self._http_address.port, self._advertised()
+        return {
+            reached[each.name]: Address(told.host, told.port or port)
+            for each in self.options.listeners
+            if (told := each.advertise_http) is not None
+        }
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:
         settings = self.options.settings

@@ -90,6 +90,15 @@ def test_a_command_imports_none_of_the_others() -> None:
     assert commands == {"coterie_cli.commands.groups"}
 
 
+@pytest.mark.parametrize("words", [["--help"], []], ids=" ".join)
+def test_help_imports_no_command(words: list[str]) -> None:
+    modules = imported_by(
+        f"import contextlib\nwith contextlib.suppress(SystemExit):\n    {COMMAND}", *words
+    )
+    assert not {name for name in modules if name.startswith("coterie_cli.commands")}
+    assert not {"asyncio", "coterie_client", "coterie_protocol"} & modules
+
+
 def test_listing_groups_imports_the_client_and_typer_alone(tmp_path: Path) -> None:
     with LoopbackCoordinator(folder=tmp_path) as coordinator:
         modules = imported_by(COMMAND, "groups", "list", "--bootstrap", coordinator.bootstrap)

@@ -194,11 +194,12 @@ def test_services_have_no_privileges(folder: Path, file: str, name: str) -> None
 
 @pytest.mark.parametrize("file", COMPOSE)
 def test_variables_are_settings(folder: Path, file: str) -> None:
-    """The daemon would refuse any other; two say where it listens and where clients find it."""
+    """The daemon would refuse any other; some say where it listens and where clients find it."""
     settings = {setting.variable: setting for setting in SETTINGS}
     given = dict(service(folder, file, "coordinator")["environment"])
     assert given.pop(Variable.ADVERTISE)
-    given.pop(Variable.LISTEN, None)
+    for name in (Variable.LISTEN, Variable.ADVERTISE_HTTP):
+        given.pop(name, None)
     for variable, value in given.items():
         settings[variable].read(value, file)
 
@@ -232,26 +233,27 @@ def test_every_port_can_be_moved_by_a_variable(folder: Path) -> None:
     assert [name for name in names if name not in text.partition("\nname:")[0]] == []
 
 
-@pytest.mark.parametrize("port", [CLIENT_PORT, "19092"])
+@pytest.mark.parametrize(("port", "http"), [(CLIENT_PORT, HTTP_PORT), ("19092", "19080")])
 def test_clients_inside_and_outside_are_told_what_they_can_connect_to(
-    port: str, folder: Path
+    port: str, http: str, folder: Path
 ) -> None:
     environment = service(folder, "compose.yaml", "coordinator")["environment"]
-    listen, advertise = (
-        [
-            NamedAddress.parse(each.strip())
-            for each in with_variables(environment[variable], {"CLIENT_PORT": port}).split(",")
-        ]
-        for variable in (Variable.LISTEN, Variable.ADVERTISE)
+    moved = {"CLIENT_PORT": port, "HTTP_PORT": http}
+    variables = (Variable.LISTEN, Variable.ADVERTISE, Variable.ADVERTISE_HTTP)
+    told = {each: with_variables(environment[each], moved) for each in variables}
+    inside, outside = make_listeners(
+        *([NamedAddress.parse(each.strip()) for each in text.split(",")] for text in told.values())
     )
-    inside, outside = make_listeners(listen, advertise)
     # So says the page as well.
     page = (ROOT / "docs" / "docker.md").read_text(encoding="utf-8")
-    assert f'COTERIE_LISTEN: "{environment[Variable.LISTEN]}"\n' in page
+    for each in variables:
+        assert f'{each}: "{with_variables(environment[each], {})}"\n' in page
+    assert inside.advertise_http is None
     assert str(inside.advertise) == f"coordinator:{inside.bind.port}"
     assert inside.bind.port == int(CLIENT_PORT)
-    published = published_ports(folder, CLIENT_PORT=port)["coordinator"]
+    published = published_ports(folder, **moved)["coordinator"]
     assert f"{outside.advertise}:{outside.bind.port}" in published
+    assert f"{outside.advertise_http}:{HTTP_PORT}" in published
     assert str(outside.advertise) == f"127.0.0.1:{port}"
 
 

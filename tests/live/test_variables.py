@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 OWN: Final = {
     Variable.LISTEN,
     Variable.ADVERTISE,
+    Variable.ADVERTISE_HTTP,
     Variable.HTTP_LISTEN,
     Variable.STORE,
     Variable.DATA_DIR,
@@ -33,6 +34,7 @@ def test_variables_stand_in_for_options(tmp_path: Path) -> None:
     environ: dict[str, str] = {
         Variable.LISTEN: f"{HOST}:{port}",
         Variable.ADVERTISE: "elsewhere:4711",
+        Variable.ADVERTISE_HTTP: "elsewhere:4712",
         Variable.HTTP_LISTEN: f"{HOST}:0",
         Variable.STORE: f"sqlite:{store}",
         Variable.DATA_DIR: str(data),
@@ -42,6 +44,7 @@ def test_variables_stand_in_for_options(tmp_path: Path) -> None:
     daemon.port = port
     with daemon:
         assert run(_told(port)) == ("elsewhere", 4711)
+        assert run(_told_of_http(port)) == "elsewhere:4712"
         assert daemon.get("/readyz")
         assert store.exists()
         eventually((data / "journal").exists, "the journal is begun")
@@ -52,6 +55,7 @@ def test_variables_hold_several_listeners(tmp_path: Path) -> None:
     environ: dict[str, str] = {
         Variable.LISTEN: f"{HOST}:{first}, OUTSIDE://{HOST}:{second}",
         Variable.ADVERTISE: "OUTSIDE://elsewhere:4711",
+        Variable.ADVERTISE_HTTP: "OUTSIDE://elsewhere:4712",
         Variable.HTTP_LISTEN: f"{HOST}:0",
         Variable.DATA_DIR: str(tmp_path / "data"),
     }
@@ -60,6 +64,8 @@ def test_variables_hold_several_listeners(tmp_path: Path) -> None:
     with daemon:
         assert run(_told(first)) == (HOST, first)
         assert run(_told(second)) == ("elsewhere", 4711)
+        assert run(_told_of_http(first)).startswith(f"{HOST}:")
+        assert run(_told_of_http(second)) == "elsewhere:4712"
 
 
 def test_options_override_variables(tmp_path: Path) -> None:
@@ -90,3 +96,17 @@ async def _told(port: int) -> tuple[str, int]:
         wire.close()
     (broker,) = answer.brokers
     return broker.host, broker.port
+
+
+async def _told_of_http(port: int) -> str:
+    """Where clients are told to find HTTP."""
+    wire = await Wire.open(port)
+    asked = m.ApiVersionsRequest(
+        client_software_name="coterie", client_software_version="1", wants_http=True
+    )
+    try:
+        async with asyncio.timeout(10):
+            answer: m.ApiVersionsResponse = await wire.ask(asked, 3)
+    finally:
+        wire.close()
+    return answer.http_address

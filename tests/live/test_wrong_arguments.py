@@ -69,6 +69,14 @@ ARGUMENTS: Final = {
         "--listen here:1 --listen OUTSIDE://here:2 --advertise OUTSDE://there:2",
         "OUTSDE://there:2 is advertised for a listener that is not there",
     ),
+    "HTTP advertised, but off": (
+        "--http off --advertise-http there:1",
+        "--advertise-http: there:1 can't be where HTTP is found, as --http is off",
+    ),
+    "HTTP advertised for no listener": (
+        "--listen here:1 --advertise-http OUTSIDE://there:1",
+        "OUTSIDE://there:1 is advertised for a listener that is not there",
+    ),
     "topic without partitions": (
         "--topic orders",
         "--topic: expected NAME:PARTITIONS, got 'orders'",
@@ -99,6 +107,7 @@ def test_wrong_argument_is_refused_in_a_sentence(
 ADDRESSES: Final = {
     Variable.LISTEN: "9092",
     Variable.ADVERTISE: "nowhere",
+    Variable.ADVERTISE_HTTP: "nowhere",
     Variable.HTTP_LISTEN: "here:99999",
 }
 
@@ -127,8 +136,8 @@ CIRCUMSTANCES: Final = {
     "store without its colon": ("--store memory", "memory is not a store: expected memory:"),
     "damaged store": ("--store sqlite:{damaged}", "{damaged} is damaged"),
     "store in use": (
-        "--store sqlite:{running}/coterie.db --set node.id=2",
-        "coterie.db is in use by node-1 at {taken}",
+        "--store sqlite:{running}/coterie.db",
+        "coterie.db is in use as node-1 by process {pid}. Stop that, or give this process",
     ),
     "shrinking topic": (
         "--data-dir {grown} --topic orders:2",

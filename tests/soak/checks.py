@@ -27,9 +27,10 @@ __all__ = [
     "waits_by_fault",
 ]
 
-#: What may start a rebalance of a group whose members come and go.
+#: What may start a rebalance of a group whose members come and go; leaders of some libraries join
+#: once more after some rebalances.
 _RESTLESS_CAUSES: Final = frozenset(
-    {"member_joined", "member_left", "revocation_follow_up", "subscription_changed"}
+    {"member_joined", "member_left", "revocation_follow_up", "leader_rejoined"}
 )
 
 #: Libraries that join anew, without leaving, when they can't reach their coordinator for a moment.

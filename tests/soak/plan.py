@@ -107,8 +107,8 @@ def plan_groups(
     planned: list[MemberPlan] = []
     for number in range(groups):
         among, assignor = kind = kinds[number % len(kinds)]
-        # Of each kind of group, so that restless ones are not all of the same library.
-        is_restless = bool(every) and seen[kind] % every == every - 1
+        # Of another kind each time, so that restless ones are not all of the same library.
+        is_restless = bool(every) and (seen[kind] + number) % every == every - 1
         seen[kind] += 1
         name = f"g{number:02d}-{'mixed' if len(among) > 1 else among[0]}"
         own = [

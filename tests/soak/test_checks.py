@@ -200,7 +200,7 @@ def test_fail_over_that_starts_a_rebalance() -> None:
     assert said.startswith(f"{GROUP} rebalanced on 2")
 
 
-@pytest.mark.parametrize("cause", ["session_expired", "leader_rejoined", "topic_changed"])
+@pytest.mark.parametrize("cause", ["session_expired", "subscription_changed", "topic_changed"])
 def test_restless_group_rebalances_for_its_own_reasons_only(cause: str) -> None:
     lines = [journalled(10.0, "2", started(1, cause))]
     assert list(found(well(journal=lines, is_restless=True))) == ["rebalances without need"]

@@ -148,8 +148,6 @@ class World:
         self._clients: dict[Asked, Client] = {}
         self._fresh: list[Answer] = []
         self.commit_order = CommitOrder()
-        #: At which dates topics changed, as the catalogue has stored it.
-        self.topics_changed_at: dict[str, int] = {}
         self._start()
 
     # -- the coordinator -----------------------------------------------------------------------
@@ -163,7 +161,6 @@ class World:
             self.topics,
             commit_order=self.commit_order,
             date_of=lambda now_ms: now_ms + self.ahead_ms,
-            topic_changed_at=lambda topic: self.topics_changed_at.get(topic, 0),
         )
         self._take(self.coordinator.recover(rows, self.now_ms))
 

@@ -76,15 +76,18 @@ def handed_over(
     """
     numbers = {node: itertools.count(1) for node in nodes}
     takers = itertools.cycle(nodes)
-    node, was_recovered = next(takers), False
+    node, was_recovered, fence = next(takers), False, 1
     written = []
     for line in lines:
-        is_recovered = isinstance(line.event, GroupRecovered)
+        event = line.event
+        is_recovered = isinstance(event, GroupRecovered)
         if is_recovered and not was_recovered:
-            node = next(takers)
+            node, fence = next(takers), fence + 1
+        if isinstance(event, GroupRecovered):
+            event = replace(event, fence=fence)
         was_recovered = is_recovered
         ts = line.ts - behind_ms.get(node, 0)
-        written.append(Line(ts, node, next(numbers[node]), line.event))
+        written.append(Line(ts, node, next(numbers[node]), event))
     return written
 
 

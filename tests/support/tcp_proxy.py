@@ -54,6 +54,14 @@ class TcpProxy:
         self._requests.set()
         self._answers.set()
 
+    def strand(self) -> None:
+        """Lose all that goes over today's connections from now on, without a word."""
+        self._requests.clear()
+        self._answers.clear()
+        # Those to come have gates of their own.
+        self._requests, self._answers = asyncio.Event(), asyncio.Event()
+        self.go_on()
+
     def cut(self) -> None:
         """Reset the programs' connections.  What was kept for the server can still arrive."""
         for writer in self._writers:
@@ -91,6 +99,8 @@ class TcpProxy:
                 self._pump(reader, back, self._requests, counts=True),
                 self._pump(there, writer, self._answers),
             )
+        except asyncio.CancelledError:
+            pass  # at the end of the proxy; asyncio would log it
         finally:
             self._writers.discard(writer)
             writer.transport.abort()

@@ -51,6 +51,14 @@ HttpListen = Annotated[
         help="Where to answer HTTP; 'off' for nowhere.",
     ),
 ]
+AdvertiseHttp = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[NAME://]HOST:PORT",
+        envvar=Variable.ADVERTISE_HTTP,
+        help="Where a listener's clients find HTTP, if not where it is answered.",
+    ),
+]
 Store = Annotated[
     str | None,
     typer.Option(
@@ -74,6 +82,7 @@ def serve(  # noqa: PLR0913  # one for each option
     listen: Listen = _LISTEN,
     advertise: Advertise = None,
     http: HttpListen = HTTP,
+    advertise_http: AdvertiseHttp = None,
     store: Store = None,
     data_dir: DataDir = DATA_DIR,
     topic: Annotated[
@@ -110,6 +119,9 @@ def serve(  # noqa: PLR0913  # one for each option
                 listeners=make_listeners(
                     _named_addresses("--listen", Variable.LISTEN, listen),
                     _named_addresses("--advertise", Variable.ADVERTISE, advertise or []),
+                    _named_addresses(
+                        "--advertise-http", Variable.ADVERTISE_HTTP, advertise_http or []
+                    ),
                 ),
                 http=_http_address(http),
                 store=None if store is None else _without_secret(_given("--store", store)),
@@ -168,7 +180,14 @@ def _http_address(text: str) -> Address | None:
 
 
 def _check_http(options: ServerOptions) -> None:
-    if options.http is not None and options.http.port:
+    if options.http is None:
+        for listener in options.listeners:
+            if listener.advertise_http is not None:
+                raise _ArgumentError(
+                    f"--advertise-http: {listener.advertise_http} can't be where HTTP is found, as"
+                    " --http is off; leave one of the two out"
+                )
+    elif options.http.port:
         for listener in options.listeners:
             if listener.bind == options.http:
                 raise _ArgumentError(

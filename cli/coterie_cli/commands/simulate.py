@@ -18,8 +18,11 @@ def simulate(
         int, typer.Option(min=1, help="Without --runs: go on until so many steps were taken.")
     ] = 100_000,
     profile: Annotated[
-        str, typer.Option(help="calm, rough, hostile, strangers, swarm, or brief.")
+        str, typer.Option(help="calm, rough, hostile, strangers, failovers, swarm, or brief.")
     ] = "swarm",
+    nodes: Annotated[
+        int, typer.Option(min=1, max=9, help="Coordinators, which share a database.")
+    ] = 1,
     jobs: Annotated[
         int, typer.Option(min=0, max=256, help="Processes to use; 0 for one a core.")
     ] = 0,
@@ -36,7 +39,6 @@ def simulate(
     """
     from coterie_cli.simulation import SimulateOptions, fresh_seed, run
 
-    options = SimulateOptions(
-        fresh_seed() if seed is None else seed, runs, steps, profile, jobs, trace=trace, json=json
-    )
+    first = fresh_seed() if seed is None else seed
+    options = SimulateOptions(first, runs, steps, profile, nodes, jobs, trace=trace, json=json)
     raise typer.Exit(run(options))

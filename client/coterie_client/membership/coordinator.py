@@ -8,7 +8,12 @@ from typing import Final
 
 from coterie_client.membership.actions import Failure, FailureKind
 from coterie_client.membership.context import Context
-from coterie_client.membership.events import CoordinatorFound, CoordinatorLost, RetryPlanned
+from coterie_client.membership.events import (
+    CoordinatorFound,
+    CoordinatorLost,
+    CoordinatorReached,
+    RetryPlanned,
+)
 from coterie_client.wire.addresses import ANY, Lane, NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import error_for
@@ -80,6 +85,8 @@ class CoordinatorLookup:
         self._ticket: int | None = None
         self._next_ms: int | None = None
         self._has_served = False
+        #: Since when there is no coordinator that serves, if that was told.
+        self._missing_since_ms: int | None = None
         #: None while it is looked for.
         self.address: NodeAddress | None = None
 
@@ -88,10 +95,14 @@ class CoordinatorLookup:
         """When to look again, unless an answer is on its way."""
         return self._next_ms if self.address is None and self._ticket is None else None
 
-    def confirm(self) -> None:
+    def confirm(self, now_ms: int) -> None:
         """Note that the node has answered as a coordinator does."""
         self._backoff.succeeded()
         self._has_served = True
+        if self._missing_since_ms is not None and self.address is not None:
+            after_ms = now_ms - self._missing_since_ms
+            self._outbox.report(CoordinatorReached(node=str(self.address), after_ms=after_ms))
+            self._missing_since_ms = None
 
     def forget(self, reason: str, now_ms: int, node: NodeAddress | None = None) -> None:
         """Look for the coordinator anew: the node is not, or no longer, the one.
@@ -103,6 +114,7 @@ class CoordinatorLookup:
             return
         lost = CoordinatorLost(node=str(self.address), reason=reason, had_served=self._has_served)
         self._outbox.report(lost)
+        self._note_missing(now_ms)
         self.address, self._has_served = None, False
         # It often takes a moment until there is another, so the first question waits a little too.
         self._next_ms = now_ms + self._backoff.next_ms()
@@ -141,7 +153,12 @@ class CoordinatorLookup:
         self._retry(str(failure), now_ms)
 
     def _retry(self, reason: str, now_ms: int) -> None:
+        self._note_missing(now_ms)
         delay_ms = self._backoff.next_ms()
         self._next_ms = now_ms + delay_ms
         what = "look for the coordinator"
         self._outbox.report(RetryPlanned(what=what, reason=reason, delay_ms=delay_ms))
+
+    def _note_missing(self, now_ms: int) -> None:
+        if self._missing_since_ms is None:
+            self._missing_since_ms = now_ms

@@ -11,6 +11,7 @@ __all__ = [
     "AssignmentReceived",
     "CoordinatorFound",
     "CoordinatorLost",
+    "CoordinatorReached",
     "Event",
     "Fenced",
     "GroupJoined",
@@ -76,6 +77,18 @@ class CoordinatorLost(Event):
     reason: str
     #: Whether it had served this member since it was found.
     had_served: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorReached(Event):
+    """A coordinator serves the member, after it was lost or could not be found."""
+
+    # As loud as what it puts an end to: a log that shows only warnings shows both.
+    severity = Severity.WARNING
+    text = "reached the coordinator"
+    node: str
+    #: Since it was lost, or first looked for in vain.
+    after_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,7 +143,7 @@ class Heartbeats:
         reaction = reaction_to(answer.error_code)
         is_current = identity == self._state.identity
         if is_current and reaction in (Reaction.NONE, Reaction.REJOIN):
-            self._lookup.confirm()
+            self._lookup.confirm(now_ms)
             self.lease_until_ms = sent_ms + self._config.lease_ms
             if reaction is Reaction.NONE:
                 self.calm_at_ms = sent_ms

@@ -367,7 +367,7 @@ class Joining:
         state, code = self._state, answer.error_code
         match reaction_to(code):
             case Reaction.NONE:
-                self._lookup.confirm()
+                self._lookup.confirm(now_ms)
                 return True
             case Reaction.TAKE_ID if isinstance(answer, JoinGroupResponse):
                 state.identity = Identity(answer.member_id)

@@ -115,13 +115,14 @@ def in_order(control: DataFrame) -> DataFrame:
     """The lines about groups in each group's order, as `pos`, with a time that never goes back.
 
     Within one node the numbers give the order.  Between nodes, whose clocks may disagree, the
-    group's generation does, as it never goes back.
+    group's generation does, as it never goes back, and within a generation the fences under which
+    they read it.
     """
     of_node = Window.partitionBy("group", "node").orderBy("seq")
     stint = Window.partitionBy("group", "node", "stint").orderBy("seq")
     whole_stint = stint.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     order = Window.partitionBy("group").orderBy(
-        "stint_generation", "stint_ts", "node", "stint_seq", "seq"
+        "stint_generation", "stint_fence", "stint_ts", "node", "stint_seq", "seq"
     )
     begins = F.when(F.col("kind") == "group_recovered", 1).otherwise(0)
     return (
@@ -133,6 +134,7 @@ def in_order(control: DataFrame) -> DataFrame:
                 "stint_generation": F.coalesce(
                     F.first("generation", ignorenulls=True).over(whole_stint), F.lit(_BEFORE_ALL)
                 ),
+                "stint_fence": F.coalesce(F.first("fence").over(whole_stint), F.lit(0)),
                 "stint_ts": F.first("clock").over(whole_stint),
                 "stint_seq": F.first("seq").over(whole_stint),
             }
@@ -143,5 +145,5 @@ def in_order(control: DataFrame) -> DataFrame:
                 "at": F.max("ts").over(order.rowsBetween(Window.unboundedPreceding, 0)),
             }
         )
-        .drop("stint", "clock", "stint_generation", "stint_ts", "stint_seq")
+        .drop("stint", "clock", "stint_generation", "stint_fence", "stint_ts", "stint_seq")
     )

@@ -1,5 +1,7 @@
 """Listeners: where clients come in, and where those who came in there are told to connect.
 
+They are told as much of HTTP, which a node answers at one address for all of its listeners.
+
 One coordinator may have to be reached by different addresses: in a network of containers by the
 name of its service, and from the machine around them by a published port.  It then has a listener
 for each, and a client is told the address that belongs to the listener through which it asks.
@@ -64,6 +66,8 @@ class ListenerOptions:
     #: Where its clients are told to connect; None for where it listens.
     advertise: Address | None = None
     name: str = DEFAULT_NAME
+    #: Where its clients are told to ask over HTTP; None for where HTTP is answered.
+    advertise_http: Address | None = None
 
     def __post_init__(self) -> None:
         if self.advertise is None and self.bind.host in _ANY_HOST:
@@ -72,25 +76,29 @@ class ListenerOptions:
                 f"Clients can't connect to {self}: they are told where to find this server. Say how"
                 f" they reach it with --advertise {given}."
             )
-        if self.advertise is not None and self.advertise.host in _ANY_HOST:
-            raise ListenerError(
-                f"Clients can't connect to {self.advertise}, which stands for every address of this"
-                " machine. Advertise a name or an address by which they reach it."
-            )
+        for advertised in (self.advertise, self.advertise_http):
+            if advertised is not None and advertised.host in _ANY_HOST:
+                raise ListenerError(
+                    f"Clients can't connect to {advertised}, which stands for every address of this"
+                    " machine. Advertise a name or an address by which they reach it."
+                )
 
     @property
     def addresses(self) -> tuple[Address, ...]:
         """Where it listens, and what it advertises."""
-        return (self.bind,) if self.advertise is None else (self.bind, self.advertise)
+        found = (self.bind, self.advertise, self.advertise_http)
+        return tuple(address for address in found if address is not None)
 
     def __str__(self) -> str:
         return str(NamedAddress(self.bind, self.name))
 
 
 def make_listeners(
-    listen: Sequence[NamedAddress], advertise: Sequence[NamedAddress]
+    listen: Sequence[NamedAddress],
+    advertise: Sequence[NamedAddress],
+    advertise_http: Sequence[NamedAddress] = (),
 ) -> tuple[ListenerOptions, ...]:
-    """Give each listener its advertised address, or raise `ListenerError`.
+    """Give each listener its advertised addresses, or raise `ListenerError`.
 
     They belong together by their names. A single listener need not be named for that.
     """
@@ -99,16 +107,24 @@ def make_listeners(
     _check_names("listeners", listen)
     _check_addresses(listen)
     bound = {each.name: each.address for each in listen}
-    if len(advertise) == len(bound) == 1 and advertise[0].name == DEFAULT_NAME:
-        advertise = [NamedAddress(advertise[0].address, listen[0].name)]
-    _check_names("advertised addresses", advertise)
-    for each in advertise:
-        if each.name not in bound:
-            raise ListenerError(_belongs_to_none(each, list(bound)))
-    advertised = {each.name: each.address for each in advertise}
+    clients = _by_listener("advertised addresses", advertise, list(bound))
+    http = _by_listener("advertised addresses of HTTP", advertise_http, list(bound))
     return tuple(
-        ListenerOptions(address, advertised.get(name), name) for name, address in bound.items()
+        ListenerOptions(address, clients.get(name), name, http.get(name))
+        for name, address in bound.items()
     )
+
+
+def _by_listener(
+    what: str, given: Sequence[NamedAddress], listeners: Sequence[str]
+) -> dict[str, Address]:
+    if len(given) == len(listeners) == 1 and given[0].name == DEFAULT_NAME:
+        return {listeners[0]: given[0].address}
+    _check_names(what, given)
+    for each in given:
+        if each.name not in listeners:
+            raise ListenerError(_belongs_to_none(each, listeners))
+    return {each.name: each.address for each in given}
 
 
 def _check_names(what: str, given: Sequence[NamedAddress]) -> None:

@@ -56,8 +56,7 @@ class GroupCoordinator:
     `count_groups` says how many groups there are, those of other shards included.
     `commit_order` comes from the coordinator that had the shard before in this process, if any.
     `now_ms` is running time everywhere, which stands still while the node does not run; `date_of`
-    says what date a moment of it is, `topic_changed_at` at which date a topic was made or grew
-    last.
+    says what date a moment of it is.
     """
 
     def __init__(
@@ -69,7 +68,6 @@ class GroupCoordinator:
         *,
         commit_order: CommitOrder | None = None,
         date_of: Callable[[int], int] | None = None,
-        topic_changed_at: Callable[[str], int] | None = None,
     ) -> None:
         self.table = GroupTable(
             config,
@@ -78,7 +76,6 @@ class GroupCoordinator:
             count_groups,
             commit_order=commit_order,
             date_of=date_of,
-            topic_changed_at=topic_changed_at,
         )
         #: The groups by name, to be shown and counted, not to be changed.
         self.groups: Mapping[str, Group] = self.table.groups

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from coterie_server.group.ledger import Ledger
 from coterie_server.group.member import Member
-from coterie_server.group.records import GroupRow, MemberRow, OffsetRow, Row
+from coterie_server.group.records import GroupRow, MemberRow, OffsetRow, Row, TopicSize
 from coterie_server.group.states import TRANSITIONS, GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from coterie_server.group.records import SupportedProtocol
     from coterie_server.step import Request
@@ -26,6 +26,9 @@ __all__ = ["CONSUMER", "Group", "InitialDelay", "OngoingRebalance"]
 #: A token is the generation, and in the lower bits the renewals within it: more than could ever
 #: be asked for.
 _RENEWAL_BITS = 32
+
+#: What has become of a topic, by whether it exists now.
+_COME_OR_GONE = {True: "created", False: "deleted"}
 
 #: The protocol type of groups whose embedded bytes the coordinator can read.
 CONSUMER = "consumer"
@@ -282,6 +285,24 @@ class Group:
     def note_topics(self) -> None:
         """Read anew what the members subscribe to, as a generation begins."""
         self._topics = self._read_topics() if self.row.protocol_type == CONSUMER else None
+
+    def note_sizes(self, partitions: Mapping[str, int]) -> None:
+        """Remember how large its topics are as a generation forms."""
+        sizes = (
+            TopicSize(name=name, partitions=partitions.get(name, 0)) for name in self._sorted()
+        )
+        self.row = replace(self.row, topics=tuple(sizes))
+
+    def changed_topic(self, partitions: Mapping[str, int]) -> tuple[str, str] | None:
+        """A topic that is not what it was when the generation formed, and what became of it."""
+        for topic in self.row.topics or ():
+            now = partitions.get(topic.name, 0)
+            if now != topic.partitions:
+                return topic.name, "grown" if now and topic.partitions else _COME_OR_GONE[now > 0]
+        return None
+
+    def _sorted(self) -> list[str]:
+        return sorted(self.topics() or ())
 
     def _read_topics(self) -> frozenset[str] | None:
         if self.members and self.row.protocol_name is None:

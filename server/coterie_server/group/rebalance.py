@@ -159,7 +159,7 @@ def _complete_join(step: Step, group: Group) -> None:
 
 
 def _become_empty(step: Step, group: Group) -> None:
-    group.row = replace(group.row, protocol_name=None, leader=None)
+    group.row = replace(group.row, protocol_name=None, leader=None, topics=None)
     group.note_topics()
     group.rebalance = None
     group.ledger.clear()
@@ -170,6 +170,7 @@ def _become_empty(step: Step, group: Group) -> None:
 def _start_generation(step: Step, group: Group, rebalance: OngoingRebalance) -> None:
     group.row = replace(group.row, protocol_name=group.select_protocol())
     group.note_topics()
+    group.note_sizes(step.table.topics)
     group.enter(GroupState.COMPLETING, step.date_ms)
     rebalance.joined_at_ms = step.now_ms
     step.event(_phase_joined(step, group, rebalance))

@@ -25,12 +25,21 @@ __all__ = [
     "Row",
     "StoredRow",
     "SupportedProtocol",
+    "TopicSize",
     "from_stored",
     "to_stored",
 ]
 
 
-@structure(versions="0")
+@structure()
+class TopicSize:
+    """A topic, and how many partitions it has; 0 if it does not exist."""
+
+    name: str = field(STRING)
+    partitions: int = field(INT32)
+
+
+@structure(versions="0-1")
 class GroupRow:
     """A group as a whole."""
 
@@ -48,6 +57,11 @@ class GroupRow:
     #: How often members were let go on in this generation as if it had just begun for them: the
     #: low half of its fencing tokens.
     renewals: int = field(INT64, default=0)
+    #: The topics that its members subscribe to, as they were when the generation formed, so that a
+    #: coordinator that takes over sees what has changed since; None if that is not known.
+    topics: tuple[TopicSize, ...] | None = field(
+        Array(TopicSize), versions="1+", nullable="1+", default=None
+    )
 
 
 @structure(versions="0")
@@ -137,16 +151,17 @@ Record = StoredRow | Gone
 _KINDS: Final[dict[type[StoredRow], int]] = {GroupRow: 1, MemberRow: 2, FloorRow: 3}
 _ROWS: Final = {kind: row for row, kind in _KINDS.items()}
 _KEY: Final = struct.Struct(">BH")
-#: In front of every value; a row of any other version is refused.
-_ROW_VERSION: Final = 0
-_MARK: Final = bytes((_ROW_VERSION,))
+#: The version in which each kind is written, in front of every value.  Earlier ones are read, and
+#: later ones refused.
+_VERSIONS: Final[dict[type[StoredRow], int]] = {GroupRow: 1, MemberRow: 0, FloorRow: 0}
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value under which a record is stored; the value is None if the row is gone."""
     if isinstance(record, Gone):
         return _key(record.row, record.group_id, record.name), None
-    value = _MARK + encode(record, _ROW_VERSION)
+    version = _VERSIONS[type(record)]
+    value = bytes((version,)) + encode(record, version)
     if isinstance(record, MemberRow):  # most are
         return _key(MemberRow, record.group_id, record.member_id), value
     return _key(type(record), "" if isinstance(record, FloorRow) else record.group_id), value
@@ -154,10 +169,11 @@ def to_stored(record: Record) -> tuple[bytes, bytes | None]:
 
 def from_stored(key: bytes, value: bytes) -> StoredRow:
     """The row stored under a key."""
-    if value[0] != _ROW_VERSION:
-        raise ValueError(f"a row in version {value[0]}, which is not known")
     row: type[Any] = _ROWS[key[0]]
-    found: StoredRow = decode(row, _ROW_VERSION, value[1:])
+    version = value[0]
+    if version > _VERSIONS[row]:
+        raise ValueError(f"a row in version {version}, which is not known")
+    found: StoredRow = decode(row, version, value[1:])
     return found
 
 

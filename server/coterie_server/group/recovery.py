@@ -116,17 +116,14 @@ def _rebalance_if_needed(step: Step, group: Group) -> None:
 
 
 def _missed_change(step: Step, group: Group) -> str:
-    """What changed of a group's topics before the node stopped and had told the group of it.
+    """What changed of a group's topics since its generation formed, and was not told to the group.
 
     Its members would find out by themselves, but only minutes later.
     """
     if not step.config.rebalance_on_topic_change:
         return ""
-    table = step.table
-    for topic in sorted(group.topics() or ()):
-        if table.topic_changed_at(topic) >= group.row.changed_at_ms > 0:
-            return f"{topic} changed"
-    return ""
+    changed = group.changed_topic(step.table.topics)
+    return " ".join(changed) if changed is not None else ""
 
 
 def _recovered(group: Group) -> GroupRecovered:

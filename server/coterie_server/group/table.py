@@ -100,14 +100,11 @@ class GroupTable:
         *,
         commit_order: CommitOrder | None = None,
         date_of: Callable[[int], int] | None = None,
-        topic_changed_at: Callable[[str], int] | None = None,
     ) -> None:
         self.config = config
         self.ids = ids
         #: How many partitions each topic has, kept up to date by the owner of the catalogue.
         self.topics = topics
-        #: The date at which a topic was made or grew last.
-        self.topic_changed_at = topic_changed_at or (lambda _topic: 0)
         self.groups: dict[str, Group] = {}
         #: How many groups the node holds, those of other shards included.
         self.count_groups = count_groups or self.groups.__len__

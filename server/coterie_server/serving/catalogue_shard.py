@@ -18,8 +18,10 @@ from coterie_protocol.journal import TopicChanged
 from coterie_server.net import Exchange
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.context import NodeContext
+from coterie_server.serving.failures import failure
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.shard import ServedShard
+from coterie_server.serving.topic_counts import in_turn
 from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue, HangUp, Later, Record, from_stored, to_stored
 
@@ -33,7 +35,10 @@ if TYPE_CHECKING:
     from coterie_server.storage import KeptRecord
     from coterie_server.topics import PartitionEnds
 
-__all__ = ["CATALOGUE_SHARD", "CatalogueShard"]
+__all__ = ["CATALOGUE_SHARD", "CHANGES", "CatalogueShard"]
+
+#: The requests that change topics.
+CHANGES: Final = (m.CreatePartitionsRequest, m.CreateTopicsRequest, m.DeleteTopicsRequest)
 
 #: How long a deletion waits at most for the groups to forget, whatever its client allows.
 _DELETION_MIN_S: Final = 1.0
@@ -78,8 +83,12 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         self._on_change = on_change
         self._until_told = until_told
         self._changes = 0
+        #: Whether another node had the catalogue when it was last read, and told of its changes.
+        self._is_taken_over = False
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._deletions: set[_Deletion] = set()
+        #: Requests that were being carried out when the catalogue's life ended.
+        self._in_doubt: set[Exchange] = set()
         #: Requests that may make topics anew that are being deleted.
         self._behind: dict[Exchange, None] = {}
 
@@ -101,8 +110,14 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         catalogue = self._make(self._ends)
         catalogue.recover(from_stored(key, value) for key, value in stored)
         self.core = catalogue
-        # A change may have been stored though the store said that it failed.
-        self._tell_of(self._counts.read(catalogue.topics))
+        # A change may have been stored though the store said that it failed.  What another node
+        # has stored is in that node's journal.
+        is_told, self._is_taken_over = self._is_taken_over, False
+        self._tell_of(self._counts.read(catalogue.topics), is_journalled=is_told)
+
+    def was_another_nodes(self) -> None:
+        """Leave to the journal of another node what has changed until now."""
+        self._is_taken_over = True
 
     def hold_back(self, ready: Awaitable[None]) -> None:
         """Make no topic before all groups have forgotten those that a former owner deleted."""
@@ -129,7 +144,19 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
                 deletion.task.cancel()
 
     def _take_open(self) -> list[Exchange]:
-        return [*super()._take_open(), *self._take_behind(), *self._parked.take_all()]
+        begun = super()._take_open()
+        self._in_doubt.update(begun)
+        return [*begun, *self._take_behind(), *self._parked.take_all()]
+
+    def _refuse(self, request: Exchange) -> None:
+        """Let no client take for refused what may have been stored."""
+        if request in self._in_doubt:
+            self._in_doubt.discard(request)
+            if isinstance(request.message, CHANGES):
+                error = ErrorCode.REQUEST_TIMED_OUT
+                request.reply(failure(request.message, request.version, error))
+                return
+        super()._refuse(request)
 
     async def give_up(self) -> None:
         """Serve the topics no longer; those who wait for records are told that there are none."""
@@ -183,18 +210,17 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         topics = {} if self.core is None else self.core.topics
         changes = [each for each in events if isinstance(each, TopicChanged)]
         for change in changes:
-            self._counts.apply(change, topics.get(change.topic), self._clock.date_ms())
+            self._counts.apply(change, topics.get(change.topic))
         self._tell_of(changes)
 
-    def _tell_of(self, changes: Iterable[TopicChanged]) -> None:
-        told: dict[str, str] = {}
+    def _tell_of(self, changes: Sequence[TopicChanged], *, is_journalled: bool = False) -> None:
         for change in changes:
             self._changes += 1
             if change.change == "deleted":
                 self._ends.forget(change.topic)
-            self._observe(self._clock.date_ms(), change)
-            told[change.topic] = change.change
-        if told:
+            if not is_journalled:
+                self._observe(self._clock.date_ms(), change)
+        for told in in_turn(changes):
             self._on_change(told)
 
     def _answer(self, replies: Iterable[tuple[Any, Any]]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from coterie_server.address import Address
+from coterie_server.storage import Fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,11 +45,14 @@ class NodeNote:
     made: TopicsVersion = NO_TOPICS
     #: Which changes of topics its groups know, durably.
     seen: TopicsVersion = NO_TOPICS
+    #: The shards whose groups are meant by that, each with the fence of its lease.
+    recovered: Mapping[int, Fence] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Write it down."""
         addresses = {name: [each.host, each.port] for name, each in self.addresses.items()}
-        return json.dumps(asdict(self) | {"addresses": addresses}).encode()
+        recovered = [[shard, *fence] for shard, fence in self.recovered.items()]
+        return json.dumps(asdict(self) | {"addresses": addresses, "recovered": recovered}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> NodeNote:
@@ -64,6 +68,10 @@ class NodeNote:
                 is_settled=bool(found["is_settled"]),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),
+                recovered={
+                    int(shard): Fence(int(timeline), int(epoch))
+                    for shard, timeline, epoch in found["recovered"]
+                },
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a note of a node: {error!r}") from error
@@ -103,6 +111,7 @@ class Cluster:
         self.notes: Mapping[str, NodeNote] = _NONE
         #: Who has each shard, as far as leases are valid.
         self.owners: Mapping[int, str] = {}
+        self._fences: Mapping[int, Fence] = {}
 
     def look(self, survey: Survey, mine: Iterable[int]) -> None:
         """Take in what was seen, and which shards are this node's."""
@@ -116,6 +125,7 @@ class Cluster:
         self.notes = notes
         seen = {lease.shard: lease.owner for lease in survey.leases if lease.is_valid}
         self.owners = seen | dict.fromkeys(mine, self._me)
+        self._fences = {lease.shard: lease.fence for lease in survey.leases}
 
     @property
     def others(self) -> list[NodeNote]:
@@ -134,6 +144,19 @@ class Cluster:
     def lost(self, shard: int) -> None:
         """Take note that this node has a shard no longer."""
         self.owners = {each: owner for each, owner in self.owners.items() if each != shard}
+
+    def groups_know(self, shard: int, version: TopicsVersion) -> bool:
+        """Whether the groups of a shard that another node has know the topics, durably.
+
+        A node that has just claimed a shard may not have meant it when it said what its groups
+        know.
+        """
+        owner = self.owner_of(shard)
+        return (
+            owner is not None
+            and owner.seen >= version
+            and owner.recovered.get(shard) == self._fences.get(shard)
+        )
 
     def owner_of(self, shard: int) -> NodeNote | None:
         """The other node that has a shard; None if there is none, or it is this one."""

@@ -66,6 +66,8 @@ class NodeContext:
     limit_log: LimitLog = field(default_factory=LimitLog)
     #: Where partitions end: at the highest offset that the groups of any shard have committed.
     ends: PartitionEnds = field(default_factory=PartitionEnds)
+    #: Whether other nodes use the store, so that the journal has to tell which shards went where.
+    is_shared: bool = False
     #: Told of events, with their dates.
     observe: Callable[[int, Event], None] = _ignore
     #: Told when a shard has something to do next, if that may be earlier than it was.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from coterie_protocol import API_VERSIONS
@@ -20,18 +21,19 @@ from coterie_protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from coterie_protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+    from coterie_server.address import Address
     from coterie_server.serving.cluster import Neighbour
 
 __all__ = [
     "ANY_HOST",
+    "HttpAddresses",
     "api_versions",
     "authenticate",
     "find_coordinator",
     "handshake",
-    "http_address_for",
 ]
 
 _SPOKEN: Final = tuple(
@@ -65,20 +67,31 @@ def api_versions(
     return ApiVersionsResponse(api_keys=_SPOKEN, http_address=told)
 
 
-def http_address_for(client_host: str, http: tuple[str, int] | None) -> str:
-    """Where a client finds the node's HTTP; empty if it can't reach it, or there is none.
+@dataclass(frozen=True, slots=True)
+class HttpAddresses:
+    """Where a node's HTTP is found."""
 
-    An address that is open to all hosts is told by its port alone, as the client knows by which
-    name it reaches the node.  One of the node's own machine would be another node to others.
-    """
-    if http is None:
-        return ""
-    host, port = http
-    if host in ANY_HOST:
-        return f":{port}"
-    if _is_loopback(host) and not _is_loopback(client_host.lstrip("/")):
-        return ""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    #: Where it is answered; None if it is not.
+    bound: tuple[str, int] | None = None
+    #: Where clients find it instead, by the address that their listener advertises.
+    advertised: Mapping[Address, Address] = field(default_factory=dict)
+
+    def told_to(self, client_host: str, listener: Address) -> str:
+        """Where a client finds it; empty if there is none, or none that the client can reach.
+
+        An address that is open to all hosts is told by its port alone, as the client knows by which
+        name it reaches the node.  One of the node's own machine would be another node to others.
+        """
+        if self.bound is None:
+            return ""
+        if listener in self.advertised:
+            return str(self.advertised[listener])
+        host, port = self.bound
+        if host in ANY_HOST:
+            return f":{port}"
+        if _is_loopback(host) and not _is_loopback(client_host.lstrip("/")):
+            return ""
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _is_loopback(host: str) -> bool:

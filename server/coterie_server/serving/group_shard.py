@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import GroupRecovered
 from coterie_protocol.messages import OffsetCommitRequest
 from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
 from coterie_server.serving.context import NodeContext, PendingRequest
@@ -17,11 +18,12 @@ from coterie_server.storage.offset_bundles import OffsetBundles
 from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from coterie_protocol.journal import Event
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.storage import KeptRecord, Lease
+    from coterie_server.storage import Fence, KeptRecord, Lease
     from coterie_server.turns import Making, Turns
 
 __all__ = ["GroupShard", "fire_due", "tell_of_topics"]
@@ -30,6 +32,10 @@ __all__ = ["GroupShard", "fire_due", "tell_of_topics"]
 _GROUPS_AT_ONCE: Final = 2000
 
 _NOT_NOW: Final = "The group can't be served just now; try again."
+
+
+async def _know_already() -> None:
+    """Have nothing to find out."""
 
 
 def _do_nothing() -> None:
@@ -59,10 +65,14 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         make: Callable[[], GroupCoordinator],
         *,
         generations_lost: int = 0,
+        know_topics: Callable[[], Awaitable[None]] = _know_already,
     ) -> None:
         super().__init__(shard, context)
         self._make = make
         self._generations_lost = generations_lost
+        self._know_topics = know_topics
+        #: Whether another node may have had the shard last.
+        self._is_taken_over = False
         self._bundles = OffsetBundles()
         self._changes: list[_TopicChanges] = []
         #: When the shard came back from another node, in the time of the event loop; 0 if it
@@ -74,10 +84,27 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     # -- life ----------------------------------------------------------------------------------
 
+    def take_over(self, lease: Lease, how: str = "free", former_owner: str = "") -> None:
+        """The shard is this node's now, and was another's."""
+        self._is_taken_over = True
+        super().take_over(lease, how, former_owner)
+
+    async def load(self) -> None:
+        """Read the shard and serve it from then on.
+
+        The node that had it may have known topics that this one has not heard of, and accepted
+        offsets in them, which would be taken for those of deleted topics.
+        """
+        if self._is_taken_over:
+            await self._know_topics()
+            self._is_taken_over = False
+        await super().load()
+
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
         coordinator, bundles, now_ms = self._make(), OffsetBundles(), self._clock.now_ms()
         lost = self._generations_lost
         outcome = coordinator.recover(bundles.unpack(stored), now_ms, generations_lost=lost)
+        outcome.events[:] = map(self._with_fence, outcome.events)
         for group in coordinator.groups.values():
             self._ends.recover(group.offsets.values(), coordinator.table.topics)
         self._bundles, self.core = bundles, coordinator
@@ -92,6 +119,17 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
                 change.is_told = False
                 self._tell(change, change.at_ms)
 
+    def _with_fence(self, event: Event) -> Event:
+        """Say under which lease a group was read, which orders the journals of several nodes."""
+        if isinstance(event, GroupRecovered):
+            return replace(event, fence=self.fence_number)
+        return event
+
+    @property
+    def recovered_under(self) -> Fence | None:
+        """The fence of the lease under which all that came of reading the shard is durable."""
+        return self._lease.fence if self._lease is not None and self.has_recovered else None
+
     def _recovered(self) -> None:
         self._generations_lost = 0
         self.has_recovered = True
@@ -100,9 +138,9 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         super()._forget()
         self.has_recovered = False
 
-    def own(self, lease: Lease) -> None:
-        """The shard is this node's; it is to be loaded."""
-        super().own(lease)
+    def own(self, lease: Lease, how: str = "start", former_owner: str = "") -> None:
+        """The shard is this node's; it is to be loaded.  `how` is what the journal says."""
+        super().own(lease, how, former_owner)
         if self._was_away:
             self._back_since_ms = int(asyncio.get_running_loop().time() * 1000)
 
@@ -186,6 +224,10 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         """
         if self._lease is None:
             return _do_nothing  # the node that has the shard sees to it
+        if self._is_taken_over:
+            # Its groups are compared with all topics when it is read.  What this node has only now
+            # heard of may be long past for them: what is stored may belong to what came after.
+            return _do_nothing
         entry = _TopicChanges(changes, self._clock.date_ms())
         self._changes.append(entry)
         return partial(self._tell, entry, END_OF_TIME_MS)

@@ -61,13 +61,15 @@ class LeaseTrust:
 
     def extend(self, asked_s: float, ttl_ms: int) -> None:
         """All leases were asked for at a moment, or later, and last for so long."""
-        self.until_s = asked_s + (ttl_ms - ttl_ms / _MARGIN) / 1000
+        self.until_s = self.end_of(asked_s, ttl_ms)
 
     def include(self, asked_s: float, ttl_ms: int) -> None:
         """One more lease was asked for at a moment: trust ends with the first of them."""
-        until_s = self.until_s
-        self.extend(asked_s, ttl_ms)
-        self.until_s = min(until_s, self.until_s)
+        self.until_s = min(self.until_s, self.end_of(asked_s, ttl_ms))
+
+    def end_of(self, asked_s: float, ttl_ms: int) -> float:
+        """Until when a lease that was asked for at a moment can be trusted."""
+        return asked_s + (ttl_ms - ttl_ms / _MARGIN) / 1000
 
     def now_s(self) -> float:
         """The moment, for `extend`."""
@@ -83,8 +85,12 @@ class LeaseHolder(Protocol):
     def lost(self, shard: int) -> None:
         """Another node has a shard."""
 
-    def gained(self, lease: Lease, before: str) -> None:
-        """A shard can be served; `before` is who had it last, if that is known."""
+    def gained(self, lease: Lease, how: str, former_owner: str) -> None:
+        """A shard can be served; `former_owner` had it last, if that is known.
+
+        `how` it came is told as in the journal: it was `free`, its lease had `expired`, or it was
+        `handed_over`.
+        """
 
     async def give_up(self, shard: int) -> None:
         """Serve a shard no longer, and return when nothing more is written to it."""
@@ -137,6 +143,8 @@ class LeaseKeeper:
         self._claimed_s: dict[int, float] = {}
         #: Who had each shard last, as far as it was seen.
         self._owners: dict[int, str] = {}
+        #: The shards whose leases had expired when the store was looked at.
+        self._expired: set[int] = set()
         self._wake = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
@@ -298,6 +306,7 @@ class LeaseKeeper:
         survey = await self._answer_to(self._store.survey())
         self._cluster.look(survey, self._leases)
         self._owners |= {lease.shard: lease.owner for lease in survey.leases}
+        self._expired = {lease.shard for lease in survey.leases if not lease.is_valid}
         self._holder.looked()
 
     def _move_on(self) -> None:
@@ -346,7 +355,14 @@ class LeaseKeeper:
     async def _claim(self, shards: Sequence[int]) -> None:
         if not shards:
             return
-        asked_s = self._trust.now_s()
-        for lease in await self._store.claim(shards, self._owner, self._ttl_ms):
+        asked_s, expired = self._trust.now_s(), self._expired
+        taken = await self._store.claim(shards, self._owner, self._ttl_ms)
+        if self._trust.now_s() >= self._trust.end_of(asked_s, self._ttl_ms):
+            await self._store.release(taken)  # too late: they may be another node's by now
+            return
+        for lease in taken:
             self._take(lease, asked_s)
-            self._holder.gained(lease, self._owners.get(lease.shard, ""))
+            former_owner = self._owners.get(lease.shard, "")
+            is_over = lease.shard in expired
+            how = "expired" if is_over else "handed_over" if former_owner else "free"
+            self._holder.gained(lease, how, former_owner)

@@ -8,8 +8,6 @@ refused as Kafka does, so that clients ask for the right one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import CommitOrder, GroupCoordinator
@@ -28,9 +26,11 @@ from coterie_server.serving import (
     TopicCounts,
     TopicService,
     ask_node,
+    discovery,
 )
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
+from coterie_server.serving.node_options import NodeOptions
 from coterie_server.serving.router import Router
 from coterie_server.storage import StoreError
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from coterie_protocol import messages as m
     from coterie_protocol.journal import Event
-    from coterie_server.address import Address
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.net import Exchange
     from coterie_server.serving import (
@@ -59,30 +58,6 @@ _log = get_logger(__name__)
 #: More generations than a store can have lost: a group would have to rebalance every second for
 #: eleven days.
 _GENERATIONS_SKIPPED: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """What a node is called, where it is reached, and how it divides its groups."""
-
-    node_id: int
-    #: Where it is reached by clients and by other nodes.
-    address: Address
-    shards: int
-    lease_ms: int
-    #: Go on with a store that has lost something that was acknowledged.
-    accept_loss: bool = False
-    #: The host and the port on which the node answers HTTP, if it does.
-    http: tuple[str, int] | None = None
-    #: Where it is reached by each of its listeners, if it has several.
-    addresses: Mapping[str, Address] = field(default_factory=dict)
-    #: How often to look what other nodes do; None if there are no others.
-    look_every_ms: int | None = None
-
-    @property
-    def owner(self) -> str:
-        """The name under which it holds its shards."""
-        return f"node-{self.node_id}"
 
 
 class Node:
@@ -129,6 +104,7 @@ class Node:
             self._keeper.claim_again,
             meter,
             LimitLog(),
+            is_shared=options.look_every_ms is not None,
             observe=observe,
             arm=self._arm,
         )
@@ -144,7 +120,8 @@ class Node:
         await self._agree_on_shards()
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
-        self._router = Router(self.shards, service, self._directory, self._options.http)
+        http = discovery.HttpAddresses(self._options.http, self._options.advertised_http)
+        self._router = Router(self.shards, service, self._directory, http)
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:
@@ -205,10 +182,15 @@ class Node:
                 self.count_groups,
                 commit_order=order,
                 date_of=self._clock.date_of,
-                topic_changed_at=self.topics.changed_at,
             ),
             generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
+            know_topics=self._know_topics,
         )
+
+    async def _know_topics(self) -> None:
+        """Know the topics that other nodes' groups knew."""
+        if not self._serving.topics.catalogue.may_answer:
+            await self._serving.topics.copy.refresh()
 
     async def stop(self) -> None:
         """Wait until what was begun is durable, refuse what is parked, and give the shards up."""
@@ -229,8 +211,16 @@ class Node:
     def note(self, *, is_settled: bool) -> bytes:
         """What the node tells the others."""
         service = self._serving.topics
+        recovered = {
+            each.shard: fence for each in self.shards if (fence := each.recovered_under) is not None
+        }
         return NodeNote(
-            self._options.node_id, self._addresses, is_settled, service.made, service.seen
+            self._options.node_id,
+            self._addresses,
+            is_settled,
+            service.made,
+            service.seen,
+            recovered,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:
@@ -240,15 +230,15 @@ class Node:
         else:
             self.shards[shard].fence()
 
-    def gained(self, lease: Lease, before: str) -> None:
+    def gained(self, lease: Lease, how: str, former_owner: str) -> None:
         """A shard is this node's: serve it."""
         if not self._has_joined:  # `start` reads it
             shards = {shard.shard: shard for shard in self.all_shards()}
-            shards[lease.shard].own(lease)
+            shards[lease.shard].own(lease, "start", former_owner)
         elif lease.shard == CATALOGUE_SHARD:
-            self._serving.topics.gained(lease, before)
+            self._serving.topics.gained(lease, how, former_owner)
         else:
-            self.shards[lease.shard].take_over(lease)
+            self.shards[lease.shard].take_over(lease, how, former_owner)
 
     async def give_up(self, shard: int) -> None:
         """Serve a shard no longer, and return when nothing more is written to it."""
@@ -342,8 +332,7 @@ class Node:
     def _knows(self, shard: GroupShard, version: TopicsVersion) -> bool:
         if shard.is_owned:
             return shard.has_recovered
-        owner = self._cluster.owner_of(shard.shard)
-        return owner is not None and owner.seen >= version
+        return self._cluster.groups_know(shard.shard, version)
 
     # -- what there is, to be shown and not to be changed --------------------------------------
 
@@ -351,6 +340,10 @@ class Node:
     def serves_all(self) -> bool:
         """Whether all groups are this node's, and in memory."""
         return all(shard.is_served for shard in self.shards)
+
+    def group_shard(self, group_id: str) -> GroupShard:
+        """The shard that a group is in, whether or not this node has it."""
+        return self._serving.group_shard(group_id)
 
     def coordinator(self, group_id: str) -> GroupCoordinator | None:
         """The coordinator that a group has, or would have; None if this node has none for it."""

@@ -57,6 +57,7 @@ class OtherNodes:
         asked = m.CreateTopicsRequest(topics=(topic,), timeout_ms=_TIMEOUT_MS)
         answer = await self._ask(self._owner(), ApiKey.CREATE_TOPICS, asked, _CREATE_TOPICS_VERSION)
         (result,) = answer.topics
+        _raise_if_moved(result.error_code)
         is_there = result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         return "" if is_there else str(result.error_message)
 
@@ -70,6 +71,7 @@ class OtherNodes:
             self._owner(), ApiKey.CREATE_PARTITIONS, asked, _CREATE_PARTITIONS_VERSION
         )
         (result,) = answer.results
+        _raise_if_moved(result.error_code)
         return str(result.error_message) if result.error_code else ""
 
     async def make_for_metadata(self, names: Iterable[str]) -> bool:
@@ -105,3 +107,8 @@ def _at_the_end(topic: m.ListOffsetsTopic) -> m.ListOffsetsTopic:
             for each in topic.partitions
         ),
     )
+
+
+def _raise_if_moved(error: int) -> None:
+    if error == ErrorCode.NOT_CONTROLLER:
+        raise PeerError("the node that had the catalogue of topics has it no longer")

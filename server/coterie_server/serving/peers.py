@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AskNode", "PeerError", "ask_node"]
 
-#: How long another node may take; clients wait for longer.
+#: How long another node may take, besides what the request allows it.
 _PATIENCE_S: Final = 5.0
+_ALLOWED_MAX_S: Final = 30.0
 _CHUNK_BYTES: Final = 65_536
 
 AskNode = Callable[["NodeNote", ApiKey, Any, int], Awaitable[Any]]
@@ -29,7 +30,12 @@ AskNode = Callable[["NodeNote", ApiKey, Any, int], Awaitable[Any]]
 
 
 class PeerError(CoterieError):
-    """Another node could not be asked."""
+    """Another node could not be asked, or has not answered."""
+
+    def __init__(self, sentence: str, *, was_sent: bool = False) -> None:
+        super().__init__(sentence)
+        #: Whether the request was sent, so that it may have been carried out.
+        self.was_sent = was_sent
 
 
 async def ask_node(node: NodeNote, api: ApiKey, message: Any, version: int) -> Any:  # noqa: ANN401
@@ -37,16 +43,25 @@ async def ask_node(node: NodeNote, api: ApiKey, message: Any, version: int) -> A
     address = next(iter(node.addresses.values()), None)
     if address is None:
         raise PeerError(f"node {node.node_id} does not say where it is")
+    was_sent = False
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_PATIENCE_S + _allowed_s(message)):
             reader, writer = await asyncio.open_connection(address.host, address.port)
             try:
+                was_sent = True
                 writer.write(encode_request(message, version, 0, "coterie-node"))
                 return await _response(reader, api, version)
             finally:
                 writer.close()
     except (OSError, EOFError, CoterieError) as error:
-        raise PeerError(f"node {node.node_id} at {address} does not answer: {error}") from error
+        why = str(error) or "it takes too long"
+        problem = f"node {node.node_id} at {address} does not answer: {why}"
+        raise PeerError(problem, was_sent=was_sent) from error
+
+
+def _allowed_s(message: Any) -> float:  # noqa: ANN401  # any request
+    """How long its client lets a request take: a deletion waits for the groups of all nodes."""
+    return min(max(getattr(message, "timeout_ms", 0) / 1000, 0.0), _ALLOWED_MAX_S)
 
 
 async def _response(reader: asyncio.StreamReader, api: ApiKey, version: int) -> Any:  # noqa: ANN401

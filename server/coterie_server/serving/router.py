@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from coterie_server.net import Exchange
     from coterie_server.serving.cluster import Directory, Neighbour
     from coterie_server.serving.context import PendingRequest
+    from coterie_server.serving.discovery import HttpAddresses
     from coterie_server.serving.group_shard import GroupShard
     from coterie_server.serving.topic_service import TopicService
 
@@ -30,7 +31,7 @@ class Router:
         shards: list[GroupShard],
         topics: TopicService,
         directory: Directory,
-        http: tuple[str, int] | None,
+        http: HttpAddresses,
     ) -> None:
         self._shards = shards
         self.topics = topics
@@ -87,7 +88,7 @@ class Router:
             exchange.reply(m.ListGroupsResponse(groups=()))
 
     def _tell_versions(self, exchange: Exchange) -> None:
-        http = discovery.http_address_for(exchange.host, self._http)
+        http = self._http.told_to(exchange.host, exchange.advertised)
         exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
 
     def _find_coordinator(self, exchange: Exchange) -> None:

@@ -23,6 +23,7 @@ from coterie_server.log.logger import get_logger
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.failures import refusal
+from coterie_server.serving.tenure import Tenure
 from coterie_server.step import Refusal, Request
 from coterie_server.storage import FencedError
 from coterie_server.turns import Piece
@@ -80,6 +81,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self._trust = context.trust
         self._on_fenced = context.on_fenced
         self._claim_again = context.claim_again
+        self._tenure = Tenure(shard, context)
         self._meter = context.meter
         self._limit_log = context.limit_log
         self._ends = context.ends
@@ -117,6 +119,11 @@ class ServedShard(ABC, Generic[C, R, Q]):
     def is_served(self) -> bool:
         """Whether there is a core."""
         return self.core is not None
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether requests can be answered at this moment, as no other node can have the shard."""
+        return self.core is not None and self._trust.holds
 
     # -- what the kinds of shards differ in ----------------------------------------------------
 
@@ -236,14 +243,15 @@ class ServedShard(ABC, Generic[C, R, Q]):
 
     # -- life ----------------------------------------------------------------------------------
 
-    def own(self, lease: Lease) -> None:
-        """The shard is this node's; it is to be loaded."""
+    def own(self, lease: Lease, how: str = "start", former_owner: str = "") -> None:
+        """The shard is this node's; it is to be loaded.  `how` is what the journal says."""
         self._lease, self._trouble = lease, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._has_failed = False
+        self._tenure.begin(lease, how, former_owner)
 
-    def take_over(self, lease: Lease) -> None:
+    def take_over(self, lease: Lease, how: str = "free", former_owner: str = "") -> None:
         """The shard is this node's now: read it."""
-        self.own(lease)
+        self.own(lease, how, former_owner)
         self._load_soon(0)
 
     async def load(self) -> None:
@@ -277,6 +285,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
             self.fence()
         else:
             self._lease, self._has_failed = lease, False
+            self._tenure.begin(lease, "reclaimed", lease.owner)
 
     async def _claim_alone(self, shard: int) -> Lease | None:
         """Claim the shard again where no keeper does."""
@@ -290,6 +299,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         if self._lease is None:
             return
         _log.info("a shard is another node's", shard=self.shard)
+        self._tenure.end("lost")
         self._lease = None
         self._end_life(ErrorCode.NOT_COORDINATOR)
 
@@ -302,6 +312,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
             await self._queue.settle()
         if self._lease is None:
             self._end_life(ErrorCode.NOT_COORDINATOR)
+            self._tenure.end("handed_over")
 
     async def close(self) -> None:
         """Wait until what was begun is durable, and refuse all requests that still wait."""
@@ -311,6 +322,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         if self._queue is not None:
             await self._queue.settle()
         self._end_life(ErrorCode.NOT_COORDINATOR)
+        self._tenure.end("stopping")
 
     def _end_life(self, trouble: ErrorCode) -> None:
         """End the core and its queue, and refuse all requests that wait."""
@@ -344,8 +356,9 @@ class ServedShard(ABC, Generic[C, R, Q]):
             _log.error(
                 "a shard can't be served", shard=self.shard, error=self.failure, exc_info=bug
             )
-        self._has_failed = True
         self._end_life(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._tenure.end("store_failed")
+        self._has_failed = True
         self._load_soon()
 
     def core_failed(self) -> None:

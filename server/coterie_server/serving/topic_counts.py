@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from coterie_protocol.journal import TopicChanged
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from coterie_server.topics import TopicRow
 
-__all__ = ["TopicCounts"]
+__all__ = ["TopicCounts", "in_turn"]
 
 
 @final
@@ -21,7 +21,6 @@ class TopicCounts(Mapping[str, int]):
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        self._changed_ms: dict[str, int] = {}
         self._ids: dict[str, UUID] = {}
         self._is_read = False
 
@@ -29,27 +28,20 @@ class TopicCounts(Mapping[str, int]):
         """Take over what is stored; return what that changes, if anything was known before."""
         changes = list(self._differences(topics)) if self._is_read else []
         self.counts = {name: row.partitions for name, row in topics.items()}
-        self._changed_ms = {name: row.changed_at_ms for name, row in topics.items()}
         self._ids = {name: row.topic_id for name, row in topics.items()}
         self._is_read = True
         return changes
 
-    def apply(self, change: TopicChanged, row: TopicRow | None, date_ms: int) -> None:
+    def apply(self, change: TopicChanged, row: TopicRow | None) -> None:
         """Take over a change that is durable; `row` is what has become of the topic since."""
         name = change.topic
         self._ids.pop(name, None)
         if change.partitions:
             self.counts[name] = change.partitions
-            self._changed_ms[name] = date_ms
             if row is not None:
                 self._ids[name] = row.topic_id
         else:
             self.counts.pop(name, None)
-            self._changed_ms.pop(name, None)
-
-    def changed_at(self, topic: str) -> int:
-        """When a topic was made or grew last."""
-        return self._changed_ms.get(topic, 0)
 
     def _differences(self, topics: Mapping[str, TopicRow]) -> Iterator[TopicChanged]:
         for name in sorted(self.counts.keys() | topics.keys()):
@@ -77,3 +69,15 @@ class TopicCounts(Mapping[str, int]):
 
 def _change(topic: str, change: str, before: int, partitions: int) -> TopicChanged:
     return TopicChanged(topic=topic, change=change, partitions_before=before, partitions=partitions)
+
+
+def in_turn(changes: Iterable[TopicChanged]) -> Iterator[dict[str, str]]:
+    """What became of each topic, in as few parts as a topic has changes: none is left out."""
+    told: dict[str, str] = {}
+    for change in changes:
+        if change.topic in told:
+            yield told
+            told = {}
+        told[change.topic] = change.change
+    if told:
+        yield told

@@ -11,18 +11,20 @@ which change its groups know the topics, durably.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
-from coterie_server.serving.catalogue_shard import CatalogueShard
+from coterie_server.serving.catalogue_shard import CHANGES, CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
 from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError
-from coterie_server.topics import HangUp, Later, TopicRefusal, from_stored
+from coterie_server.serving.topic_copy import TopicCopy
+from coterie_server.storage import StoreError
+from coterie_server.topics import HangUp, Later, TopicRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from coterie_server.serving.cluster import Directory
     from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
+    from coterie_server.serving.topic_copy import Groups
     from coterie_server.serving.topic_counts import TopicCounts
     from coterie_server.storage import Lease
     from coterie_server.topics import Catalogue, PartitionEnds
@@ -39,24 +42,9 @@ __all__ = ["TopicService"]
 
 _log = get_logger(__name__)
 
-#: What only the owner of the catalogue can do.
-_CHANGES: Final = (m.CreatePartitionsRequest, m.CreateTopicsRequest, m.DeleteTopicsRequest)
 
 #: How often another node is asked for a topic that this one needs to start.
 _ATTEMPTS: Final = 10
-
-
-class Groups(Protocol):
-    """The groups of this node, and what is known of those of the others."""
-
-    def topics_changed(self, changes: Mapping[str, str]) -> None:
-        """Let this node's groups know what has become of topics; it is durable."""
-
-    async def until_told(self) -> None:
-        """Wait until what they were told is durable."""
-
-    def groups_know(self, version: TopicsVersion) -> bool:
-        """Whether the groups of all nodes know the topics at this version, durably."""
 
 
 class TopicService:
@@ -87,15 +75,10 @@ class TopicService:
             on_change=self._changed,
             until_told=self._until_all_told,
         )
-        #: What is stored, as far as this node has read it; None if it has not.
-        self._copy: Catalogue | None = None
+        self.copy = TopicCopy(context, self._make_catalogue, counts, self.catalogue, groups)
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
         self._copied = TopicsVersion()
         self._looked = asyncio.Event()
-        #: One copy at a time, or an older one could take the place of a newer one.
-        self._is_copying = asyncio.Lock()
-        #: How often the catalogue came to this node, or went.
-        self._changes_of_owner = 0
         self._copying: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         #: Told when the others have to hear something new of this node.
@@ -136,17 +119,17 @@ class TopicService:
         if self._cluster.others:
             self.announce()
 
-    def gained(self, lease: Lease, before: str) -> None:
-        """Serve the catalogue, which another node had `before`, if that is known."""
-        self._changes_of_owner += 1
-        self.catalogue.take_over(lease)
-        if before and before != lease.owner:
-            self.catalogue.hold_back(self._until_all_told())
+    def gained(self, lease: Lease, how: str, former_owner: str) -> None:
+        """Serve the catalogue, which another node had, if that is known."""
+        self.catalogue.take_over(lease, how, former_owner)
+        if former_owner != lease.owner:
+            self.catalogue.was_another_nodes()
+        if former_owner and former_owner != lease.owner:
+            self.catalogue.hold_back(self._until_former_deletions_end())
         self.announce()
 
     def lost(self) -> None:
         """Another node has the catalogue."""
-        self._changes_of_owner += 1
         self._copied = max(self._copied, self.catalogue.version)
         self.catalogue.fence()
         self._begin(self._copy_topics(self._copied))
@@ -155,7 +138,6 @@ class TopicService:
         """Let another node have the catalogue."""
         self._copied = max(self._copied, self.catalogue.version)
         await self._copy_topics(self._copied)
-        self._changes_of_owner += 1
         await self.catalogue.give_up()
 
     def looked(self) -> None:
@@ -170,6 +152,7 @@ class TopicService:
     async def close(self) -> None:
         """Answer who waits for records, and end what is under way."""
         self._parked.answer_all()
+        self.copy.close()
         await self.catalogue.close()
         for task in list(self._tasks):
             task.cancel()
@@ -191,7 +174,7 @@ class TopicService:
         for attempt in range(_ATTEMPTS):
             try:
                 await self._ensure(name, partitions)
-            except (PeerError, TimeoutError) as error:
+            except PeerError as error:
                 if attempt == _ATTEMPTS - 1:
                     why = (
                         f"Topic '{name}' can't be created or extended: {str(error) or 'no answer'}."
@@ -226,32 +209,10 @@ class TopicService:
 
     async def _copy_topics(self, version: TopicsVersion) -> None:
         """Read the topics, which are at least at this version, and let the groups know them."""
-        async with self._is_copying:
-            copy = await self._read_copy()
-        copy.only_tell()
-        self._copy = copy
-        if not self.catalogue.is_owned:
-            changes: dict[str, str] = {}
-            for change in self._counts.read(copy.topics):
-                if change.change == "deleted":
-                    self._ends.forget(change.topic)
-                changes[change.topic] = change.change
-            if changes:
-                self._groups.topics_changed(changes)
+        await self.copy.refresh()
         await self._groups.until_told()
         self._copied = max(self._copied, version)
         self.announce()
-
-    async def _read_copy(self) -> Catalogue:
-        """Read what is stored; anew if this node could have changed it meanwhile."""
-        while True:
-            before = self._changes_of_owner
-            stored = await self._store.load(CATALOGUE_SHARD)
-            if self._changes_of_owner == before:
-                break
-        copy = self._make_catalogue(self._ends)
-        copy.recover(from_stored(key, value) for key, value in stored)
-        return copy
 
     async def _until_all_told(self) -> None:
         """Wait until the groups of all nodes know, durably, what has become of topics by now."""
@@ -261,19 +222,24 @@ class TopicService:
         while not self._groups.groups_know(version):
             await self._looked.wait()
 
+    async def _until_former_deletions_end(self) -> None:
+        """Wait until the groups know what a former owner of the catalogue has deleted."""
+        while self.catalogue.is_owned and not self.catalogue.is_served:
+            await self._looked.wait()
+        await self._until_all_told()
+
     # -- requests ------------------------------------------------------------------------------
 
     def handle(self, exchange: Exchange) -> None:
         """Take a request; it is answered now or later, exactly once."""
-        is_shared = bool(self._cluster.others)
-        if is_shared and self._asks_for_ends(exchange.message):
+        if self._cluster.others and self._asks_for_ends(exchange.message):
             self._begin_answer(exchange, self._tell_ends(exchange))
-        elif self.catalogue.is_served or self._copy is None:
+        elif self.catalogue.is_served or self.copy.topics is None:
             self.catalogue.handle(exchange)
-        elif isinstance(exchange.message, _CHANGES):
+        elif isinstance(exchange.message, CHANGES):
             self._begin_answer(exchange, self._pass_on(exchange))
-        elif missing := self._to_be_made(exchange.message):
-            self._begin_answer(exchange, self._have_made(exchange, missing))
+        elif _names_topics(exchange.message):
+            self._begin_answer(exchange, self._tell_topics(exchange))
         else:
             self._answer_from_copy(exchange)
 
@@ -288,27 +254,28 @@ class TopicService:
         except asyncio.CancelledError:
             exchange.close("the node is stopping")
             raise
-        except (PeerError, TimeoutError) as error:
-            _log.warning("another node can't be asked", error=str(error) or "it takes too long")
+        except PeerError as error:
+            _log.warning("another node can't be asked", error=str(error))
+            self._refuse(exchange, in_doubt=error.was_sent)
+        except StoreError as error:
+            _log.warning("the topics can't be read", error=str(error))
             self._refuse(exchange)
         except Exception:  # noqa: BLE001  # a bug must not leave a client waiting
             _log.exception("a bug: a request could not be answered")
             self._refuse(exchange)
 
-    def _refuse(self, exchange: Exchange) -> None:
-        if isinstance(exchange.message, _CHANGES):
-            controller = ErrorCode.NOT_CONTROLLER
-            exchange.reply(failure(exchange.message, exchange.version, controller))
-        elif isinstance(exchange.message, m.MetadataRequest):
-            self._answer_from_copy(exchange)  # without the topics that are to be made
+    def _refuse(self, exchange: Exchange, *, in_doubt: bool = False) -> None:
+        if isinstance(exchange.message, CHANGES):
+            error = ErrorCode.REQUEST_TIMED_OUT if in_doubt else ErrorCode.NOT_CONTROLLER
+            exchange.reply(failure(exchange.message, exchange.version, error))
         else:
             exchange.close("topics can't be told just now")
 
     def _answer_from_copy(self, exchange: Exchange) -> None:
-        if self._copy is None:
+        if self.copy.topics is None:
             exchange.close("topics can't be read just now")
             return
-        outcome = self._copy.handle(exchange, self._clock.date_ms())
+        outcome = self.copy.topics.handle(exchange, self._clock.date_ms())
         for _, answer in outcome.replies:
             match answer:
                 case Later(message, wait_ms):
@@ -331,11 +298,26 @@ class TopicService:
         names = (topic.name for topic in message.topics or () if topic.name is not None)
         return [name for name in dict.fromkeys(names) if name not in self._counts]
 
-    async def _have_made(self, exchange: Exchange, names: list[str]) -> None:
-        """Have the owner make topics, as it does for its own clients, and tell them then."""
-        if await self._others.make_for_metadata(names):
-            await self._copy_topics(self._copied)
-        self._answer_from_copy(exchange)
+    async def _tell_topics(self, exchange: Exchange) -> None:
+        """Tell no client less than any client was told before, by whichever node.
+
+        A leader may have assigned partitions that are too new for this node to have heard of.
+        """
+        await self.copy.refresh()
+        if missing := self._to_be_made(exchange.message):
+            await self._have_made(missing)
+        if self.catalogue.is_served:
+            self.catalogue.handle(exchange)
+        else:
+            self._answer_from_copy(exchange)
+
+    async def _have_made(self, names: list[str]) -> None:
+        """Have the owner make topics, as it does for its own clients, if it can be asked."""
+        try:
+            if await self._others.make_for_metadata(names):
+                await self.copy.refresh()
+        except PeerError as error:
+            _log.warning("topics can't be made just now", error=str(error))
 
     def _asks_for_ends(self, message: Any) -> bool:  # noqa: ANN401  # any request
         return (
@@ -354,3 +336,8 @@ class TopicService:
             self.catalogue.handle(exchange)
         else:
             self._answer_from_copy(exchange)
+
+
+def _names_topics(message: Any) -> bool:  # noqa: ANN401  # any request
+    """Whether it asks for more than the nodes."""
+    return isinstance(message, m.MetadataRequest) and message.topics != ()

@@ -44,6 +44,11 @@ class _Content:
     nodes: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     agreed: dict[str, str] = field(default_factory=dict)
     names: dict[str, MemoryStore] = field(default_factory=dict)
+    #: How often a replica has taken over; a store in the memory of one process has none.
+    timeline: int = 0
+    #: Before this nothing may be claimed: another node may still trust a lease of the timeline
+    #: before.
+    claims_from_ms: int = 0
 
 
 def _wall_ms() -> int:
@@ -87,6 +92,17 @@ class MemoryStore(Store):
         names = self._content.names
         for owner in [owner for owner, holder in names.items() if holder is self]:
             del names[owner]
+
+    def promote(self) -> None:
+        """Go on as a replica does that takes over: in a timeline of its own.
+
+        All fences have passed then, and nothing is claimed while a node may still trust a lease
+        from before.
+        """
+        content = self._content
+        longest_ms = max((each.lease.left_ms for each in content.leases.values()), default=0)
+        content.timeline += 1
+        content.claims_from_ms = content.now_ms() + longest_ms
 
     # -- nodes and leases ----------------------------------------------------------------------
 
@@ -140,11 +156,16 @@ class MemoryStore(Store):
         content = self._opened()
         now_ms = content.now_ms()
         taken: list[Lease] = []
+        if now_ms < content.claims_from_ms:
+            return taken
         for shard in shards:
             held = content.leases.get(shard)
-            if held is None or held.lease.owner == owner or now_ms >= held.expires_ms:
+            is_former = held is not None and held.lease.fence.timeline != content.timeline
+            is_free = held is None or held.lease.owner == owner or now_ms >= held.expires_ms
+            if is_free or is_former:
                 content.epochs[shard] = content.epochs.get(shard, 0) + 1
-                lease = Lease(shard, Fence(0, content.epochs[shard]), owner, ttl_ms)
+                fence = Fence(content.timeline, content.epochs[shard])
+                lease = Lease(shard, fence, owner, ttl_ms)
                 content.leases[shard] = _Held(lease, now_ms + ttl_ms)
                 taken.append(lease)
         return taken
@@ -158,7 +179,8 @@ class MemoryStore(Store):
 
     def _is_under(self, shard: int, fence: Fence) -> bool:
         held = self._content.leases.get(shard)
-        return held is not None and held.lease.fence == fence
+        is_present = fence.timeline == self._content.timeline
+        return held is not None and held.lease.fence == fence and is_present
 
     # -- records -------------------------------------------------------------------------------
 

@@ -19,18 +19,35 @@ from coterie_server.net import Connection, Exchange, Registry
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import StoreError
-from coterie_server.topics import Catalogue
-from coterie_testing.virtual import Disk, DiskStore, Network, Process, Scheduler
+from coterie_server.topics import Catalogue, TopicRefusal
+from coterie_testing.virtual import (
+    Database,
+    DatabaseStore,
+    Disk,
+    DiskStore,
+    Network,
+    Process,
+    Scheduler,
+)
 
-__all__ = ["ADDRESS", "RequestObserver", "SimulatedCoordinator"]
+__all__ = ["ADDRESS", "RequestObserver", "SimulatedCoordinator", "address_of"]
 
 ADDRESS = NodeAddress("coordinator", 9092)
 
 #: Few shards, so that a node starts quickly; the mechanism is the same for any number.
 _SHARDS = 2
+_SHARED_SHARDS = 4
+
+#: How often nodes that share a database look what the others do.
+_LOOK_EVERY_MS = 300
 
 #: How long it takes until a daemon that could not start is started again.
 _RESTART_S = 1.0
+
+
+def address_of(number: int) -> NodeAddress:
+    """Where one of several coordinators listens."""
+    return ADDRESS if number == 1 else NodeAddress(f"{ADDRESS.host}-{number}", ADDRESS.port)
 
 
 def _advertised(address: NodeAddress) -> Address:
@@ -100,31 +117,53 @@ class SimulatedCoordinator:
     network: Network
     settings: Settings
     topics: Mapping[str, int]
+    #: A disk of its own, or a database that it shares with others.
     disk: Disk
     #: Its journal, over all its lives.
     journal: list[Line] = field(default_factory=list)
     process: Process | None = None
     node: Node | None = None
     lives: int = 0
+    #: Where others are told to connect to it.
+    address: NodeAddress = ADDRESS
     #: Where it listens; clients are told to connect where they are connected.
     addresses: tuple[NodeAddress, ...] = (ADDRESS,)
     #: Whether it has made its topics; what becomes of them then is up to administrators.
     has_served: bool = False
     #: Sees requests and their answers.
     requests: RequestObserver | None = None
-    #: Told of every line of the journal.
-    on_event: Callable[[int, Event], None] | None = None
+    #: Told of every line of the journal, with the fence under which its writer has the shard.
+    on_event: Callable[[int, Event, int], None] | None = None
     #: Called when a life begins.
     on_start: Callable[[], None] | None = None
     #: Sees each request first; the node gets those for which it answers False.
     gate: Callable[[Exchange], bool] | None = None
     #: Changes the node before it starts; how tests plant bugs.
     tamper: Callable[[Node], None] | None = None
+    #: The node before it serves, and the highest fence that it had for each shard.
+    _begun: Node | None = None
+    _fences: dict[int, int] = field(default_factory=dict)
+    _stopping: bool = False
+
+    @property
+    def name(self) -> str:
+        """The machine's name."""
+        return self.address.host
+
+    @property
+    def _is_shared(self) -> bool:
+        return isinstance(self.disk, Database)
 
     @property
     def is_up(self) -> bool:
         """Whether it serves."""
         return self.process is not None and self.process.is_alive and self.node is not None
+
+    @property
+    def shards(self) -> list[int]:
+        """The shards for which it may answer."""
+        shards = self.node.all_shards() if self.node is not None else ()
+        return [each.shard for each in shards if each.may_answer]
 
     def start(self) -> None:
         """Start its process, which serves as soon as the disk lets it."""
@@ -134,8 +173,10 @@ class SimulatedCoordinator:
             self.on_start()
         former, self.process = (
             self.process,
-            Process(self.scheduler, f"coordinator/{self.lives}", ADDRESS.host),
+            Process(self.scheduler, f"{self.name}/{self.lives}", self.name),
         )
+        if self._is_shared:
+            self.process.dial = self.network.dialler(self.process)
         if former is not None:
             self.process.clock_error_s = former.clock_error_s  # the machine's
         self.process.create_task(self._serve(self.process))
@@ -158,21 +199,46 @@ class SimulatedCoordinator:
                 self.requests.crashed()
         self.node = None
 
+    def stop(self) -> None:
+        """Have it give its shards up and end, as SIGTERM does."""
+        process, node = self.process, self.node
+        if process is not None and node is not None and process.is_alive and not self._stopping:
+            self._stopping = True
+            process.call_soon(lambda: process.create_task(self._stop(process, node)))
+
+    async def _stop(self, process: Process, node: Node) -> None:
+        try:
+            await node.stop()
+        except StoreError:
+            pass  # its leases run out
+        finally:
+            self._stopping = False
+            process.call_soon(self._end, process)
+
+    def _end(self, process: Process) -> None:
+        if process is self.process:
+            self.kill()
+
     async def _serve(self, process: Process) -> None:
         try:
             await self._open(process)
         except StoreError:
+            process.call_soon(self._give_up, process)
+        except TopicRefusal as refusal:
+            # An administrator may have changed its topics, by way of another coordinator.
+            self.has_served = refusal.name != "not_available"
             process.call_soon(self._give_up, process)
 
     async def _open(self, process: Process) -> None:
         settings = self.settings
         options = NodeOptions(
             node_id=settings.node_id,
-            address=_advertised(ADDRESS),
-            shards=_SHARDS,
+            address=_advertised(self.address),
+            shards=_SHARED_SHARDS if self._is_shared else _SHARDS,
             lease_ms=settings.shard_lease_ms,
+            look_every_ms=_LOOK_EVERY_MS if self._is_shared else None,
         )
-        ids, store = _Ids(self.scheduler), DiskStore(self.disk, process)
+        ids, store = _Ids(self.scheduler), self._make_store(process)
         catalogue = catalogue_config(settings, options)
         node = Node(
             options,
@@ -185,6 +251,8 @@ class SimulatedCoordinator:
         )
         if self.tamper is not None:
             self.tamper(node)
+        self._begun = node
+        self._fences.clear()
         await store.open()
         await node.start({} if self.has_served else dict(self.topics))
         self.has_served = True
@@ -202,6 +270,11 @@ class SimulatedCoordinator:
                 process, address, partial(Connection, registry, _advertised(address))
             )
 
+    def _make_store(self, process: Process) -> DiskStore:
+        if isinstance(self.disk, Database):
+            return DatabaseStore(self.disk, process)
+        return DiskStore(self.disk, process)
+
     def _hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
         answer = self.node.try_heartbeat(message) if self.node is not None else None
         if self.requests is not None:
@@ -213,4 +286,14 @@ class SimulatedCoordinator:
         text = write_line(Line(ts_ms, str(self.settings.node_id), len(self.journal), event))
         self.journal.append(read_line(text))
         if self.on_event is not None:
-            self.on_event(ts_ms, event)
+            self.on_event(ts_ms, event, self._fence_of(event.group))
+
+    def _fence_of(self, group: str) -> int:
+        """The fence under which the node has, or last had, the shard of a group or the topics."""
+        node = self._begun
+        if node is None or not node.all_shards():
+            return 0
+        shard = node.group_shard(group) if group else node.all_shards()[-1]
+        fence = max(shard.fence_number, self._fences.get(shard.shard, 0))
+        self._fences[shard.shard] = fence
+        return fence

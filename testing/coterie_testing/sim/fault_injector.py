@@ -11,12 +11,12 @@ from coterie_client.errors import ConnectionLostError
 from coterie_client.membership import Phase
 from coterie_protocol.errors import RequestTimedOutError
 from coterie_protocol.exceptions import CoterieError
-from coterie_testing.sim.coordinator import ADDRESS
+from coterie_testing.sim.coordinator import SimulatedCoordinator
 from coterie_testing.sim.faults import AT_A_GENERATION, Fault
 from coterie_testing.sim.generation_faults import GenerationFaults
 from coterie_testing.sim.system import System
 from coterie_testing.sim.worker import Worker
-from coterie_testing.virtual import NetworkOptions
+from coterie_testing.virtual import Database, NetworkOptions
 
 __all__ = ["FaultInjector"]
 
@@ -137,13 +137,29 @@ class FaultInjector:
 
     # -- the coordinator -----------------------------------------------------------------------
 
+    def _number(self, fault: Fault) -> int:
+        """The coordinator that a fault is for: every other time the one that has the group."""
+        coordinators = self._system.coordinators
+        if fault.target % 2 == 0:
+            return coordinators.index(self._system.coordinator) + 1
+        return fault.target // 2 % len(coordinators) + 1
+
+    def _coordinator(self, fault: Fault) -> SimulatedCoordinator:
+        return self._system.coordinators[self._number(fault) - 1]
+
     def _kill_coordinator(self, fault: Fault) -> str:
-        self._system.coordinator.kill()
-        self._system.scheduler.after(fault.seconds, self._system.ensure_coordinator)
-        return f"back in {fault.seconds:g} s"
+        coordinator = self._coordinator(fault)
+        coordinator.kill()
+        self._system.scheduler.after(fault.seconds, self._system.ensure_coordinator, coordinator)
+        return f"{self._named(coordinator)}back in {fault.seconds:g} s"
+
+    def _named(self, coordinator: SimulatedCoordinator) -> str:
+        """Which of several coordinators it is."""
+        return f"{coordinator.name}, " if len(self._system.coordinators) > 1 else ""
 
     def _fail_core(self, fault: Fault) -> str | None:
-        node, process = self._system.coordinator.node, self._system.coordinator.process
+        coordinator = self._coordinator(fault)
+        node, process = coordinator.node, coordinator.process
         if node is None or process is None or process.is_dead:
             return None
         shards = node.all_shards()
@@ -157,31 +173,91 @@ class FaultInjector:
                     shard.core_failed()
 
         process.call_soon(fail)
-        return f"that of shard {shard.shard}"
+        return f"{self._named(coordinator)}that of shard {shard.shard}"
 
     def _pause_coordinator(self, fault: Fault) -> str | None:
-        process = self._system.coordinator.process
+        coordinator = self._coordinator(fault)
+        process = coordinator.process
         if process is None or process.is_dead:
             return None
         process.pause()
-        self._system.checker.clock.paused()
+        clock = self._system.checker.node(self._number(fault)).clock
+        clock.paused()
 
         def resume() -> None:
             if process.is_paused:
                 process.resume()
-                self._system.checker.clock.resumed()
+                clock.resumed()
 
         self._system.heal_after(fault.seconds, resume)
-        return f"for {fault.seconds:g} s"
+        return f"{self._named(coordinator)}for {fault.seconds:g} s"
 
     def _coordinator_clock_jump(self, fault: Fault) -> str | None:
-        process = self._system.coordinator.process
+        coordinator = self._coordinator(fault)
+        process = coordinator.process
         if process is None:
             return None
         by_s = fault.seconds * (1 if fault.amount > 1 else -1)
         process.clock_error_s += by_s
-        self._system.checker.clock.clock_set(by_s)
-        return f"by {process.clock_error_s:g} s"
+        self._system.checker.node(self._number(fault)).clock.clock_set(by_s)
+        return f"{self._named(coordinator)}by {process.clock_error_s:g} s"
+
+    # -- several coordinators and their database -----------------------------------------------
+
+    def _stop_coordinator(self, fault: Fault) -> str | None:
+        """Stop a coordinator in good order, and start it again when it has ended."""
+        if len(self._system.coordinators) == 1:
+            return None
+        coordinator = self._coordinator(fault)
+        if not coordinator.is_up:
+            return None
+        coordinator.stop()
+        away_s = max(fault.seconds, _BOOT_S)
+        self._start_when_gone(coordinator, away_s)
+        return f"{coordinator.name}, back after {away_s:g} s"
+
+    def _start_when_gone(self, coordinator: SimulatedCoordinator, away_s: float) -> None:
+        if coordinator.is_up:
+            self._system.after(0.1, self._start_when_gone, coordinator, away_s)
+        else:
+            self._system.after(away_s, self._system.ensure_coordinator, coordinator)
+
+    def _cut_off_coordinator(self, fault: Fault) -> str | None:
+        """Separate a coordinator from the database, and from nothing else."""
+        database = self._system.disk
+        if not isinstance(database, Database):
+            return None
+        coordinator = self._coordinator(fault)
+        heal = self._system.network.conditions.isolate(coordinator.name, database.host)
+        self._system.heal_after(fault.seconds, heal)
+        return f"{coordinator.name} for {fault.seconds:g} s"
+
+    def _part_coordinators(self, fault: Fault) -> str | None:
+        """Separate a coordinator from the others, and from nothing else."""
+        one = self._coordinator(fault)
+        others = [each for each in self._system.coordinators if each is not one]
+        for other in others:
+            heal = self._system.network.conditions.isolate(one.name, other.name)
+            self._system.heal_after(fault.seconds, heal)
+        return f"{one.name} from the others, for {fault.seconds:g} s" if others else None
+
+    def _stop_database(self, fault: Fault) -> str | None:
+        database = self._system.disk
+        if not isinstance(database, Database):
+            return None
+        database.stop()
+        self._system.heal_after(fault.seconds, database.start)
+        return f"for {fault.seconds:g} s"
+
+    def _promote_replica(self, fault: Fault) -> str | None:
+        """Have a replica take over that has all that was acknowledged."""
+        database = self._system.disk
+        if not isinstance(database, Database) or database.is_down:
+            return None
+        database.stop()
+        database.promote()
+        self._system.heal_after(fault.seconds, database.start)
+        return f"after {fault.seconds:g} s"
 
     # -- network and disk ----------------------------------------------------------------------
 
@@ -189,21 +265,24 @@ class FaultInjector:
         worker = self._target(fault)
         if worker is None:
             return None
-        self._system.checker.clock.connections_lost()
+        for number in range(1, len(self._system.coordinators) + 1):
+            self._system.checker.node(number).clock.connections_lost()
         return f"{worker.name}, {self._system.network.cut(worker.process)} connections"
 
     def _isolate_worker(self, fault: Fault) -> str | None:
         worker = self._target(fault)
         if worker is None:
             return None
-        heal = self._system.network.conditions.isolate(worker.process.host, ADDRESS.host)
-        self._system.heal_after(fault.seconds, heal)
+        for coordinator in self._system.coordinators:
+            heal = self._system.network.conditions.isolate(worker.process.host, coordinator.name)
+            self._system.heal_after(fault.seconds, heal)
         return f"{worker.name} for {fault.seconds:g} s"
 
     def _isolate_coordinator(self, fault: Fault) -> str:
-        heal = self._system.network.conditions.isolate(ADDRESS.host)
+        coordinator = self._coordinator(fault)
+        heal = self._system.network.conditions.isolate(coordinator.name)
         self._system.heal_after(fault.seconds, heal)
-        return f"for {fault.seconds:g} s"
+        return f"{self._named(coordinator)}for {fault.seconds:g} s"
 
     def _slow_network(self, fault: Fault) -> str:
         slow_s = 0.05 * fault.amount

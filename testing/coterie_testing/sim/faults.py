@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 __all__ = [
+    "AMONG_SEVERAL",
     "AT_A_GENERATION",
     "BY_PEOPLE",
     "KINDS",
+    "OF_COORDINATORS",
     "PROFILES",
+    "SWARMS",
     "Fault",
     "FaultOptions",
+    "faults_of",
     "plan",
     "swarm",
 ]
@@ -85,6 +89,12 @@ class FaultOptions:
     stray_commit: int = 0
     stray_sync: int = 0
     stray_heartbeat: int = 0
+    # Several coordinators, and the database that they share.
+    stop_coordinator: int = 0
+    cut_off_coordinator: int = 0
+    part_coordinators: int = 0
+    stop_database: int = 0
+    promote_replica: int = 0
     #: Whether faults may last longer than a session.
     long: bool = False
 
@@ -101,17 +111,39 @@ AT_A_GENERATION: Final = (
 
 _ALL: Final = tuple(each.name for each in fields(FaultOptions) if each.type == "int")
 
-KINDS: Final = tuple(kind for kind in _ALL if kind not in AT_A_GENERATION)
+#: Those that only several coordinators can have.
+AMONG_SEVERAL: Final = (
+    "stop_coordinator",
+    "cut_off_coordinator",
+    "part_coordinators",
+    "stop_database",
+    "promote_replica",
+)
+
+KINDS: Final = tuple(kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL))
 
 #: What people do: none of it makes a member late.
 BY_PEOPLE: Final = frozenset(KINDS[: KINDS.index("kill_worker")])
 
+#: What befalls coordinators alone: members don't notice, unless no coordinator serves their group
+#: for about as long as a session.
+OF_COORDINATORS: Final = frozenset(
+    {
+        *("kill_coordinator", "pause_coordinator", "coordinator_clock_jump"),
+        *("isolate_coordinator", "fail_core", "slow_disk", "failing_disk"),
+        *AMONG_SEVERAL,
+    }
+)
 
-def _each(number: int) -> FaultOptions:
+
+def _each(number: int, kinds: Iterable[str] = KINDS) -> FaultOptions:
     """As many faults of every kind."""
-    numbers: dict[str, Any] = dict.fromkeys(KINDS, number)
+    numbers: dict[str, Any] = dict.fromkeys(kinds, number)
     return FaultOptions(**numbers)
 
+
+#: The profiles in which the seed also draws which kinds of faults there are.
+SWARMS: Final = ("swarm", "brief")
 
 PROFILES: Final[Mapping[str, FaultOptions]] = {
     "calm": FaultOptions(
@@ -142,16 +174,34 @@ PROFILES: Final[Mapping[str, FaultOptions]] = {
         stray_sync=4,
         stray_heartbeat=4,
     ),
+    "failovers": replace(_each(1, OF_COORDINATORS), kill_coordinator=3, stop_coordinator=2),
+}
+
+#: What several coordinators have besides.
+_BESIDES: Final[Mapping[str, Mapping[str, int]]] = {
+    "calm": {"stop_coordinator": 3},
+    "rough": {"kill_coordinator": 2} | dict.fromkeys(AMONG_SEVERAL, 1),
+    "hostile": dict.fromkeys(AMONG_SEVERAL, 2),
+    "strangers": {"stop_coordinator": 2, "kill_coordinator": 1},
 }
 
 
-def swarm(seed: int) -> FaultOptions:
+def faults_of(profile: str, seed: int, nodes: int) -> FaultOptions:
+    """The faults of a profile, for so many coordinators."""
+    if profile in SWARMS:
+        return swarm(seed, KINDS if nodes == 1 else (*KINDS, *AMONG_SEVERAL))
+    options = PROFILES[profile]
+    besides: Mapping[str, Any] = _BESIDES.get(profile, {}) if nodes > 1 else {}
+    return replace(options, **besides)
+
+
+def swarm(seed: int, kinds: Sequence[str] = KINDS) -> FaultOptions:
     """Options drawn from a seed: a few kinds often, most not at all (swarm testing).
 
     Runs in which everything happens hide bugs that need one thing to happen many times.
     """
     chance = random.Random(f"swarm {seed}")  # noqa: S311  # no secrets in here
-    chosen = chance.sample(KINDS, chance.randint(1, 6))
+    chosen = chance.sample(kinds, chance.randint(1, 6))
     numbers: dict[str, Any] = {kind: chance.randint(1, 4) for kind in chosen}
     return FaultOptions(**numbers, long=chance.random() < 0.5)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from coterie_client.wire.addresses import NodeAddress
 from coterie_client.wire.network import Network as ClientNetwork
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.journal import MemberPhase, PhaseJoined
@@ -20,7 +21,6 @@ from coterie_protocol.messages import (
     OffsetCommitRequestTopic,
     SyncGroupRequest,
 )
-from coterie_testing.sim.coordinator import ADDRESS
 from coterie_testing.sim.faults import Fault
 from coterie_testing.sim.system import System
 from coterie_testing.sim.worker import Worker
@@ -40,7 +40,14 @@ _TIMEOUT_S: Final = 10.0
 class _ForeignClient:
     """Sends one request; the checks of requests and journal look at what comes of it."""
 
-    def __init__(self, process: Process, network: Network, chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        process: Process,
+        network: Network,
+        chance: Callable[[], float],
+        address: NodeAddress,
+    ) -> None:
+        self._address = address
         self._dial = network.dialler(process)
         self._chance = chance
 
@@ -87,9 +94,9 @@ class _ForeignClient:
     async def _ask(
         self, message: HeartbeatRequest | OffsetCommitRequest | SyncGroupRequest
     ) -> None:
-        network = ClientNetwork(str(ADDRESS), dial=self._dial, random=self._chance)
+        network = ClientNetwork(str(self._address), dial=self._dial, random=self._chance)
         try:
-            await network.request(message, to=ADDRESS, timeout_s=_TIMEOUT_S)
+            await network.request(message, to=self._address, timeout_s=_TIMEOUT_S)
         except CoterieError:
             return  # the coordinator is away
         finally:
@@ -181,7 +188,12 @@ class GenerationFaults:
         if follower is None:
             return
         process = Process(self._system.scheduler, "foreign client")
-        client = _ForeignClient(process, self._system.network, self._system.scheduler.random.random)
+        client = _ForeignClient(
+            process,
+            self._system.network,
+            self._system.scheduler.random.random,
+            self._system.coordinator.address,
+        )
         self._system.tell("stranger", f"{request.__name__} as {follower.member}")
         process.create_task(request(client, phase, follower))
 

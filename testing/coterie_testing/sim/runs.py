@@ -16,7 +16,7 @@ from coterie_protocol.extras import needs_extra
 with needs_extra("testing", "coterie_testing"):
     import structlog
 
-from coterie_testing.sim.faults import PROFILES, Fault, plan, swarm
+from coterie_testing.sim.faults import SWARMS, Fault, faults_of, plan
 from coterie_testing.sim.simulation import Simulation
 from coterie_testing.sim.system import ASSIGNORS, System, SystemOptions
 
@@ -53,9 +53,6 @@ class _Scale:
 #: Small runs, for as many as possible in little time.
 _BRIEF: Final = _Scale((1, 2, 2, 3), (1, 3), (1,), (0,), (2.0, 5.0))
 
-#: The profiles in which the seed also draws which kinds of faults there are.
-SWARMS: Final = ("swarm", "brief")
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -69,7 +66,8 @@ class Run:
     @property
     def command(self) -> str:
         """The command that repeats it."""
-        return f"coterie simulate --seed {self.seed} --runs 1 --profile {self.profile}"
+        nodes = f" --nodes {self.options.nodes}" if self.options.nodes > 1 else ""
+        return f"coterie simulate --seed {self.seed} --runs 1 --profile {self.profile}{nodes}"
 
 
 @dataclass(slots=True)
@@ -83,11 +81,11 @@ class Result:
     failure: Exception | None = None
 
 
-def run_from_seed(seed: int, profile: str) -> Run:
-    """Draw a run from a seed."""
+def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
+    """Draw a run from a seed, for so many coordinators."""
     chance = random.Random(f"run {seed}")  # noqa: S311  # no secrets in here
     scale = _BRIEF if profile == "brief" else _Scale()
-    faults = swarm(seed) if profile in SWARMS else PROFILES[profile]
+    faults = faults_of(profile, seed, nodes)
     workers = chance.choice(scale.workers)
     assignor = chance.choice(list(ASSIGNORS))
     guard = chance.choice(("report", "report", "enforce"))
@@ -103,6 +101,7 @@ def run_from_seed(seed: int, profile: str) -> Run:
             "group_static_expansion_timeout_ms": chance.choice((0, 0, 2000)),
         },
         faults_s=chance.choice(scale.faults_s),
+        nodes=nodes,
     )
     return Run(seed, profile, options, plan(seed, faults, options.faults_s))
 
@@ -146,6 +145,8 @@ def _smaller(run: Run) -> Iterator[Run]:
         yield replace(run, faults=faults[half:])
     for index in range(len(faults)):
         yield replace(run, faults=faults[:index] + faults[index + 1 :])
+    if run.options.nodes > 2:
+        yield replace(run, options=replace(run.options, nodes=run.options.nodes - 1))
     if run.options.workers > 1:
         yield replace(run, options=replace(run.options, workers=run.options.workers - 1))
 
@@ -180,6 +181,7 @@ class Sweep:
     runs: int | None = None
     steps: int = 0
     jobs: int = 1
+    nodes: int = 1
 
     def results(self) -> Iterator[Result]:
         """The results, in the order of the seeds."""
@@ -193,7 +195,7 @@ class Sweep:
     def _endless(self) -> Iterator[Result]:
         if self.jobs == 1:
             for seed in self._seeds():
-                yield execute(run_from_seed(seed, self.profile))
+                yield execute(run_from_seed(seed, self.profile, self.nodes))
             return
         with ProcessPoolExecutor(self.jobs, initializer=_begin_job) as pool:
             try:
@@ -206,7 +208,7 @@ class Sweep:
         seeds = self._seeds()
         while True:
             while len(waiting) < 2 * self.jobs and (batch := list(itertools.islice(seeds, _BATCH))):
-                waiting.append(pool.submit(_execute_all, batch, self.profile))
+                waiting.append(pool.submit(_execute_all, batch, self.profile, self.nodes))
             if not waiting:
                 return
             yield from waiting.popleft().result()
@@ -226,5 +228,5 @@ def _begin_job() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
-def _execute_all(seeds: list[int], profile: str) -> list[Result]:
-    return [execute(run_from_seed(seed, profile)) for seed in seeds]
+def _execute_all(seeds: list[int], profile: str, nodes: int) -> list[Result]:
+    return [execute(run_from_seed(seed, profile, nodes)) for seed in seeds]

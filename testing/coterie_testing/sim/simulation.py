@@ -41,8 +41,11 @@ class Simulation:
         *,
         tamper: Callable[[System], None] | None = None,
     ) -> None:
-        is_calm = all(fault.kind in BY_PEOPLE for fault in faults)
-        self.system = System(seed, options or SystemOptions(), is_calm=is_calm)
+        is_steady = all(fault.kind in BY_PEOPLE for fault in faults)
+        is_calm = all(fault.kind in (*BY_PEOPLE, "stop_coordinator") for fault in faults)
+        options = options or SystemOptions()
+        is_steady = is_steady and options.nodes == 1  # shards move to a coordinator that has come
+        self.system = System(seed, options, is_calm=is_calm, is_steady=is_steady)
         self._injector = FaultInjector(self.system)
         self._faults = faults
         if tamper is not None:
@@ -51,7 +54,7 @@ class Simulation:
     def run(self) -> None:
         """Run to the end; raise `Violation` if an invariant does not hold."""
         system, options = self.system, self.system.options
-        system.coordinator.start()
+        system.start_coordinators()
         for number in range(options.workers):
             system.add_worker(static=number < options.static)
         for fault in self._faults:
@@ -108,7 +111,7 @@ class Simulation:
 
     def _is_settled(self) -> bool:
         system, node = self.system, self.system.coordinator.node
-        if system.pending or not system.coordinator.is_up or node is None:
+        if system.pending or not system.is_shared_out or node is None:
             return False
         group = node.group(GROUP)
         if group is None or group.state is not GroupState.STABLE:
@@ -140,6 +143,7 @@ class Simulation:
         if node is None or group is None:
             raise Violation("the group is gone")
         system.checker.check_topics(node.topics.counts)
+        self._check_nodes()
         self._raise_violations()
         parked = [m.id for m in group.members.values() if m.join is not None or m.sync is not None]
         if parked:
@@ -147,6 +151,16 @@ class Simulation:
         for worker in system.workers:
             if worker.error is not None and not self._may_fail(worker):
                 raise Violation(f"{worker.name} failed: {worker.error!r}")
+
+    def _check_nodes(self) -> None:
+        """All coordinators know the same topics."""
+        found = {
+            each.name: dict(each.node.topics.counts)
+            for each in self.system.coordinators
+            if each.node is not None
+        }
+        if len({tuple(sorted(counts.items())) for counts in found.values()}) > 1:
+            raise Violation(f"coordinators know different topics: {found}")
 
     def _may_fail(self, worker: Worker) -> bool:
         """Whether its error says that another process took its name, and one did."""
@@ -180,4 +194,8 @@ class Simulation:
             f"{w.name}: {w.group!r}, owns {[str(p) for p in w.group.owned]}"
             for w in self.system.running
         )
-        return f"{state} with {members}; {workers}"
+        shards = "; ".join(
+            f"{each.name} has {each.shards}"
+            for each in self.system.coordinators[1:] and self.system.coordinators
+        )
+        return f"{state} with {members}; {workers}; {shards}"

@@ -22,10 +22,11 @@ from coterie_client.membership.events import Event as ClientEvent
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.journal import Event, PhaseJoined
 from coterie_server.config.settings import Settings
-from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
+from coterie_testing.sim.coordinator import SimulatedCoordinator, address_of
 from coterie_testing.sim.invariants.checker import InvariantChecker
 from coterie_testing.sim.worker import Worker, WorkerOptions
 from coterie_testing.virtual import (
+    Database,
     Disk,
     DiskOptions,
     Network,
@@ -37,6 +38,9 @@ from coterie_testing.virtual import (
 __all__ = ["ASSIGNORS", "GROUP", "System", "SystemOptions"]
 
 Ts = TypeVarTuple("Ts")
+
+#: In a database that can't be reached, a write fails by then.
+_DURABLE_WITHIN_S: Final = 5.0
 
 #: The one group that all workers are in.
 GROUP: Final = "g"
@@ -77,6 +81,8 @@ class SystemOptions:
     static: int = 0
     topics: Mapping[str, int] = field(default_factory=lambda: {"jobs": 6, "more": 2})
     assignor: str = "cooperative-sticky"
+    #: How many coordinators share the groups; more than one share a database.
+    nodes: int = 1
     #: How they are set up, but for their topics and instance ids.
     worker: WorkerOptions = field(default_factory=WorkerOptions)
     #: Their session timeouts, in turn; if empty, all have that of `worker`.
@@ -91,25 +97,18 @@ class SystemOptions:
 class System:
     """What is tested, and the ways in which a simulation acts on it."""
 
-    def __init__(self, seed: int, options: SystemOptions, *, is_calm: bool = False) -> None:
+    def __init__(
+        self, seed: int, options: SystemOptions, *, is_calm: bool = False, is_steady: bool = False
+    ) -> None:
         self.options = options
         self.scheduler = Scheduler(seed)
         self.network = Network(self.scheduler)
-        self.disk = Disk(self.scheduler)
         self.checker = InvariantChecker(self.scheduler)
-        self.checker.is_calm = is_calm
+        self.checker.is_calm, self.checker.is_steady = is_calm, is_steady
         self.checker.expects_conflicts = options.assignor == "broken"
-        values = {"group_initial_rebalance_delay_ms": 0} | dict(options.settings)
-        self.coordinator = SimulatedCoordinator(
-            self.scheduler,
-            self.network,
-            Settings(**values),  # type: ignore[arg-type]  # settings check themselves
-            dict(options.topics),
-            self.disk,
-            requests=self.checker.requests,
-            on_event=self._journalled,
-            on_start=self.checker.clock.started,
-        )
+        #: What is stored, on a disk of the only coordinator or in a database that all share.
+        self.disk = Database(self.network) if options.nodes > 1 else Disk(self.scheduler)
+        self.coordinators = [self._make_coordinator(n + 1) for n in range(options.nodes)]
         self.network.conditions.on_unread = self._unread
         self.workers: list[Worker] = []
         self._started = 0
@@ -122,9 +121,76 @@ class System:
         #: Told of each generation as it forms.
         self.on_generation: Callable[[PhaseJoined], None] | None = None
 
+    def _make_coordinator(self, number: int) -> SimulatedCoordinator:
+        values = {"group_initial_rebalance_delay_ms": 0} | dict(self.options.settings)
+        checks = self.checker.node(number)
+        if self.options.nodes > 1:
+            values["node_id"] = number
+            checks.clock.durable_within_s = _DURABLE_WITHIN_S
+        address = address_of(number)
+        return SimulatedCoordinator(
+            self.scheduler,
+            self.network,
+            Settings(**values),  # type: ignore[arg-type]  # settings check themselves
+            dict(self.options.topics) if number == 1 else {},
+            self.disk,
+            address=address,
+            addresses=(address,),
+            requests=checks.requests,
+            on_event=partial(self._journalled, number),
+            on_start=checks.clock.started,
+        )
+
     def close(self) -> None:
         """Kill everything."""
         self.scheduler.close()
+
+    # -- coordinators --------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+        return ",".join(str(each.address) for each in self.coordinators)
+
+    def start_coordinators(self) -> None:
+        """Start all coordinators that don't run."""
+        for coordinator in self.coordinators:
+            self.ensure_coordinator(coordinator)
+
+    def ensure_coordinator(self, coordinator: SimulatedCoordinator) -> None:
+        """Start a coordinator unless it runs."""
+        process = coordinator.process
+        if process is None or process.is_dead:
+            coordinator.start()
+
+    @property
+    def coordinator(self) -> SimulatedCoordinator:
+        """The coordinator that has the workers' group; any if none has."""
+        found = (each for each in self.coordinators if self._has_group(each))
+        return next(found, self.coordinators[0])
+
+    @staticmethod
+    def _has_group(coordinator: SimulatedCoordinator) -> bool:
+        node = coordinator.node
+        return node is not None and node.group_shard(GROUP).may_answer
+
+    @property
+    def is_shared_out(self) -> bool:
+        """Whether all coordinators serve, and have as many shards as each other, within one."""
+        if not all(each.is_up for each in self.coordinators):
+            return False
+        counts = [len(each.shards) for each in self.coordinators]
+        shards = next(each.node.all_shards() for each in self.coordinators if each.node is not None)
+        return sum(counts) == len(shards) and max(counts) - min(counts) <= 1
+
+    def check_owners(self) -> None:
+        """No two coordinators may answer for a shard at once."""
+        owners: dict[int, str] = {}
+        for coordinator in self.coordinators:
+            for shard in coordinator.shards:
+                other = owners.setdefault(shard, coordinator.name)
+                if other != coordinator.name:
+                    self.checker.fail(f"shard {shard}: {other} and {coordinator.name} own it")
 
     # -- processes -----------------------------------------------------------------------------
 
@@ -152,18 +218,15 @@ class System:
             sessions_s = self.options.sessions_s
             options = replace(options, session_timeout=sessions_s[self._started % len(sessions_s)])
         assignors = ASSIGNORS[assignor or self.options.assignor]()
-        worker = Worker(self.scheduler, self.network, self.checker, name, GROUP, options, assignors)
+        worker = Worker(
+            *(self.scheduler, self.network, self.checker, name, GROUP, options, assignors),
+            bootstrap=self.bootstrap,
+        )
         self.workers.append(worker)
         self.checker.exemptions.started(worker)
         worker.on_event = partial(self._happened, worker)
         worker.start()
         return worker
-
-    def ensure_coordinator(self) -> None:
-        """Start the coordinator unless it runs."""
-        process = self.coordinator.process
-        if process is None or process.is_dead:
-            self.coordinator.start()
 
     def pause_worker(self, worker: Worker, seconds: float) -> None:
         """Stop a worker's machine for a while."""
@@ -185,7 +248,7 @@ class System:
         self.pending += 1
 
         async def ask() -> None:
-            async with Admin(str(ADDRESS), dial=self._dial, random=chance) as admin:
+            async with Admin(self.bootstrap, dial=self._dial, random=chance) as admin:
                 try:
                     await request(admin)
                 except CoterieError as error:
@@ -218,7 +281,7 @@ class System:
         self._heals.clear()
         self.disk.options = DiskOptions()
         self.network.conditions.options = NetworkOptions()
-        self.ensure_coordinator()
+        self.start_coordinators()
         if not self.running:
             self.add_worker()
 
@@ -229,16 +292,19 @@ class System:
         if self.on_event is not None:
             self.on_event(who, event)
 
-    def _journalled(self, ts_ms: int, event: Event) -> None:
-        process = self.coordinator.process
-        self.checker.journalled(ts_ms, event, None if process is None else process.wall_ms())
-        self.tell("coordinator", event)
+    def _journalled(self, number: int, ts_ms: int, event: Event, fence: int) -> None:
+        process = self.coordinators[number - 1].process
+        wall_ms = None if process is None else process.wall_ms()
+        self.checker.journalled(ts_ms, event, wall_ms, number, fence)
+        self.check_owners()
+        self.tell(self.coordinators[number - 1].name, event)
         if isinstance(event, PhaseJoined) and self.on_generation is not None:
             self.on_generation(event)
 
     def _unread(self, process: Process, data: bytes) -> None:
-        if process is self.coordinator.process:
-            self.checker.clock.arrived(data)
+        for number, coordinator in enumerate(self.coordinators, 1):
+            if process is coordinator.process:
+                self.checker.node(number).clock.arrived(data)
 
     def _happened(self, worker: Worker, event: ClientEvent) -> None:
         self.checker.client_event(worker, event)

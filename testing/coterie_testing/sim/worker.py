@@ -84,13 +84,15 @@ class Worker:
     error: BaseException | None = None
     #: Told of the events of the client.
     on_event: Callable[[Event], None] | None = None
+    #: Where it finds the coordinators.
+    bootstrap: str = str(ADDRESS)
 
     def start(self) -> None:
         """Start the process, and join the group."""
         self.process = process = Process(self.scheduler, self.name)
         options = self.options
         self.group = Group(
-            str(ADDRESS),
+            self.bootstrap,
             self.group_id,
             topics=options.topics,
             instance=options.instance,

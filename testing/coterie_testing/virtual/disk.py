@@ -22,7 +22,7 @@ from coterie_server.storage import (
 from coterie_testing.virtual.process import Process
 from coterie_testing.virtual.scheduler import Scheduler
 
-__all__ = ["Disk", "DiskOptions", "DiskStore"]
+__all__ = ["Disk", "DiskOptions", "DiskStore", "settle"]
 
 T = TypeVar("T")
 
@@ -46,7 +46,8 @@ class _Write:
     commit: Callable[[], Any]
     #: Called if it fails.
     on_failure: Callable[[Exception], object]
-    done: asyncio.Future[Any]
+    #: Called with its result, or why it failed.
+    answer: Callable[[object, Exception | None], None]
 
 
 class Disk:
@@ -76,9 +77,17 @@ class Disk:
         the process is alive to hear of it.
         """
         done: asyncio.Future[T] = process.create_future()
-        self._writes.append(_Write(process, commit, on_failure, done))
-        self._begin()
+
+        def answer(result: object, error: Exception | None) -> None:
+            if process.is_alive:
+                process.call_soon(settle, done, result, error)
+
+        self._enqueue(_Write(process, commit, on_failure, answer))
         return done
+
+    def _enqueue(self, write: _Write) -> None:
+        self._writes.append(write)
+        self._begin()
 
     def _begin(self) -> None:
         if self._writes and not self._is_busy:
@@ -99,8 +108,7 @@ class Disk:
         except Exception as failure:  # noqa: BLE001  # the writer's to deal with
             write.on_failure(failure)
             error = failure
-        if write.process.is_alive:
-            write.process.call_soon(_settle, write.done, result, error)
+        write.answer(result, error)
         self._begin()
 
     def crash(self, process: Process) -> None:
@@ -131,8 +139,9 @@ class DiskStore(MemoryStore):
         self._content = disk.content.twin()._content  # noqa: SLF001  # as a second process has it
         self._disk = disk
         self._process = process
-        #: The leases under which an append failed.
-        self._failed: set[tuple[int, Fence]] = set()
+        self._appends = 0
+        #: The number of the first append that failed under each lease.
+        self._failed: dict[tuple[int, Fence], int] = {}
         process.on_death.append(lambda: disk.crash(process))
         process.on_death.append(self.give_up_names)
 
@@ -179,17 +188,19 @@ class DiskStore(MemoryStore):
         self._opened()
         append, copied = super().append, tuple(records)
         used = (lease.shard, lease.fence)
+        self._appends += 1
+        number = self._appends
 
         def commit() -> None:
             # No append overtakes one that failed, until the shard is claimed again.
-            has_failed = used in self._failed
+            has_failed = number > self._failed.get(used, number)
             _finish_now(append(lease, () if has_failed else copied))  # or it is fenced
             if has_failed:
                 raise StoreError(f"an earlier write to shard {lease.shard} failed")
 
         def on_failure(error: Exception) -> None:
             if isinstance(error, StoreError):
-                self._failed.add(used)
+                self._failed[used] = min(number, self._failed.get(used, number))
 
         await self._disk.write(self._process, commit, on_failure)
 
@@ -214,7 +225,8 @@ def _finish_now(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("the coroutine waits, and must not")
 
 
-def _settle(done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
+def settle(done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
+    """Tell what has come of a write, unless that is known."""
     if done.done():
         return
     if error is None:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TypeAlias, TypeVarTuple, Unpack
+from typing import TypeVarTuple, Unpack
 
 from coterie_client.wire.addresses import NodeAddress
 from coterie_testing.virtual.conditions import RETRY_S, Conditions, NetworkOptions
-from coterie_testing.virtual.process import Process
+from coterie_testing.virtual.process import Dial, MakeProtocol, Process
 from coterie_testing.virtual.scheduler import Scheduler
 from coterie_testing.virtual.transport import VirtualTransport
 
 __all__ = ["Network"]
 
 Ts = TypeVarTuple("Ts")
-
-MakeProtocol: TypeAlias = Callable[[], asyncio.Protocol]
 
 
 class Network:
@@ -40,15 +38,13 @@ class Network:
         process.on_death.append(partial(self._unlisten, address, process))
         self._notice_death(process)
 
-    def dialler(
-        self, process: Process
-    ) -> Callable[[MakeProtocol, NodeAddress, ssl.SSLContext | None], Awaitable[object]]:
+    def dialler(self, process: Process) -> Dial:
         """The `dial` function of a process, as `coterie_client` takes it."""
         self._notice_death(process)
 
         async def dial(
             make: MakeProtocol, address: NodeAddress, tls: ssl.SSLContext | None
-        ) -> object:
+        ) -> VirtualTransport:
             assert tls is None, "the virtual network has no TLS"
             return await self._connect(process, make, address)
 

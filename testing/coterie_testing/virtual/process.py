@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
+from coterie_client.wire.addresses import NodeAddress
 from coterie_testing.virtual.scheduler import EPOCH_S, Scheduler
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 else:
     _Loop = asyncio.AbstractEventLoop
 
-__all__ = ["Process"]
+__all__ = ["Dial", "MakeProtocol", "Process"]
 
 
 class _Arrival(asyncio.Handle):
@@ -28,6 +30,11 @@ class _Arrival(asyncio.Handle):
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+MakeProtocol: TypeAlias = Callable[[], asyncio.Protocol]
+Dial: TypeAlias = Callable[
+    [MakeProtocol, NodeAddress, ssl.SSLContext | None], Awaitable[asyncio.Transport]
+]
 
 
 class Process(_Loop):
@@ -53,6 +60,8 @@ class Process(_Loop):
         self._missed: deque[asyncio.Handle] = deque()
         #: Called when it dies.
         self.on_death: list[Callable[[], None]] = []
+        #: Connects it to an address, if it is in a network.
+        self.dial: Dial | None = None
         scheduler.processes.append(self)
 
     def __repr__(self) -> str:
@@ -195,6 +204,15 @@ class Process(_Loop):
         """Keep an error that no code waits for; a process that was killed has none."""
         if not self.is_dead:
             self.errors.append(context)
+
+    async def create_connection(  # type: ignore[override]  # what is asked for here, and no more
+        self, protocol_factory: MakeProtocol, host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Connect to an address in its network."""
+        if self.dial is None:
+            raise OSError(f"{self.name} is in no network")
+        transport = await self.dial(protocol_factory, NodeAddress(host, port), None)
+        return transport, transport.get_protocol()
 
     def get_debug(self) -> bool:
         """Whether asyncio's slow checks are on: they are not."""

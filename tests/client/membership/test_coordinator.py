@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from coterie_client.backoff import Backoff, RetryOptions
 from coterie_client.membership import FailureKind, MembershipConfig, Phase
-from coterie_client.membership.events import CoordinatorFound, CoordinatorLost, RetryPlanned
+from coterie_client.membership.events import (
+    CoordinatorFound,
+    CoordinatorLost,
+    CoordinatorReached,
+    RetryPlanned,
+)
 from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
@@ -74,6 +79,36 @@ def test_tells_whether_the_coordinator_had_served() -> None:
     script.next_beat()
     script.next_beat(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert [lost.had_served for lost in script.seen(CoordinatorLost)] == [True, False, True]
+
+
+def test_lost_coordinator_is_told_to_be_back_once_it_serves() -> None:
+    script = at_work()
+    for _ in range(2):
+        script.next_beat(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        script.sleep(1_000)
+        script.find(OTHER)
+    assert script.seen(CoordinatorReached) == []  # it was found, and did not serve
+    script.next_beat()
+    (reached,) = script.seen(CoordinatorReached)
+    assert (reached.node, reached.severity) == (str(OTHER), CoordinatorLost.severity)
+    assert reached.after_ms >= 2_000
+    script.next_beat()
+    assert len(script.seen(CoordinatorReached)) == 1
+
+
+def test_coordinator_that_was_looked_for_in_vain_is_told_to_be_reached() -> None:
+    script = Script("t").start()
+    script.fail(FindCoordinatorRequest)
+    script.sleep(100)
+    script.settle(T0, T1, generation=5)
+    (reached,) = script.seen(CoordinatorReached)
+    assert reached.after_ms >= 100
+
+
+def test_coordinator_that_was_there_all_the_time_is_not_told_to_be_reached() -> None:
+    script = at_work()
+    script.next_beat()
+    assert script.seen(CoordinatorReached) == []
 
 
 def test_fail_over_keeps_member_and_generation() -> None:

@@ -156,10 +156,11 @@ class _Stint:
     lines: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def _rank(stint: _Stint) -> tuple[int, int, str, int]:
+def _rank(stint: _Stint) -> tuple[int, int, int, str, int]:
     named = [line["generation"] for line in stint.lines if line.get("generation") is not None]
     first = stint.lines[0]
-    return (named[0] if named else -1, stint.since_ms, first["node"], first["seq"])
+    generation, fence = named[0] if named else -1, first.get("fence", 0)
+    return generation, fence, stint.since_ms, first["node"], first["seq"]
 
 
 def _in_place(stints: list[_Stint]) -> Iterator[Placed]:

@@ -89,7 +89,33 @@ def test_what_does_not_fit_is_refused(listen: str, advertise: str, sentence: str
         made(listen, advertise)
 
 
+def test_addresses_of_http_belong_to_listeners_as_their_own_do() -> None:
+    listen = [NamedAddress.parse(each) for each in ("here:1", "OUTSIDE://here:2")]
+    http = [NamedAddress.parse("OUTSIDE://there:3")]
+    found = {each.name: each.advertise_http for each in make_listeners(listen, [], http)}
+    assert found == {"default": None, "OUTSIDE": Address("there", 3)}
+    single = [NamedAddress.parse("INSIDE://here:1")]
+    (only,) = make_listeners(single, [], [NamedAddress.parse("there:3")])
+    assert only.advertise_http == Address("there", 3)
+
+
+@pytest.mark.parametrize(
+    ("http", "sentence"),
+    [
+        ("0.0.0.0:1", "can't connect to 0.0.0.0:1"),
+        ("OUTSIDE://a:1", "the only listener is default"),
+        ("a:1 b:1", "2 advertised addresses of HTTP have no name"),
+    ],
+)
+def test_address_of_http_that_does_not_fit_is_refused(http: str, sentence: str) -> None:
+    given = [NamedAddress.parse(each) for each in http.split()]
+    with pytest.raises(ListenerError, match=sentence):
+        make_listeners([NamedAddress.parse("here:1")], [], given)
+
+
 def test_listener_knows_all_its_addresses() -> None:
     here, there = Address("here", 1), Address("there", 2)
     assert ListenerOptions(here).addresses == (here,)
     assert ListenerOptions(here, there).addresses == (here, there)
+    both = ListenerOptions(here, advertise_http=there)
+    assert both.addresses == (here, there)

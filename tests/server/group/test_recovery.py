@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coterie_protocol import encode
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import (
     GroupRecovered,
@@ -56,26 +57,66 @@ def test_everything_shown_is_as_it_was() -> None:
     assert world.describe() == before
 
 
-def test_unannounced_topic_change_is_announced_after_a_restart() -> None:
-    """The node stopped between storing the change and telling the group."""
+@pytest.mark.parametrize("ahead_ms", [0, -3_600_000])
+@pytest.mark.parametrize(
+    ("partitions", "told"), [(6, "t grown"), (0, "t deleted"), (2, "t grown")], ids=str
+)
+def test_unannounced_topic_change_is_announced_after_a_restart(
+    partitions: int, told: str, ahead_ms: int
+) -> None:
+    """The node stopped between storing the change and telling the group, whatever its clock said.
+
+    The one that takes over may be another one, with another clock.
+    """
     world = World()
     pair(world)
-    world.sleep(1_000)
-    world.topics["t"] = 6
-    world.topics_changed_at["t"] = world.now_ms
+    world.ahead_ms = ahead_ms
+    if partitions:
+        world.topics["t"] = partitions
+    else:
+        del world.topics["t"]
     world.crash()
-    assert [event.cause for event in world.seen(RebalanceStarted)][1:] == ["topic_changed"]
+    assert world.seen(RebalanceStarted)[1:][0].cause == "topic_changed"
+    assert world.seen(RebalanceStarted)[1:][0].detail == told
+
+
+def test_topic_that_comes_to_be_is_announced_after_a_restart() -> None:
+    world = World()
+    before = world.topics.pop("t")
+    pair(world)
+    world.topics["t"] = before
+    world.crash()
+    assert world.seen(RebalanceStarted)[-1].detail == "t created"
 
 
 def test_announced_topic_change_costs_no_second_rebalance() -> None:
     """The generation that followed took it into account."""
     world = World()
-    world.topics_changed_at["t"] = world.now_ms
-    world.sleep(1_000)
+    world.topics["t"] = 6
     pair(world)
-    world.topics_changed_at["other"] = world.now_ms + 1_000
+    world.topics["other"] = 9
     world.crash()
     assert len(world.seen(RebalanceStarted)) == 1
+
+
+def test_change_during_a_rebalance_is_announced_once() -> None:
+    """It is in time for the generation that forms after it."""
+    world = World()
+    leader, follower = pair(world)
+    leader.join()
+    world.topics["t"] = 6
+    world.crash()
+    world.form(leader, follower)
+    started = len(world.seen(RebalanceStarted))
+    world.crash()
+    assert len(world.seen(RebalanceStarted)) == started
+
+
+def test_row_that_does_not_say_what_its_topics_were_is_no_cause() -> None:
+    """Rows of version 0.1.0 don't."""
+    row = GroupRow(group_id="g", state="Stable", generation=4, protocol_type="consumer")
+    key, _ = to_stored(row)
+    assert from_stored(key, b"\x00" + encode(row, 0)) == row
 
 
 def test_offsets_of_a_deleted_topic_do_not_come_back() -> None:
@@ -403,11 +444,11 @@ def test_a_row_reads_back_as_it_was_stored(row: StoredRow) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
-def test_row_of_another_version_is_refused(row: StoredRow) -> None:
+def test_row_of_a_later_version_is_refused(row: StoredRow) -> None:
     key, value = to_stored(row)
     assert value is not None
-    with pytest.raises(ValueError, match="a row in version 1, which is not known"):
-        from_stored(key, b"\x01" + value[1:])
+    with pytest.raises(ValueError, match="a row in version 2, which is not known"):
+        from_stored(key, b"\x02" + value[1:])
 
 
 def test_a_row_that_is_gone_has_the_key_under_which_it_was_stored() -> None:

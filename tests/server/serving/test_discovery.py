@@ -10,11 +10,11 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_server.address import Address
 from coterie_server.serving.cluster import Neighbour
 from coterie_server.serving.discovery import (
+    HttpAddresses,
     api_versions,
     authenticate,
     find_coordinator,
     handshake,
-    http_address_for,
 )
 
 HERE = Address("host", 9092)
@@ -71,7 +71,15 @@ def test_http_address_is_told_to_those_who_ask() -> None:
 def test_http_address_is_one_that_the_client_can_reach(
     http: tuple[str, int] | None, client: str, told: str
 ) -> None:
-    assert http_address_for(client, http) == told
+    assert HttpAddresses(http).told_to(client, HERE) == told
+
+
+def test_http_address_is_the_one_that_the_clients_listener_advertises() -> None:
+    outside = Address("outside", 9092)
+    addresses = HttpAddresses(("0.0.0.0", 9080), {outside: Address("::1", 19080)})  # noqa: S104 - told, not bound
+    assert addresses.told_to("/10.0.0.7", outside) == "[::1]:19080"
+    assert addresses.told_to("/10.0.0.7", HERE) == ":9080"
+    assert HttpAddresses(None, {outside: HERE}).told_to("/10.0.0.7", outside) == ""
 
 
 def test_in_old_versions_one_group_is_asked_for_and_this_node_told() -> None:

@@ -79,9 +79,9 @@ class RecordingHolder:
         """Note it."""
         self.told.append(f"lost {shard}")
 
-    def gained(self, lease: Lease, before: str) -> None:
+    def gained(self, lease: Lease, how: str, owner: str) -> None:
         """Note it."""
-        self.told.append(f"gained {lease.shard}" + (f" of {before}" if before else ""))
+        self.told.append(f"gained {lease.shard}: {how}" + (f" of {owner}" if owner else ""))
 
     async def give_up(self, shard: int) -> None:
         """Note it, and wait."""
@@ -210,7 +210,7 @@ async def test_a_lost_shard_is_taken_back_when_its_new_lease_has_ended(harness: 
     harness.time.s += 5.0
     assert await harness.renewed() == ["confirmed"]
     harness.time.s += 5.0
-    assert await harness.renewed() == ["confirmed", "gained 1 of node-2"]
+    assert await harness.renewed() == ["confirmed", "gained 1: expired of node-2"]
 
 
 async def test_a_process_of_the_same_name_is_another_one_all_the_same(harness: Harness) -> None:
@@ -323,7 +323,7 @@ async def test_a_shard_is_free_only_when_nothing_more_is_written_to_it(
     assert await harness.held() == [0, 1, 2, 3]
     gate.set()
     await turns()
-    assert "gained 3 of node-1" in await other.renewed()
+    assert "gained 3: handed_over of node-1" in await other.renewed()
 
 
 async def test_a_node_that_stops_leaves_its_shards_to_the_others(
@@ -331,7 +331,9 @@ async def test_a_node_that_stops_leaves_its_shards_to_the_others(
 ) -> None:
     await share(harness, other)
     await other.keeper.stop()
-    assert {"gained 2 of node-2", "gained 3 of node-2"} <= set(await harness.renewed())
+    assert {f"gained {shard}: handed_over of node-2" for shard in (2, 3)} <= set(
+        await harness.renewed()
+    )
     assert harness.cluster.others == []
 
 

@@ -8,8 +8,10 @@ not by one that has just taken them over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -21,6 +23,7 @@ import structlog.testing
 from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import Event, Line, ShardGiven, ShardTaken
 from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
 from coterie_server.config.settings import Settings
@@ -32,6 +35,7 @@ from coterie_server.serving.peers import PeerError
 from coterie_server.step import Refusal
 from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue
+from coterie_testing.sim.invariants.handovers import handover_faults
 from coterie_testing.virtual import Disk, Process, Scheduler
 from coterie_testing.virtual.disk import DiskOptions, DiskStore
 
@@ -39,6 +43,9 @@ GROUPS: Final = 4
 SHARDS: Final = 6
 LEASE_MS: Final = 3_000
 RUN_S: Final = 120.0
+#: A node tells of what is stored when it hears so, which may be late: pauses shorter than this are
+#: in no journal.
+LATE_MS: Final = 1_000
 #: How long a client waits for an answer: longer than anything lasts but the death of a node.
 PATIENCE_S: Final = 30.0
 #: How long a node waits for an answer of the other one.
@@ -53,6 +60,11 @@ def clock_of(scheduler: Scheduler) -> Clock:
     return Clock(elapsed_ns=now_ns, wall_ns=now_ns)
 
 
+def shard_of(group_id: str) -> int:
+    """The shard of a group."""
+    return zlib.crc32(group_id.encode()) % SHARDS
+
+
 class Machine:
     """Runs one node at a time; the next one when that has died."""
 
@@ -60,6 +72,8 @@ class Machine:
         self.story, self.node_id = story, node_id
         self.scheduler, self.disk = story.scheduler, story.disk
         self.node: Node | None = None
+        #: How many lines its journal has.
+        self.lines = 0
         self.boot()
 
     def boot(self) -> None:
@@ -97,6 +111,8 @@ class Machine:
             try:
                 await node.start({"t": 1})
             except (Refusal, StoreError):
+                with contextlib.suppress(StoreError):
+                    await node.stop()
                 await asyncio.sleep(0.5)
             else:
                 self.node = node
@@ -114,10 +130,14 @@ class Machine:
             clock_of(self.scheduler),
             make_ids=lambda _epoch: RandomIds(),
             make_catalogue=lambda ends: Catalogue(catalogue, RandomIds(), ends),
-            observe=lambda _ts, _event: None,
+            observe=self._observe,
         )
         node.ask = self._ask
         return node
+
+    def _observe(self, ts_ms: int, event: Event) -> None:
+        self.lines += 1
+        self.story.journal.append(Line(ts_ms, str(self.node_id), self.lines, event))
 
     async def _ask(self, peer: NodeNote, _api: ApiKey, message: Any, version: int) -> Any:
         """Ask another node, if it is there."""
@@ -221,6 +241,7 @@ class Story:
         self.scheduler = Scheduler(seed)
         self.disk = Disk(self.scheduler)
         self.counts: Counter[str] = Counter()
+        self.journal: list[Line] = []
         self.machines = [Machine(self, number) for number in (1, 2)]
         self.client = Process(self.scheduler, "clients")
 
@@ -238,6 +259,9 @@ class Story:
                     life.result()
         for machine in self.machines:
             assert not machine.process.errors, machine.process.errors
+        faults = list(handover_faults(self.journal, shard_of, LATE_MS))
+        assert not faults, "\n".join(faults)
+        assert {ShardTaken, ShardGiven} <= {type(line.event) for line in self.journal}
 
     def _befall(self) -> None:
         chance = self.scheduler.random

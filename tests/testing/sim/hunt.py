@@ -120,6 +120,25 @@ PROFILES: Final = {
         faults_s=15.0,
         others={"topics": {"jobs": 1, "more": 3}},
     ),
+    # Shards move, and topics change meanwhile.
+    "several": Profile(
+        faults=FaultOptions(
+            kill_coordinator=2,
+            stop_coordinator=2,
+            pause_coordinator=2,
+            cut_off_coordinator=2,
+            grow_topic=2,
+            recreate_topic=2,
+            add_worker=1,
+        ),
+        faults_s=15.0,
+        others={"nodes": 3},
+    ),
+    "paused among several": Profile(
+        faults=FaultOptions(pause_coordinator=4, cut_off_coordinator=3, slow_disk=2, long=True),
+        faults_s=30.0,
+        others={"nodes": 3},
+    ),
     "coordinator's clock": Profile(
         faults=FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True), faults_s=40.0
     ),

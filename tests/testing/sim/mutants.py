@@ -6,6 +6,7 @@ They live here so that nothing that is installed can switch them on.
 # ruff: noqa: SLF001  # planting a bug takes reaching inside
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -39,9 +40,10 @@ from coterie_server.group.records import GroupRow, MemberRow
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import Step
 from coterie_server.group.table import CommitOrder
-from coterie_server.serving import DurableQueue, clock
+from coterie_server.serving import DurableQueue, LeaseKeeper, LeaseTrust, clock
 from coterie_server.serving.clock import Clock
-from coterie_server.storage import offset_bundles
+from coterie_server.serving.topic_copy import TopicCopy
+from coterie_server.storage import Fence, MemoryStore, offset_bundles
 from tests.support.planting import planting
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -417,3 +419,39 @@ def tokens_made_by_the_client(
 ) -> None:
     """A client makes its tokens up, of the generation and the date."""
     take(self, partitions, generation, None)
+
+
+# -- several coordinators --------------------------------------------------------------------------
+
+
+@_mutant(MemoryStore, "_is_under", "paused among several")
+def former_owners_write(_: Any, store: MemoryStore, shard: int, fence: Fence) -> bool:
+    """A store takes the writes of a node that has lost the shard."""
+    del fence
+    return shard in store._content.leases
+
+
+@_mutant(LeaseTrust, "extend", "paused among several")
+def trust_has_no_end(_: Any, trust: LeaseTrust, asked_s: float, ttl_ms: int) -> None:
+    """A node that hears nothing of the store takes its shards for its own for ever."""
+    del asked_s, ttl_ms
+    trust.until_s = math.inf
+
+
+@_mutant(Group, "changed_topic", "several")
+def missed_changes_stay_missed(_: Any, group: Group, partitions: Any) -> None:
+    """What became of topics while no coordinator served a group is overlooked."""
+    del group, partitions
+
+
+@_mutant(TopicCopy, "refresh", "several")
+async def copies_grow_old(refresh: Any, copy: TopicCopy) -> None:
+    """A node tells of topics what it has read before, however old that is."""
+    if copy.topics is None:
+        await refresh(copy)
+
+
+@_mutant(LeaseKeeper, "_move_on", "several")
+def shards_stay_free(_: Any, keeper: LeaseKeeper) -> None:
+    """No node claims what another one left behind."""
+    del keeper

@@ -28,6 +28,24 @@ _FOUND: Final = {
 }
 _RANDOM_S: Final = 4.0
 
+#: Runs with several coordinators: how many seeds in `make test`, and in `make test-all`.
+_SEVERAL: Final = {
+    "brief": (8, 150),
+    "calm": (1, 20),
+    "rough": (1, 30),
+    "hostile": (2, 40),
+    "strangers": (1, 20),
+    "failovers": (4, 60),
+    "swarm": (2, 40),
+}
+#: Seeds that once found a bug, with so many coordinators.
+_FOUND_AMONG_SEVERAL: Final = (
+    *(("brief", seed, 3) for seed in (31, 162, 1548, 2265)),
+    *(("failovers", seed, 3) for seed in (1007, 1090, 1223, 1234)),
+    ("hostile", 1055, 3),
+    ("swarm", 2076, 3),
+)
+
 
 def _check(run: Run) -> Result:
     """Execute a run; a failure says how to repeat it."""
@@ -59,6 +77,44 @@ def test_runs_of_fresh_seeds_pass(profile: str) -> None:
         _check(run_from_seed(seed, profile))
         if time.monotonic() > until_s:
             return
+
+
+@pytest.mark.parametrize("profile", _SEVERAL)
+def test_runs_with_several_coordinators_pass(profile: str) -> None:
+    done = [_check(run_from_seed(seed, profile, 3)) for seed in range(_SEVERAL[profile][0])]
+    assert sum(result.counts["commits"] for result in done) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [2, 3])
+@pytest.mark.parametrize("profile", _SEVERAL)
+def test_many_runs_with_several_coordinators_pass(profile: str, nodes: int) -> None:
+    first, most = _SEVERAL[profile]
+    for seed in range(first, most):
+        _check(run_from_seed(seed, profile, nodes))
+
+
+@pytest.mark.parametrize(("profile", "seed", "nodes"), _FOUND_AMONG_SEVERAL)
+def test_runs_with_several_coordinators_that_once_failed_pass(
+    profile: str, seed: int, nodes: int
+) -> None:
+    _check(run_from_seed(seed, profile, nodes))
+
+
+def test_same_seed_gives_the_same_run_with_several_coordinators() -> None:
+    first, again = (execute(run_from_seed(11, "failovers", 3)) for _ in range(2))
+    assert (first.steps, first.virtual_s, first.counts) == (
+        again.steps,
+        again.virtual_s,
+        again.counts,
+    )
+
+
+def test_command_of_a_run_names_its_coordinators() -> None:
+    assert run_from_seed(3, "brief", 2).command.endswith(
+        "--seed 3 --runs 1 --profile brief --nodes 2"
+    )
+    assert "--nodes" not in run_from_seed(3, "brief").command
 
 
 def test_same_seed_gives_the_same_run() -> None:

@@ -1,4 +1,4 @@
-"""The store on a virtual disk, held to the contract that all stores are held to."""
+"""The stores on virtual machines, held to the contract that all stores are held to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any, Final
 
 import pytest
 
-from coterie_testing.virtual import Disk, DiskStore, Process, Scheduler
+from coterie_testing.virtual import (
+    Database,
+    DatabaseStore,
+    Disk,
+    DiskStore,
+    Network,
+    Process,
+    Scheduler,
+)
 from tests.server.storage import test_contract as contract
 
 #: The contract's tests that say what they need by these names.
@@ -33,13 +41,15 @@ def test_contract_was_found() -> None:
     assert len(_clauses()) >= 35
 
 
+@pytest.mark.parametrize("kind", ["disk", "database"])
 @pytest.mark.parametrize(("clause", "count"), _clauses())
-def test_disk_store_keeps_the_contract(clause: Clause, count: int | None) -> None:
+def test_virtual_store_keeps_the_contract(clause: Clause, count: int | None, kind: str) -> None:
     scheduler = Scheduler()
-    disk, process = Disk(scheduler), Process(scheduler, "p")
+    process = Process(scheduler, "p")
+    disk, database = Disk(scheduler), Database(Network(scheduler))
 
     def another() -> DiskStore:
-        return DiskStore(disk, process)
+        return DiskStore(disk, process) if kind == "disk" else DatabaseStore(database, process)
 
     async def run() -> None:
         async with another() as store, another() as other:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -43,13 +42,6 @@ class _Append:
         return sum(literal_size(key, value) for key, value in self.records)
 
 
-@dataclass(slots=True, eq=False)
-class _Barrier:
-    """Holds back what is behind it in a queue."""
-
-    reached: asyncio.Future[None]
-
-
 class Lanes:
     """The queues of all shards, each in one of a few lanes.
 
@@ -57,45 +49,40 @@ class Lanes:
     """
 
     def __init__(self, sender: Sender, count: int) -> None:
+        #: The last fence of each shard under which an append failed, and why.
         self._broken: dict[int, tuple[Fence, str]] = {}
+        self._last: dict[int, asyncio.Future[None]] = {}
         self._lanes = [_Lane(number, sender, self._broken) for number in range(count)]
 
     def append(self, lease: Lease, records: Sequence[Record]) -> asyncio.Future[None]:
-        """Queue an append; the future is done when it is durable."""
-        broken = self._broken.get(lease.shard)
-        if broken is not None:
-            if broken[0] == lease.fence:
+        """Queue an append; the future is done when it is durable or has failed.
+
+        Don't cancel it: what was queued will be written.
+        """
+        if lease.shard in self._broken:
+            fence, reason = self._broken[lease.shard]
+            if fence == lease.fence:
                 raise StoreError(
                     f"shard {lease.shard} takes no appends until it is claimed again, because an"
-                    f" earlier one failed: {broken[1]}"
+                    f" earlier one failed: {reason}"
                 )
-            del self._broken[lease.shard]
+            if fence < lease.fence:  # it was; from now on, the database refuses the former fence
+                del self._broken[lease.shard]
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lane(lease.shard).put(lease.shard, _Append(lease, tuple(records), future))
+        self._last[lease.shard] = future
+        self._lanes[lease.shard % len(self._lanes)].put(_Append(lease, tuple(records), future))
         return future
 
-    @contextlib.asynccontextmanager
-    async def paused(self, shards: Iterable[int]) -> AsyncIterator[None]:
-        """Wait until earlier appends to some shards are done, and hold later ones back."""
-        loop = asyncio.get_running_loop()
-        barriers = [(shard, _Barrier(loop.create_future())) for shard in shards]
-        for shard, barrier in barriers:
-            self._lane(shard).put(shard, barrier)
-        try:
-            for _, barrier in barriers:
-                await barrier.reached
-            yield
-        finally:
-            for shard, barrier in barriers:
-                self._lane(shard).lift(shard, barrier)
+    async def settled(self, shard: int) -> None:
+        """Wait until earlier appends to a shard were written or have failed."""
+        last = self._last.get(shard)
+        if last is not None and not last.done():
+            await asyncio.wait([last])
 
     async def finish(self) -> None:
         """Wait until all that was queued was written or has failed."""
         for lane in self._lanes:
             await lane.finish()
-
-    def _lane(self, shard: int) -> _Lane:
-        return self._lanes[shard % len(self._lanes)]
 
 
 class _Lane:
@@ -106,25 +93,17 @@ class _Lane:
         self._sender = sender
         self._broken = broken
         # Whose turn it is comes first; a queue that was served goes to the end.
-        self._queues: dict[int, deque[_Append | _Barrier]] = {}
+        self._queues: dict[int, deque[_Append]] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def put(self, shard: int, item: _Append | _Barrier) -> None:
-        self._queues.setdefault(shard, deque()).append(item)
-        self._start()
-
-    def lift(self, shard: int, barrier: _Barrier) -> None:
-        self._queues[shard].remove(barrier)
-        barrier.reached.cancel()
-        self._start()
+    def put(self, append: _Append) -> None:
+        self._queues.setdefault(append.lease.shard, deque()).append(append)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
 
     async def finish(self) -> None:
         while self._task is not None:
             await asyncio.wait([self._task])
-
-    def _start(self) -> None:
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
         try:
@@ -141,9 +120,8 @@ class _Lane:
         for shard in list(self._queues):
             queue = self._queues.pop(shard)
             fence: Fence | None = None
-            while queue and isinstance(append := queue[0], _Append):
-                if fence not in (None, append.lease.fence):
-                    break
+            while queue and fence in (None, queue[0].lease.fence):
+                append = queue[0]
                 chars += append.size
                 if gathered and chars > _BATCH_CHARS_MAX:
                     self._queues = {shard: queue, **self._queues}
@@ -153,7 +131,6 @@ class _Lane:
                 queue.popleft()
             if queue:
                 self._queues[shard] = queue
-                _reach(queue[0], is_served=fence is not None)
         return gathered
 
     async def _write(self, appends: list[_Append]) -> None:
@@ -163,7 +140,8 @@ class _Lane:
             shards.setdefault(append.lease.shard, []).append(append)
         try:
             if await self._send(shards):
-                _succeed(appends)
+                for append in appends:
+                    append.future.set_result(None)
                 return
         except RejectedError as error:
             if len(shards) == 1:
@@ -210,7 +188,7 @@ class _Lane:
             if fences.get(append.lease.shard) == append.lease.fence:
                 failed[id(append)] = append
         for shard, queue in list(self._queues.items()):
-            kept = deque(item for item in queue if id(item) not in failed)
+            kept = deque(append for append in queue if id(append) not in failed)
             if kept:
                 self._queues[shard] = kept
             else:
@@ -222,25 +200,10 @@ class _Lane:
             _raise(append.future, own)
 
     def _waiting(self) -> list[_Append]:
-        return [
-            item for queue in self._queues.values() for item in queue if isinstance(item, _Append)
-        ]
-
-
-def _reach(item: _Append | _Barrier, *, is_served: bool) -> None:
-    """Open the way for who waits behind a barrier, unless something is still to be sent."""
-    if isinstance(item, _Barrier) and not is_served and not item.reached.done():
-        item.reached.set_result(None)
-
-
-def _succeed(appends: Iterable[_Append]) -> None:
-    for append in appends:
-        if not append.future.done():  # its caller was cancelled
-            append.future.set_result(None)
+        return [append for queue in self._queues.values() for append in queue]
 
 
 def _raise(future: asyncio.Future[None], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
-        # Its caller may be cancelled before it looks.
-        future.exception()
+    future.set_exception(error)
+    # Its caller may have been cancelled, and then does not look.
+    future.exception()

@@ -59,6 +59,12 @@ class LeaseTable:
             )
             for row in rows:
                 entry = (row["life"], row["until"])
+                if rival is None:
+                    _log.info(
+                        "a process that may have ended has the node's name; waiting for it",
+                        owner=owner,
+                        left_ms=_left_ms(row),
+                    )
                 if rival not in (None, entry):
                     # It was renewed, or is another's already: that process is alive.
                     raise self._taken(owner, row)

@@ -55,9 +55,17 @@ class Session:
     async def fetch(self, query: str, *values: object) -> list[Any]:
         """Return the rows of a query."""
         # A pooler would give each step of it another session if there were no transaction.
-        async with self._connection.transaction():
+        transaction = self._connection.transaction()
+        await transaction.start()
+        try:
             rows: list[Any] = await self._connection.fetch(query, *values)
-            return rows
+        except asyncpg.PostgresError:
+            await transaction.rollback()
+            raise
+        # A call that is cancelled, or times out, gives its connection up: it would wait here, and
+        # fail instead of being cancelled.
+        await transaction.commit()
+        return rows
 
     async def close(self) -> None:
         """Say goodbye, but not for long."""
@@ -76,6 +84,8 @@ class Link:
         self._address = address
         self._answer_s = answer_s
         self._session: Session | None = None
+        #: How often the task of the present call had been cancelled before.
+        self._cancellations = 0
         self._lock = asyncio.Lock()
 
     async def run(
@@ -94,12 +104,14 @@ class Link:
         loop = asyncio.get_running_loop()
         answer_s = self._answer_s if answer_s is None else answer_s
         async with self._taken(loop.time() + self._address.connect_s + answer_s):
+            self._cancellations = _cancellations()
             until = loop.time() + self._address.connect_s
             for pause_s in _pauses():
                 session = await self._connected(until)
                 try:
                     return await self._try(session, work, answer_s)
                 except FAILURES as error:
+                    self._end_if_cancelled()
                     rejected = isinstance(error, asyncpg.PostgresError) and session.is_open
                     may_repeat = is_undone(error) or (repeat and not rejected)
                     if not may_repeat or loop.time() + pause_s > until:
@@ -121,6 +133,11 @@ class Link:
             yield
         finally:
             self._lock.release()
+
+    def _end_if_cancelled(self) -> None:
+        """End a call that was cancelled, though what it was doing failed at that."""
+        if _cancellations() > self._cancellations:
+            raise asyncio.CancelledError
 
     async def _try(
         self, session: Session, work: Callable[[Session], Awaitable[T]], answer_s: float
@@ -150,6 +167,7 @@ class Link:
             try:
                 self._session = await self._connect(until)
             except (*FAILURES, StandbyError) as caught:
+                self._end_if_cancelled()
                 # That the last attempt had little time left explains nothing.
                 error = error if isinstance(caught, TimeoutError) else caught
             else:
@@ -171,6 +189,7 @@ class Link:
                 async with asyncio.timeout(share_s):
                     return await self._connect_to(host, port)
             except (*FAILURES, StandbyError) as error:
+                self._end_if_cancelled()
                 failure = error
         raise failure
 
@@ -208,17 +227,23 @@ class Link:
 
 async def _prepare(session: Session) -> None:
     """See that what is written to a session will be durable."""
-    # Distributed databases lack some of these settings, or have no standbys.
+    # Distributed databases lack some of these settings.
     settings = dict(
         await session.fetch(
             "SELECT name, setting FROM pg_catalog.pg_settings"
-            " WHERE name IN ('in_hot_standby', 'synchronous_commit')"
+            " WHERE name IN ('transaction_read_only', 'synchronous_commit')"
         )
     )
-    if settings.get("in_hot_standby") == "on":
+    if settings.get("transaction_read_only") == "on":
         raise StandbyError
     if settings.get("synchronous_commit") == "off":
         session.durably = "SET LOCAL synchronous_commit TO on; "
+
+
+def _cancellations() -> int:
+    """How often the current task was cancelled, without the time limits that have passed."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
 
 
 def _pauses() -> Iterator[float]:

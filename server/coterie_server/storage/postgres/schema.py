@@ -96,9 +96,7 @@ async def open_schema(session: Session, shown: str, schema: str) -> Statements:
 
     Any number of nodes may do so at once.
     """
-    (product,) = await session.fetch("SELECT version() AS name")
-    distributed = any(word in product["name"] for word in ("CockroachDB", "-YB-"))
-    statements = Statements(schema, has_timelines=not distributed)
+    statements = Statements(schema, has_timelines=await _has_timelines(session))
     for _ in range(_ATTEMPTS):
         found = await _look(session, schema)
         _check(found, shown, schema)
@@ -113,6 +111,22 @@ async def open_schema(session: Session, shown: str, schema: str) -> Statements:
                 raise
             await asyncio.sleep(_PAUSE_S)
     raise StoreError(f"{shown}: another node does not finish making the tables of {schema}")
+
+
+async def _has_timelines(session: Session) -> bool:
+    """Whether a replica that takes over begins a new timeline.
+
+    Where replicas share their storage, or agree on each transaction, they have no timelines, and
+    lose nothing.
+    """
+    (product,) = await session.fetch("SELECT version() AS name")
+    if any(word in product["name"] for word in ("CockroachDB", "-YB-")):
+        return False
+    try:
+        await session.fetch("SELECT pg_walfile_name(pg_current_wal_lsn())")
+    except (asyncpg.FeatureNotSupportedError, asyncpg.UndefinedFunctionError):
+        return False
+    return True
 
 
 async def _look(session: Session, schema: str) -> _Found:

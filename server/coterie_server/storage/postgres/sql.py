@@ -108,8 +108,12 @@ class Statements:
         asked = _array(str(shard) for shard in sorted(shards))
         name = _text(owner)
         rows = f"SELECT shard FROM unnest('{asked}'::int[]) AS asked (shard) ORDER BY shard"
+        until = f"clock_timestamp() + {_ms(ttl_ms)}"
         return (
             f"{self._lock_timeout}{self.note_timeline(ttl_ms)}"
+            # The name has to last as long as the lease, or its next process would take that.
+            f"UPDATE {self.nodes} SET expires_at = greatest(expires_at, {until})"
+            f" WHERE owner = {name} AND life = {_bytes(life)}; "
             f"INSERT INTO {self.leases} (shard) {rows} ON CONFLICT (shard) DO NOTHING; "
             f"INSERT INTO {self.fences} (shard) {rows} ON CONFLICT (shard) DO NOTHING; "
             f"WITH free AS (SELECT shard FROM {self.leases}"

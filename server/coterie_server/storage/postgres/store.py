@@ -162,15 +162,13 @@ class PostgresStore(Store):
         """Take shards for `ttl_ms`, but those on which another owner's lease is valid."""
         asked = set(shards)
         with self._use() as opened:
-            async with opened.lanes.paused(asked):
-                return await opened.leases.claim(asked, owner, ttl_ms)
+            return await opened.leases.claim(asked, owner, ttl_ms)
 
     async def release(self, leases: Iterable[Lease]) -> None:
         """Give shards up, so that any node can claim them at once."""
         given = tuple(leases)
         with self._use() as opened:
-            async with opened.lanes.paused({lease.shard for lease in given}):
-                await opened.leases.release(given)
+            await opened.leases.release(given)
 
     # -- records -------------------------------------------------------------------------------
 
@@ -179,8 +177,7 @@ class PostgresStore(Store):
     ) -> AsyncIterator[list[KeptRecord]]:
         """Yield what a shard holds, in key order, in chunks of at most that many records."""
         with self._use() as opened:
-            async with opened.lanes.paused([shard]):
-                pass
+            await opened.lanes.settled(shard)
         after: bytes | None = None
         while True:
             with self._use() as opened:
@@ -218,7 +215,7 @@ class PostgresStore(Store):
     async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Keep records, all of them or none; they are durable when it returns."""
         with self._use() as opened:
-            await opened.lanes.append(lease, records)
+            await asyncio.shield(opened.lanes.append(lease, records))
 
     async def agree(self, name: str, value: str) -> str:
         """Return the value stored under a name, which is the first that was proposed."""

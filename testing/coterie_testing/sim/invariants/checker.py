@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coterie_client import Partition
@@ -48,6 +48,14 @@ class _Work:
     owner: Worker | None = None
 
 
+@dataclass(slots=True)
+class NodeChecks:
+    """What is checked of each coordinator by itself."""
+
+    clock: ClockChecker
+    requests: RequestChecker
+
+
 class InvariantChecker(WorkObserver):
     """Is told what workers do and what the journal says, and keeps the first violation.
 
@@ -60,18 +68,32 @@ class InvariantChecker(WorkObserver):
         self._journal = JournalChecker()
         self.exemptions = Exemptions(scheduler)
         self.offsets = OffsetChecker()
-        self.requests = RequestChecker()
-        self.clock = ClockChecker(scheduler)
+        self._scheduler = scheduler
+        #: By group, the newest generation in any coordinator's journal.
+        self._generations: dict[str, int] = {}
+        self._nodes: dict[int, NodeChecks] = {}
+        #: The highest fence under which a line was journalled, by group; "" stands for the topics.
+        self._fences: dict[str, int] = {}
         #: The first violation.
         self.violation: Violation | None = None
         #: How often things happened, by name.
         self.counts: Counter[str] = Counter()
         #: Whether machines and networks have no faults, so that no member is ever late.
         self.is_calm = False
+        #: Whether coordinators have no faults either, so that no member ever loses them.
+        self.is_steady = False
         #: Whether assignors are broken on purpose, so that the ownership guard has to step in.
         self.expects_conflicts = False
 
-    def _fail(self, what: str) -> None:
+    def node(self, number: int = 1) -> NodeChecks:
+        """What is checked of one coordinator."""
+        checks = self._nodes.get(number)
+        if checks is None:
+            clock, requests = ClockChecker(self._scheduler), RequestChecker(self._generations)
+            checks = self._nodes[number] = NodeChecks(clock, requests)
+        return checks
+
+    def fail(self, what: str) -> None:
         """Keep the first violation; the code that caused it might catch an exception."""
         if self.violation is None:
             self.violation = Violation(what)
@@ -90,11 +112,11 @@ class InvariantChecker(WorkObserver):
         others = [other for other in work.running if not self.exemptions.covers(other)]
         if others:
             names = ", ".join(other.name for other in others)
-            self._fail(f"{partition} has two workers: {worker.name} and {names}")
+            self.fail(f"{partition} has two workers: {worker.name} and {names}")
         # A worker that stopped because its lease ended may have its ownership back, and its token.
         is_back = partition.token == work.token and worker is work.owner
         if partition.token <= work.token and not (is_back and worker not in work.running):
-            self._fail(f"{partition}: token {partition.token} after {work.token}")
+            self.fail(f"{partition}: token {partition.token} after {work.token}")
         work.token, work.owner = partition.token, worker
         work.running[worker] = partition.token
         self.counts["partitions taken"] += 1
@@ -104,24 +126,24 @@ class InvariantChecker(WorkObserver):
         member_id = worker.group.member_id
         is_member = member_id in self._journal.members(worker.group_id)
         if not is_member and not is_exempt:
-            self._fail(f"{partition}: {worker.name} works on it, but {member_id!r} is no member")
+            self.fail(f"{partition}: {worker.name} works on it, but {member_id!r} is no member")
 
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """What was stored must still be there."""
         for violation in self.offsets.position_read(partition.key, offset, worker.name):
-            self._fail(violation)
+            self.fail(violation)
 
     def acted(self, worker: Worker, partition: Partition, offset: int) -> None:
         """Only the newest owner may act, or a fencing token must tell it from its successor."""
         work = self._work[partition.key]
         self.offsets.commit_asked(partition.key, offset)
         if not partition.is_owned:
-            self._fail(f"{partition}: {worker.name} works on what its own client says it lost")
+            self.fail(f"{partition}: {worker.name} works on what its own client says it lost")
         else:
             self._check_member(worker, partition, is_exempt=self.exemptions.is_unaware(worker))
         if partition.token < work.token:
             if not self.exemptions.covers(worker):
-                self._fail(f"{partition}: {worker.name} works on it with an old token")
+                self.fail(f"{partition}: {worker.name} works on it with an old token")
             self.counts["fenced side effects"] += 1
         self.counts["side effects"] += 1
 
@@ -130,7 +152,7 @@ class InvariantChecker(WorkObserver):
         work = self._work[partition.key]
         # It may have been accepted long before its worker hears so; the journal tells when.
         if partition.token < work.token and not self.exemptions.covers(worker):
-            self._fail(f"{partition}: a commit of {worker.name} was accepted with an old token")
+            self.fail(f"{partition}: a commit of {worker.name} was accepted with an old token")
         self.offsets.commit_acknowledged(partition.key, offset)
         self.counts["commits"] += 1
 
@@ -149,9 +171,9 @@ class InvariantChecker(WorkObserver):
             self.exemptions.joined(worker, event.member_id)
             newest = self._journal.generation(worker.group_id)
             if event.generation > newest:
-                self._fail(f"{worker.name} is in generation {event.generation}, after {newest}")
-        if isinstance(event, CoordinatorLost) and self.is_calm:
-            self._fail(
+                self.fail(f"{worker.name} is in generation {event.generation}, after {newest}")
+        if isinstance(event, CoordinatorLost) and self.is_steady:
+            self.fail(
                 f"nothing is wrong with the coordinator, but {worker.name} {event.text}: {event}"
             )
         self.counts[f"client: {event.text}"] += 1
@@ -162,28 +184,28 @@ class InvariantChecker(WorkObserver):
             self.offsets.deletion_unanswered(topic, number)
             return
         for violation in self.offsets.deletion_refused(topic, number):
-            self._fail(violation)
+            self.fail(violation)
 
     # -- what the journal says -----------------------------------------------------------------
 
-    def journalled(self, ts_ms: int, event: Event, wall_ms: int | None = None) -> None:
-        """Hold the next line of the journal against everything that is known.
+    def journalled(
+        self, ts_ms: int, event: Event, wall_ms: int | None = None, node: int = 1, fence: int = 0
+    ) -> None:
+        """Hold the next line of a coordinator's journal against everything that is known.
 
-        `wall_ms` is what the system's clock shows on the coordinator's machine.
+        `wall_ms` is what the system's clock shows on its machine.  `fence` orders the times at
+        which coordinators had the shard: what one of them writes down after another one has taken
+        over was so before that, and is known by now.
         """
         if wall_ms is not None:
-            for violation in self.clock.journalled(ts_ms, event, wall_ms):
-                self._fail(violation)
-        for violation in self.requests.journalled(
-            event,
-            waits_for_members=self._journal.waits_for_members(event.group),
-            rebalance_timeout_ms=self._journal.rebalance_timeout_ms(event.group),
-        ):
-            self._fail(violation)
-        for violation in self._journal.journalled(ts_ms, event):
-            self._fail(violation)
-        for violation in self.offsets.journalled(event):
-            self._fail(violation)
+            for violation in self.node(node).clock.journalled(ts_ms, event, wall_ms):
+                self.fail(violation)
+        if fence < self._fences.get(event.group, 0):
+            self.counts["late lines"] += 1
+            return
+        self._fences[event.group] = fence
+        for violation in self._contradictions(ts_ms, event, node):
+            self.fail(violation)
         self.exemptions.journalled(event)
         match event:
             case MemberGone() if event.how in _EXPIRIES:
@@ -194,24 +216,33 @@ class InvariantChecker(WorkObserver):
                 self.counts[f"{event.kind.replace('_', ' ')}: {event.cause}"] += 1
                 self.counts["rebalances completed"] += isinstance(event, RebalanceCompleted)
 
+    def _contradictions(self, ts_ms: int, event: Event, node: int) -> Iterator[str]:
+        yield from self.node(node).requests.journalled(
+            event,
+            waits_for_members=self._journal.waits_for_members(event.group),
+            rebalance_timeout_ms=self._journal.rebalance_timeout_ms(event.group),
+        )
+        yield from self._journal.journalled(ts_ms, event)
+        yield from self.offsets.journalled(event)
+
     def _expired(self, event: MemberGone) -> None:
         """No member is dropped as silent or late while nothing is wrong."""
         self.counts[f"dropped: {event.how}"] += 1
         worker = self.exemptions.worker(event.member)
         if self.is_calm and worker is not None and worker.is_running:
-            self._fail(f"{worker.name} was dropped although nothing is wrong with it: {event}")
+            self.fail(f"{worker.name} was dropped although nothing is wrong with it: {event}")
 
     def _conflicts(self, event: OwnershipConflict) -> None:
         self.counts["conflicts withheld" if event.withheld else "conflicts"] += 1
         if not (self.expects_conflicts and event.withheld):
-            self._fail(f"the leader assigned what another member owns: {event}")
+            self.fail(f"the leader assigned what another member owns: {event}")
 
     # -- at the end ----------------------------------------------------------------------------
 
     def check_topics(self, existing: Container[str]) -> None:
         """Compare what was said of deletions with the topics that exist."""
         for violation in self.offsets.check(existing):
-            self._fail(violation)
+            self.fail(violation)
 
     def check_settled(
         self, workers: Iterable[Worker], partitions: Iterable[TopicPartition]
@@ -222,18 +253,18 @@ class InvariantChecker(WorkObserver):
         for worker in workers:
             for partition in worker.group.owned:
                 if partition.key in owners:
-                    self._fail(f"{partition} is owned by {owners[partition.key]} and {worker.name}")
+                    self.fail(f"{partition} is owned by {owners[partition.key]} and {worker.name}")
                 owners[partition.key] = worker.name
                 if worker not in self._work[partition.key].running:
-                    self._fail(f"{worker.name} owns {partition} but does not work on it")
+                    self.fail(f"{worker.name} owns {partition} but does not work on it")
             self._check_assignment(worker, wanted)
         if owners.keys() != wanted:
             odd = sorted(wanted.symmetric_difference(owners))
-            self._fail(f"partitions without an owner, or owned without existing: {odd}")
+            self.fail(f"partitions without an owner, or owned without existing: {odd}")
 
     def _check_assignment(self, worker: Worker, existing: set[TopicPartition]) -> None:
         """A worker owns what the journal says it was assigned."""
         assigned = self._journal.assignment(worker.group_id, worker.group.member_id)
         owned = {partition.key for partition in worker.group.owned}
         if assigned is not None and owned != assigned & existing:
-            self._fail(f"{worker.name} owns {sorted(owned)}, but was assigned {sorted(assigned)}")
+            self.fail(f"{worker.name} owns {sorted(owned)}, but was assigned {sorted(assigned)}")

@@ -36,6 +36,8 @@ class ClockChecker:
         #: When the system's clock was last set, and by how much it was set back in all.
         self._set_at_s = float("-inf")
         self._set_back_ms = 0.0
+        #: How long after the clock was set an event may come that had to become durable first.
+        self.durable_within_s = _AT_ONCE_S
 
     # -- what happens to the coordinator -------------------------------------------------------
 
@@ -79,7 +81,10 @@ class ClockChecker:
             yield f"the journal is {ts_ms - wall_ms} ms ahead of the system's clock: {event}"
         if self._scheduler.now_s - self._resumed_s <= _AT_ONCE_S:
             yield from self._silence_after_pause(event)
-        elif self._scheduler.now_s - self._set_at_s > _AT_ONCE_S and ts_ms < wall_ms - _BEHIND_MS:
+        elif (
+            self._scheduler.now_s - self._set_at_s > self.durable_within_s
+            and ts_ms < wall_ms - _BEHIND_MS
+        ):
             yield f"the journal is {wall_ms - ts_ms} ms behind the system's clock: {event}"
 
     def _silence_after_pause(self, event: Event) -> Iterator[str]:

@@ -66,12 +66,12 @@ class RequestChecker:
     generation formed.
     """
 
+    #: By group, the newest generation in the journal of any coordinator.
+    _generations: dict[str, int] = field(default_factory=dict)
     #: Violations since the last line of the journal.
     found: list[str] = field(default_factory=list)
     #: The newest sync of each member.
     _syncs: dict[tuple[str, str], _Sync] = field(default_factory=dict)
-    #: By group, the newest generation in the journal.
-    _generations: dict[str, int] = field(default_factory=dict)
     #: By group, the ids that were handed out and with which no client has joined yet.
     _pending: dict[str, set[str]] = field(default_factory=dict)
 

@@ -102,7 +102,9 @@ async def live(stores: list[PostgresStore], trouble: Break, seconds: float) -> W
         await trouble(random.Random(random.getrandbits(32)))
     for task in nodes:
         task.cancel()
-    for ended in await asyncio.gather(*nodes, return_exceptions=True):
+    async with asyncio.timeout(60):
+        ends = await asyncio.gather(*nodes, return_exceptions=True)
+    for ended in ends:
         assert isinstance(ended, BaseException)
         if not isinstance(ended, asyncio.CancelledError):
             raise ended

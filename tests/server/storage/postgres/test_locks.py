@@ -147,3 +147,18 @@ async def test_append_whose_server_process_is_terminated(
         await store.append(lease, [(b"b", b"2")])
     assert len(await other.claim([0], "ann", TTL_MS)) == 1
     assert await other.load(0) == [(b"a", b"1")]
+
+
+async def test_a_name_lasts_as_long_as_what_was_claimed_under_it(
+    store: PostgresStore, other: PostgresStore, database: Database
+) -> None:
+    """Its next process takes what the name has, and the former one trusts its lease."""
+    await store.reserve("ann", TTL_MS)
+    await store.renew("ann", b"", [], TTL_MS)
+    await database.passes(TTL_MS - 1_000)
+    await claimed(store)
+    await database.passes(2_000)
+    reserving = asyncio.create_task(other.reserve("ann", TTL_MS))
+    await asyncio.sleep(0.3)
+    assert not reserving.done()
+    reserving.cancel()

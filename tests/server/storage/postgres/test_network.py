@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
 from coterie_server.storage.postgres import PostgresStore
+from tests.server.storage.doubles import Database
 from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.asyncio
@@ -87,6 +89,20 @@ async def test_no_call_outlasts_a_silent_network(distant: PostgresStore, proxy: 
     proxy.go_on()
     again = await claimed(distant)
     await distant.append(again, [(b"a", b"1")])
+
+
+async def test_silent_connections_are_given_up(distant: PostgresStore, proxy: TcpProxy) -> None:
+    """As firewalls leave them that have forgotten a connection."""
+    lease = await claimed(distant)
+    assert await distant.load(0) == []
+    await distant.renew("ann", b"", [lease], 900)
+    proxy.strand()
+    with pytest.raises(StoreError, match="did not answer in time"):
+        await distant.append(lease, [(b"a", b"1")])
+    assert len(await distant.renew("ann", b"", [lease], 900)) == 1
+    (again,) = await distant.claim([0], "ann", TTL_MS)
+    await distant.append(again, [(b"b", b"1")])
+    assert await distant.load(0) == [(b"b", b"1")]
 
 
 async def test_append_without_an_answer_is_not_sent_again(
@@ -169,3 +185,22 @@ async def test_old_fence_is_told_apart_from_a_lost_network(
     await claimed(other)
     with pytest.raises(FencedError):
         await distant.append(lease, [(b"a", b"1")])
+
+
+@pytest.mark.parametrize("call", ["survey", "load"])
+async def test_cancelled_call_ends_though_its_connection_is_lost_as_well(
+    distant: PostgresStore, proxy: TcpProxy, database: Database, call: str
+) -> None:
+    """A call that failed instead would be tried again by tasks that were told to end."""
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "survey": distant.survey,
+        "load": lambda: distant.load(0),
+    }
+    await calls[call]()
+    async with database.holding("LOCK TABLE leases, records"):
+        task = asyncio.ensure_future(calls[call]())
+        await database.waiting()
+        task.cancel()
+        proxy.cut()
+        await asyncio.wait([task])
+    assert task.cancelled()

@@ -163,12 +163,12 @@ def test_dead_member_may_be_dropped(checked: Checked) -> None:
     assert checked.violation == ""
 
 
-@pytest.mark.parametrize("is_calm", [True, False])
-def test_losing_a_healthy_coordinator_is_a_violation(checked: Checked, *, is_calm: bool) -> None:
-    checked.checker.is_calm = is_calm
+@pytest.mark.parametrize("is_steady", [True, False])
+def test_losing_a_healthy_coordinator_is_a_violation(checked: Checked, *, is_steady: bool) -> None:
+    checked.checker.is_steady = is_steady
     lost = CoordinatorLost(node="n", reason="r", had_served=True)
     checked.checker.client_event(cast(Worker, checked.ann), lost)
-    assert bool(checked.violation) == is_calm
+    assert bool(checked.violation) == is_steady
 
 
 @pytest.mark.parametrize("expected", [True, False])
