@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -40,7 +40,7 @@ class _Scale:
     partitions: int
 
 
-_FULL: Final = _Scale(rounds=7, lease_s=3.0, groups=1000, partitions=100)
+_FULL: Final = _Scale(rounds=5, lease_s=3.0, groups=1000, partitions=100)
 _QUICK: Final = _Scale(rounds=2, lease_s=1.0, groups=20, partitions=5)
 
 _COLUMNS: Final = (
@@ -95,27 +95,23 @@ def _judged(waits_s: Sequence[float], aim_s: float) -> Figure:
     return replace(figure, reached=figure.median <= aim_s)
 
 
-class _nodes(ExitStack):  # noqa: N801  # used like a function
+@contextmanager
+def _nodes(url: str, folder: Path, scale: _Scale) -> Iterator[list[Daemon]]:
     """Nodes on one store, while in this context."""
-
-    def __init__(self, url: str, folder: Path, scale: _Scale) -> None:
-        super().__init__()
-        self._daemons = [
-            Daemon(
+    with ExitStack() as stack:
+        nodes = []
+        for number in range(1, _NODES + 1):
+            node = Daemon(
                 folder / str(number),
                 settings={"node.id": number, "shard.lease.ms": round(scale.lease_s * 1000)},
                 topics={_TOPIC: scale.partitions},
                 environ={"PYTHONDONTWRITEBYTECODE": ""},
                 arguments=("--store", url),
             )
-            for number in range(1, _NODES + 1)
-        ]
-
-    def __enter__(self) -> list[Daemon]:  # type: ignore[override]
-        for daemon in self._daemons:
-            self.callback(daemon.kill)
-            daemon.start()
-        return self._daemons
+            stack.callback(node.kill)
+            node.start()
+            nodes.append(node)
+        yield nodes
 
 
 async def _play(nodes: list[Daemon], scale: _Scale) -> tuple[list[float], list[float], list[float]]:

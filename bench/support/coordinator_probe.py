@@ -78,9 +78,7 @@ class Probe:
 
     async def until_served(self, since_s: float) -> None:
         """Wait until each group has had a commit acknowledged that was sent after a moment."""
-        while not all(  # noqa: ASYNC110  # of fifty tasks, one after the other
-            acks and acks[-1] > since_s for acks in self.acks.values()
-        ):
+        while not all(acks and acks[-1] > since_s for acks in self.acks.values()):
             self.raise_failure()
             await asyncio.sleep(_RETRY_S)
 

@@ -15,7 +15,7 @@ from tests.support.postgres_server import PostgresServer
 
 __all__ = ["Cluster", "Database", "PostgresDatabase", "SqliteFile"]
 
-_SETTINGS: Final[Mapping[str, str | int | bool]] = {"group.initial.rebalance.delay.ms": 1000}
+_SETTINGS: Final[Mapping[str, str | int | bool]] = {"group.initial.rebalance.delay.ms": 300}
 
 
 class Database(Protocol):

@@ -16,7 +16,7 @@ from tests.support.postgres_server import missing, running_server
 
 #: One fault, with members that start quickly.
 BRIEF = SoakOptions(
-    seconds=4.5,
+    seconds=3.5,
     nodes=2,
     groups=4,
     members=4,
