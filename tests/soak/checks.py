@@ -13,6 +13,7 @@ from coterie_protocol.journal import (
     GroupRecovered,
     Line,
     MemberGone,
+    MemberJoined,
     RebalanceCompleted,
     RebalanceStarted,
 )
@@ -276,15 +277,31 @@ def groups_that_give_up(story: Story) -> set[str]:
 
 
 def groups_left_unheard(story: Story) -> set[str]:
-    """Groups that a member left when no coordinator heard it, so that its session had to end."""
+    """Groups that a member left when no coordinator heard it, so that its session has to end.
+
+    They wait for it in their next rebalance, and each take-over gives it another session's time.
+    """
     came_back = {record.member for record in story.records if record.life > 1}
-    return {
-        line.event.group
-        for line in events_of(story.journal, MemberGone)
-        if isinstance(line.event, MemberGone)
-        and line.event.how == "session_expired"
-        and any(line.event.member.startswith(f"{member}-") for member in came_back)
-    }
+    found: set[str] = set()
+    latest: dict[str, str] = {}
+    for line in story.journal.lines:
+        match line.event:
+            case MemberJoined(member=member, client_id=client) if client in came_back:
+                latest[client] = member
+            case MemberGone(group=group, member=member, how="session_expired"):
+                if _client_of(member) in came_back:
+                    found.add(group)
+            case GroupRecovered(group=group, members=members):
+                if any(latest.get(_client_of(each), each) != each for each in members):
+                    found.add(group)
+            case _:
+                pass
+    return found
+
+
+def _client_of(member: str) -> str:
+    """The client's id, with which the ids of members begin; a UUID follows."""
+    return member[: -len("-00000000-0000-0000-0000-000000000000")]
 
 
 # -- service ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from coterie_protocol.journal import (
     GroupRecovered,
     MemberGone,
+    MemberJoined,
     RebalanceCompleted,
     RebalanceStarted,
 )
@@ -27,6 +28,9 @@ from tests.soak.stories import (
     well,
 )
 from tests.soak.summary import summary
+
+UNHEARD = "5b0fcaa8-edb6-403c-ac6b-c5dc1137b334"
+ANOTHER = "0712e06d-373c-40ab-96c4-1aedf793bfe6"
 
 
 def found(story: Story) -> dict[str, list[str]]:
@@ -60,8 +64,22 @@ def completed(generation: int) -> RebalanceCompleted:
     )
 
 
-def recovered(generation: int) -> GroupRecovered:
-    return GroupRecovered(group=GROUP, state="Stable", generation=generation, members=())
+def recovered(generation: int, *members: str) -> GroupRecovered:
+    return GroupRecovered(group=GROUP, state="Stable", generation=generation, members=members)
+
+
+def joined(member: str) -> MemberJoined:
+    return MemberJoined(
+        group=GROUP,
+        member=member,
+        instance=None,
+        client_id=SECOND,
+        host="/127.0.0.1",
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=60_000,
+        protocols=("range",),
+        topics=None,
+    )
 
 
 def gone(how: str) -> MemberGone:
@@ -213,7 +231,7 @@ def test_session_that_ended() -> None:
 
 
 def test_session_of_a_member_that_left_unheard() -> None:
-    expired = replace(gone("session_expired"), member=f"{SECOND}-5b0fcaa8")
+    expired = replace(gone("session_expired"), member=f"{SECOND}-{UNHEARD}")
     lines = [journalled(10.0, "2", expired), journalled(10.0, "2", started(1, "session_expired"))]
     assert list(found(well(journal=lines, is_restless=True))) == [
         "rebalances without need",
@@ -221,6 +239,23 @@ def test_session_of_a_member_that_left_unheard() -> None:
     ]
     came_back = replace(told(41.5, SECOND, "left"), life=2)
     assert found(well(came_back, journal=lines, is_restless=True)) == {}
+
+
+def test_wait_for_a_member_that_left_unheard() -> None:
+    fault = Fault("kill", "node 1", 10.5, 14.0)
+    came_back = replace(told(41.5, SECOND, "left"), life=2)
+    anew = joined(f"{SECOND}-{ANOTHER}")
+    lines = [
+        journalled(11.0, "2", anew),
+        journalled(12.0, "2", recovered(1, f"{SECOND}-{UNHEARD}")),
+    ]
+    story = without_acks(well(came_back, faults=[fault], is_restless=True), 10.5, 20.0)
+    assert list(found(story)) == ["groups not served in time"]
+    assert found(replace(story, journal=JournalLines(tuple(lines)))) == {}
+    # It is the one that came back.
+    lines[1] = journalled(12.0, "2", recovered(1, f"{SECOND}-{ANOTHER}"))
+    story = replace(story, journal=JournalLines(tuple(lines)))
+    assert list(found(story)) == ["groups not served in time"]
 
 
 def test_kafkajs_joins_anew_by_itself() -> None:
