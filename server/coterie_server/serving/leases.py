@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.shares import Move, Scene, next_move
+from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -148,6 +149,7 @@ class LeaseKeeper:
         self._wake = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
+        self._is_stopping = False
         self._joined_s = -math.inf
         self._renewed_s = -math.inf
         #: Why the leases can't be renewed; empty if they can.
@@ -178,14 +180,25 @@ class LeaseKeeper:
 
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
-        for task in (self._keeping, self._moving):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait({task})
-        leases, self._leases = list(self._leases.values()), {}
-        # First, so that the others share out among themselves what is free a moment later.
-        await self._store.withdraw(self._owner)
-        await self._store.release(leases)
+        self._is_stopping = True
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait({self._keeping})
+        try:
+            # First, so that the others share out among themselves what is free a moment later.
+            await self._store.withdraw(self._owner)
+            await self._stop_moving()
+            leases, self._leases = list(self._leases.values()), {}
+            await self._store.release(leases)
+        except StoreError as error:
+            _log.warning("shards are not given up: others wait for their leases", error=str(error))
+
+    async def _stop_moving(self) -> None:
+        """End what is under way: what a claim that was given up may yet take, others wait for."""
+        if self._moving is not None:
+            await asyncio.wait({self._moving}, timeout=self._renew_every_s)
+            self._moving.cancel()
+            await asyncio.wait({self._moving})
 
     # -- single shards -------------------------------------------------------------------------
 
@@ -362,6 +375,8 @@ class LeaseKeeper:
             return
         for lease in taken:
             self._take(lease, asked_s)
+            if self._is_stopping:
+                continue  # it is about to be given up
             former_owner = self._owners.get(lease.shard, "")
             is_over = lease.shard in expired
             how = "expired" if is_over else "handed_over" if former_owner else "free"

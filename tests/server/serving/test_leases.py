@@ -50,6 +50,12 @@ class UnreliableStore(MemoryStore):
             await self.claims.wait()
         return taken
 
+    async def withdraw(self, owner: str) -> None:
+        """Withdraw, or not."""
+        if self.error is not None:
+            raise self.error
+        await super().withdraw(owner)
+
     async def renew(
         self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
     ) -> list[Lease]:
@@ -335,6 +341,31 @@ async def test_a_node_that_stops_leaves_its_shards_to_the_others(
         await harness.renewed()
     )
     assert harness.cluster.others == []
+
+
+async def test_a_node_that_stops_gives_up_what_it_was_claiming(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+    await other.keeper.stop()
+    store_of(harness).claims = answers = asyncio.Event()
+    assert await harness.renewed() == ["confirmed"]
+    assert await harness.held() == [0, 1, 2, 3]
+    stopping = asyncio.ensure_future(harness.keeper.stop())
+    await turns()
+    answers.set()
+    await stopping
+    assert not any(lease.is_valid for lease in (await harness.store.survey()).leases)
+    assert harness.holder.told == ["confirmed"]
+
+
+async def test_a_node_stops_though_its_store_is_away(harness: Harness) -> None:
+    """Its leases expire by themselves."""
+    store_of(harness).error = StoreError("the database does not answer")
+    await harness.keeper.stop()
+    assert await harness.held() == [0, 1, 2, 3]
+    harness.time.s += TTL_MS / 1000
+    assert not any(lease.is_valid for lease in (await harness.store.survey()).leases)
 
 
 async def test_the_shards_of_a_dead_node_are_taken_when_its_leases_end(
