@@ -61,7 +61,11 @@ def _faults(story: Story) -> Iterator[str]:
         f"{'seconds without a coordinator, by fault':<42}{'faults':>7}{'median':>8}{'worst':>8}"
         "   slowest group"
     )
-    waits = waits_by_fault(story)
+    excused = groups_left_unheard(story) | groups_that_give_up(story)
+    waits = [
+        {group: seconds for group, seconds in by_group.items() if group not in excused}
+        for by_group in waits_by_fault(story)
+    ]
     worst: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for fault, by_group in zip(story.faults, waits, strict=True):
         waited_s, group = max(((s, g) for g, s in by_group.items()), default=(0.0, "-"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from typing import Final
@@ -104,7 +105,9 @@ async def _live(orders: Orders, member: MemberOrders, stopped: asyncio.Event) ->
         except Exception as error:  # noqa: BLE001  # it is told, whatever it is
             recorder.tell("error", error=repr(error))
         recorder.tell("left")
-        await asyncio.sleep(AWAY_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(AWAY_S):
+                await stopped.wait()
 
 
 async def main() -> None:
