@@ -40,6 +40,7 @@ __all__ = [
     "check_heartbeat",
     "commit",
     "commit_sizes",
+    "coordinator_of",
     "has_offsets",
     "heartbeat",
     "heartbeat_sizes",
@@ -157,6 +158,18 @@ def _has_partitions(port: int, partitions: int) -> bool:
     (topic,) = _ask(port, message, 5, MetadataResponse).topics
     ready = [partition for partition in topic.partitions if not partition.error_code]
     return not topic.error_code and len(ready) == partitions
+
+
+def coordinator_of(port: int, group_id: str) -> int:
+    """The port of the node that coordinates a group, as a node says that is asked on another."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        found = _ask(port, FindCoordinatorRequest(key=group_id), 2, FindCoordinatorResponse)
+        if not found.error_code:
+            return found.port
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{group_id} has no coordinator after {_TIMEOUT_S:g} s")
+        time.sleep(_AGAIN_S)
 
 
 def has_offsets(port: int, group_id: str, partitions: int) -> bool:

@@ -14,8 +14,17 @@ from typing import Final, Protocol
 from bench.support import echo
 from tests.interop.kafka_broker import KafkaBroker
 from tests.live.daemon import Daemon
+from tests.live.workers import WorkersDaemon
 
-__all__ = ["PROC", "CoterieServer", "EchoServer", "KafkaServer", "Server", "more_files"]
+__all__ = [
+    "PROC",
+    "CoterieServer",
+    "EchoServer",
+    "KafkaServer",
+    "Server",
+    "WorkersServer",
+    "more_files",
+]
 
 #: Linux's accounts of processes, without which nothing can be measured.
 PROC: Final = Path("/proc")
@@ -98,6 +107,41 @@ class CoterieServer:
     def pid(self) -> int:
         """The process id."""
         return self._daemon.process.pid
+
+    def start(self) -> None:
+        """Start the server and wait until it is ready."""
+        self._daemon.start()
+
+    def stop(self) -> None:
+        """Stop the server in good order."""
+        self._daemon.stop()
+
+
+class WorkersServer:
+    """The daemon as `CoterieServer` has it, with several workers."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        # If it is set in the environment, every start compiles all modules again.
+        compiled = {"PYTHONDONTWRITEBYTECODE": ""}
+        settings = _NO_DELAY | _ANY_SESSION
+        self._daemon = (
+            Daemon(folder, settings=settings, environ=compiled)
+            if workers == 1
+            else WorkersDaemon(folder, workers, settings=settings, environ=compiled)
+        )
+
+    @property
+    def port(self) -> int:
+        """The port on loopback that all workers share."""
+        return self._daemon.port
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that serve."""
+        daemon = self._daemon
+        if isinstance(daemon, WorkersDaemon):
+            return list(daemon.pids().values())
+        return [daemon.process.pid]
 
     def start(self) -> None:
         """Start the server and wait until it is ready."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -175,17 +175,23 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
         addresses = administer(target, lambda admin: admin.groups.http_addresses())
     try:
         if None not in addresses:
-            rows = [
-                row
-                for address in addresses
-                for row in list_groups(address or "", target.timeout_s, states)
-            ]
+            # Each node lists the groups of all.
+            rows = _first_list([address or "" for address in addresses], target.timeout_s, states)
             return sorted(rows, key=itemgetter("group"))
     except (NoAnswerError, RefusedError) as error:
         if target.http is not None:
             fail(str(error), UNREACHABLE if isinstance(error, NoAnswerError) else FAILED)
     found = administer(target, lambda admin: admin.groups.list(states=states))
     return [_listed(each) for each in found]
+
+
+def _first_list(
+    addresses: Sequence[str], timeout_s: float, states: Iterable[str]
+) -> list[dict[str, Any]]:
+    for address in addresses[:-1]:
+        with suppress(NoAnswerError, RefusedError):
+            return list_groups(address, timeout_s, states)
+    return list_groups(addresses[-1], timeout_s, states)
 
 
 def _listed(group: GroupListing) -> dict[str, Any]:

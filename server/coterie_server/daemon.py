@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_protocol.version import VERSION
 from coterie_server.config.listeners import NamedAddress
@@ -24,16 +24,28 @@ from coterie_server.storage.urls import without_password
 from coterie_server.topics import TopicRefusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["notify_systemd", "raise_open_file_limit", "run", "serve"]
+    from coterie_server.address import Address
+
+__all__ = [
+    "REFUSALS",
+    "Supervised",
+    "complain",
+    "note_stop",
+    "notify_systemd",
+    "raise_open_file_limit",
+    "ready_line",
+    "run",
+    "serve",
+]
 
 _log = get_logger(__name__)
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 #: Errors that keep a server from starting; their messages say what to do.
-_REFUSALS: Final = (
+REFUSALS: Final = (
     DirectoryInUseError,
     DirectoryUnusableError,
     ServerError,
@@ -52,66 +64,104 @@ _LOOKS: Final = (5_000, 5, 1_000)
 _LEAST_FILES: Final = 40
 
 
-def run(options: ServerOptions) -> int:
-    """Run a server until SIGTERM or SIGINT; return the exit code of the process."""
-    configure(options.settings.log_level, options.settings.log_format, sys.stderr)
+class Supervised(Protocol):
+    """What a server of several has to do with what has started it."""
+
+    def watch(self, stop: asyncio.Future[str]) -> None:
+        """Settle a future when the server is to stop, with the reason."""
+
+    def ready(self, server: Server) -> None:
+        """Say that the server serves."""
+
+
+def run(options: ServerOptions, supervised: Supervised | None = None) -> int:
+    """Run a server until SIGTERM or SIGINT; return the exit code of the process.
+
+    A supervised one takes no notice of SIGINT, and says through its supervisor that it is ready.
+    """
+    settings = options.settings
+    node = None if supervised is None else settings.node_id
+    configure(settings.log_level, settings.log_format, sys.stderr, node)
     _collect_garbage_rarely()
     try:
         allowed = _within_open_files(options)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(serve(allowed))
-    except _REFUSALS as error:
-        return _complain(str(error))
+            runner.run(serve(allowed, supervised=supervised))
+    except REFUSALS as error:
+        return complain(str(error))
     return 0
 
 
-def _complain(sentence: str) -> int:
+def complain(sentence: str) -> int:
+    """Say why the daemon ends, and return its exit code."""
     sys.stderr.write(f"coterie: {sentence}\n")
     return 1
 
 
-async def serve(options: ServerOptions, *, say: Callable[[str], None] = print) -> None:
+async def serve(
+    options: ServerOptions,
+    *,
+    say: Callable[[str], None] = print,
+    supervised: Supervised | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT; `say` gets the line that says that the server is ready."""
     stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    with _signals(stop):
+    with _signals(stop, _SIGNALS if supervised is None else (signal.SIGTERM,)):
+        if supervised is not None:
+            supervised.watch(stop)
         server = Server(options)
         await server.start()
         _exempt_from_collection()
         try:
-            say(_ready_line(server))
-            notify_systemd("READY=1")
+            if supervised is None:
+                say(_ready_line(server))
+                notify_systemd("READY=1")
+            else:
+                supervised.ready(server)
             reason = await stop
         finally:
-            notify_systemd("STOPPING=1")
+            if supervised is None:
+                notify_systemd("STOPPING=1")
         await server.stop(reason)
 
 
 @contextlib.contextmanager
-def _signals(stop: asyncio.Future[str]) -> Iterator[None]:
+def _signals(stop: asyncio.Future[str], numbers: Sequence[signal.Signals]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-
-    def note(number: signal.Signals) -> None:
-        if not stop.done():
-            stop.set_result(number.name)
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, note, number)
+    for number in numbers:
+        loop.add_signal_handler(number, note_stop, stop, number.name)
     try:
         yield
     finally:
-        for number in _SIGNALS:
+        for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def note_stop(stop: asyncio.Future[str], reason: str) -> None:
+    """Settle a future with why the server is to stop, unless it was told so before."""
+    if not stop.done():
+        stop.set_result(reason)
 
 
 def _ready_line(server: Server) -> str:
     options = server.options
-    groups, topics = len(server.node.groups()), len(server.node.topics)
-    where = without_password(options.store or str(options.data_dir or "memory"))
-    http = f", HTTP on http://{server.http_address}" if server.http_address else ""
+    return ready_line(
+        [str(NamedAddress(at, name)) for name, at in server.addresses.items()],
+        server.http_address,
+        without_password(options.store or str(options.data_dir or "memory")),
+        groups=len(server.node.groups()),
+        topics=len(server.node.topics),
+    )
+
+
+def ready_line(
+    listening: Sequence[str], http: Address | None, where: str, *, groups: int, topics: int
+) -> str:
+    """What is said when clients are served."""
+    answers = f", HTTP on http://{http}" if http else ""
     counted = f"{groups} group{'s' * (groups != 1)}, {topics} topic{'s' * (topics != 1)}"
-    listening = (str(NamedAddress(at, name)) for name, at in server.addresses.items())
     ready = f"coterie {VERSION} is ready on {' and '.join(listening)}"
-    return f"{ready}{http} ({where}: {counted})"
+    return f"{ready}{answers} ({where}: {counted})"
 
 
 # -- the system ------------------------------------------------------------------------------------

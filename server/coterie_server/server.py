@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
@@ -28,11 +27,13 @@ from coterie_server.config.listeners import ListenerOptions
 from coterie_server.config.options import ServerOptions
 from coterie_server.config.settings import SETTINGS
 from coterie_server.history import History
-from coterie_server.http import AllowedHosts, HttpServer, NodeView, create_app
+from coterie_server.http import AllowedHosts, HttpServer, NodeView, OtherNodes, create_app
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
+from coterie_server.node_handler import Gate, NodeHandler
+from coterie_server.observers import Observer, Observers
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.loss import find_loss
@@ -41,9 +42,6 @@ from coterie_server.storage import open_store
 from coterie_server.storage.lock import hold_directory
 
 if TYPE_CHECKING:
-    from coterie_protocol.journal import Event
-    from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
-    from coterie_server.net import Exchange
     from coterie_server.storage import Store
 
 __all__ = [
@@ -54,6 +52,7 @@ __all__ = [
     "Server",
     "ServerError",
     "ServerOptions",
+    "why_not",
 ]
 
 #: How many rebalances of each group the history keeps.
@@ -64,19 +63,8 @@ class ServerError(Exception):
     """A server can't be started with these options; the text says what to do."""
 
 
-class Observer(Protocol):
-    """Is told of events; it may neither block nor raise."""
-
-    def observe(self, ts_ms: int, event: Event) -> None:
-        """Take in an event that is durable by now."""
-        ...
-
-
-#: Sees a request before the node does; returns True if it has taken the request from it.
-Gate = Callable[["Exchange"], bool]
-
-
-def _why(error: OSError) -> str:
+def why_not(error: OSError) -> str:
+    """What is wrong, for people."""
     # Names that can't be resolved have negative numbers and texts of their own.
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
@@ -97,13 +85,15 @@ class Server:
         self.history = History(_REBALANCES_KEPT)
         self.metrics = Metrics(VERSION, self.history)
         # In this order: the others ask the history.
-        self._observers = _Observers(self.history, self.metrics, EventLog(self.history))
-        self._handler = _NodeHandler(gate)
+        self._observers = Observers(self.history, self.metrics, EventLog(self.history))
+        self._handler = NodeHandler(gate)
         #: What has been started, to be stopped.
         self._parts = AsyncExitStack()
         self._node: Node | None = None
         self._addresses: dict[str, Address] = {}
         self._http_address: Address | None = None
+        #: Where no other worker of the same supervisor answers.
+        self._own_http: Address | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -138,6 +128,11 @@ class Server:
     def addresses(self) -> Mapping[str, Address]:
         """Where clients are served, by the names of the listeners, in their order."""
         return self._addresses
+
+    @property
+    def advertised(self) -> Mapping[str, Address]:
+        """Where clients are told to connect, by the names of the listeners."""
+        return self._advertised()
 
     @property
     def http_address(self) -> Address | None:
@@ -190,10 +185,17 @@ class Server:
 
     def _open_store(self) -> Store:
         options = self.options
-        if options.data_dir is not None:
+        worker = options.worker
+        # For its workers, a supervisor holds the directory.
+        if options.data_dir is not None and worker is None:
             self._parts.enter_context(hold_directory(options.data_dir))
         where = options.store or str(options.data_dir or "memory:")
-        return open_store(where, accept_loss=options.accept_data_loss)
+        return open_store(
+            where,
+            accept_loss=options.accept_data_loss,
+            is_shared=worker is not None,
+            files=1 if worker is None else len(worker.node_ids),
+        )
 
     def _make_backfill(self) -> Backfill:
         """Note which files the journal has, before this life's lines begin another."""
@@ -235,19 +237,28 @@ class Server:
         )
 
     async def _start_http(self, view: NodeView, backfill: Backfill) -> None:
-        address = self.options.http
+        address, worker = self.options.http, self.options.worker
         if address is None:
             return
-        http = HttpServer(create_app(view, backfill, self.metrics, self._allowed_hosts()))
+        others = OtherNodes(() if worker is None else worker.node_ids)
+        self._parts.push_async_callback(others.close)
+        hosts = self._allowed_hosts()
+        http = HttpServer(create_app(view, backfill, self.metrics, hosts, others))
+        self._parts.push_async_callback(http.close)
         try:
-            await http.start(address.host, address.port)
+            if worker is None or worker.http is None:
+                await http.start(address.host, address.port)
+                self._http_address = self._own_http = Address(address.host, http.port)
+            else:
+                await http.start_shared(worker.http.host, worker.http.port)
+                inherited = worker.inherited.get(address, ())
+                await http.start_shared(address.host, address.port, inherited)
+                self._http_address, self._own_http = address, worker.http
         except OSError as error:
             raise ServerError(
-                f"can't answer HTTP on {address}: {_why(error)}. Choose another address with"
+                f"can't answer HTTP on {address}: {why_not(error)}. Choose another address with"
                 " --http, or --http off."
             ) from error
-        self._parts.push_async_callback(http.close)
-        self._http_address = Address(address.host, http.port)
 
     def _allowed_hosts(self) -> AllowedHosts:
         options = self.options
@@ -261,12 +272,11 @@ class Server:
         options, settings = self.options, self.options.settings
         for each in options.listeners:
             try:
-                self._addresses[each.name] = await listener.start(
-                    each.bind.host, each.bind.port, advertise=each.advertise, name=each.name
-                )
+                self._addresses[each.name] = await self._listen_on(listener, each)
             except OSError as error:
                 raise ServerError(
-                    f"can't listen on {each}: {_why(error)}. Choose another address with --listen."
+                    f"can't listen on {each}: {why_not(error)}. Choose another address with"
+                    " --listen."
                 ) from error
         return NodeOptions(
             node_id=settings.node_id,
@@ -278,27 +288,53 @@ class Server:
             advertised_http=self._advertised_http(),
             addresses=self._advertised(),
             look_every_ms=settings.shard_poll_interval_ms if is_shared else None,
+            peer_http=self._peer_http(),
+            companions=() if options.worker is None else options.worker.node_ids,
         )
 
+    async def _listen_on(self, listener: Listener, each: ListenerOptions) -> Address:
+        bind, shared, worker = each.bind, each.shared, self.options.worker
+        bound = await listener.start(
+            bind.host,
+            bind.port,
+            advertise=each.advertise,
+            name=each.name,
+            shares_port=shared is not None,
+        )
+        if shared is not None and worker is not None:
+            await listener.start(
+                shared.host,
+                shared.port,
+                advertise=each.advertise or bound,
+                name=each.name,
+                shares_port=True,
+                inherited=worker.inherited.get(shared, ()),
+            )
+        return bound
+
+    def _peer_http(self) -> Address | None:
+        """Where other nodes can ask over HTTP."""
+        own = self._own_http
+        if own is None or own.host not in ANY_HOST:
+            return own
+        return Address(next(iter(self._advertised().values())).host, own.port)
+
     def _advertised(self) -> dict[str, Address]:
-        """Where each listener is reached: under the machine's name, if it is open to all hosts."""
+        """Where each listener is reached."""
         found: dict[str, Address] = {}
         for each in self.options.listeners:
             bound = self._addresses[each.name]
             wanted = each.advertise or bound
-            host = socket.gethostname() if wanted.host in ANY_HOST else wanted.host
-            found[each.name] = Address(host, wanted.port or bound.port)
+            found[each.name] = Address(wanted.host, wanted.port or bound.port)
         return found
 
     def _advertised_http(self) -> dict[Address, Address]:
         """Where clients find HTTP if they came in by a listener that says so, by its address."""
-        if self._http_address is None:
-            return {}
-        port, reached = self._http_address.port, self._advertised()
+        reached, http = self._advertised(), self._http_address
         return {
-            reached[each.name]: Address(told.host, told.port or port)
+            reached[each.name]: Address(told.host, told.port or http.port)
             for each in self.options.listeners
-            if (told := each.advertise_http) is not None
+            if http is not None and (told := each.advertise_http) is not None
         }
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:
@@ -342,61 +378,3 @@ class Server:
             accepted_loss=self.options.accept_data_loss,
         )
         self._observers.observe(self.clock.date_ms(), event)
-
-
-class _Observers:
-    """Tells all observers of each event, but holds events back until `release`.
-
-    Until the store is known to be the right one, its events are not to be journalled: the journal
-    would tell of a past that it is about to refuse.
-    """
-
-    def __init__(self, *observers: Observer) -> None:
-        self._observers = list(observers)
-        self._held: list[tuple[int, Event]] | None = []
-
-    def add(self, observer: Observer) -> None:
-        self._observers.append(observer)
-
-    def observe(self, ts_ms: int, event: Event) -> None:
-        if self._held is not None:
-            self._held.append((ts_ms, event))
-            return
-        for observer in self._observers:
-            observer.observe(ts_ms, event)
-
-    def release(self) -> None:
-        held, self._held = self._held, None
-        for ts_ms, event in held or ():
-            self.observe(ts_ms, event)
-
-
-class _NodeHandler:
-    """Hands requests to the node; those that come before it is ready wait, in their order."""
-
-    def __init__(self, gate: Gate | None) -> None:
-        self._gate = gate
-        self._node: Node | None = None
-        self._waiting: dict[Exchange, None] = {}
-
-    def handle(self, exchange: Exchange) -> None:
-        if self._gate is not None and self._gate(exchange):
-            return
-        if self._node is None:
-            self._waiting[exchange] = None
-            exchange.when_gone(self._waiting.pop)
-        else:
-            self._node.handle(exchange)
-
-    def try_heartbeat(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
-        if self._node is None or self._gate is not None:
-            return None
-        return self._node.try_heartbeat(message)
-
-    def open(self, node: Node) -> None:
-        self._node = node
-        while self._waiting:
-            exchange = next(iter(self._waiting))
-            del self._waiting[exchange]
-            exchange.when_gone(None)
-            node.handle(exchange)

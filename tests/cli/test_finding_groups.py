@@ -45,13 +45,34 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "list_groups", refuse)
 
 
-def test_all_nodes_are_asked_where_they_say(
+def test_one_node_lists_the_groups_of_all(
     told: list[str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told += ["b:1", "a:1"]
     asked = answering(monkeypatch)
-    assert [row["group"] for row in connection.find_groups(Target())] == ["a:1", "b:1"]
-    assert asked == ["b:1", "a:1"]
+    assert [row["group"] for row in connection.find_groups(Target())] == ["b:1"]
+    assert asked == ["b:1"]
+
+
+def test_groups_are_listed_by_name(told: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    told += ["a:1"]
+    rows = [BY_HTTP | {"group": name} for name in "bca"]
+    monkeypatch.setattr(connection, "list_groups", lambda *_: rows)
+    assert [row["group"] for row in connection.find_groups(Target())] == ["a", "b", "c"]
+
+
+def test_next_node_is_asked_if_one_does_not_answer(
+    told: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told += ["b:1", "a:1"]
+
+    def answer(address: str, *_: object) -> list[dict[str, Any]]:
+        if address == "b:1":
+            raise NoAnswerError("No answer.")
+        return [BY_HTTP]
+
+    monkeypatch.setattr(connection, "list_groups", answer)
+    assert connection.find_groups(Target()) == [BY_HTTP]
 
 
 def test_given_address_is_asked_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ class Failpoint:
         )
 
     def may_reply(self, answer: Any) -> bool:
-        """Whether an answer may still be sent; the last that may be leaves the process first."""
+        """Whether an answer may still be sent; those before the end leave the process first."""
         is_kind = REPLIED.get(self.point)
         if is_kind is None or not is_kind(answer):
             return True
@@ -130,7 +130,7 @@ class Failpoint:
         if not self.count:
             # What is written in this turn of the loop is sent at its end.
             asyncio.get_running_loop().call_soon(self.hit)
-        return self.count >= 0
+        return self.count >= 0 or self.number is not signal.SIGKILL
 
 
 class _Watched:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import signal
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,7 +34,8 @@ class Committing:
 
     nodes: Nodes
     failing: FailingNode
-    other: FailingNode
+    #: The nodes that can answer.
+    asked: tuple[FailingNode, ...]
     group: RawGroup
     wire: Wire
     request: m.OffsetCommitRequest
@@ -56,7 +58,7 @@ class Committing:
         request = member.commit_request({PARTITION: OFFSET})
         sent = wire.send(request, 7)
         await asyncio.to_thread(failing.wait_until_hit)
-        return cls(nodes, failing, other, group, wire, request, sent)
+        return cls(nodes, failing, (other,), group, wire, request, sent)
 
     async def answer(self) -> ErrorCode | None:
         """What the node says to the commit; None if it hangs up."""
@@ -68,16 +70,22 @@ class Committing:
                 return None
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
-    async def ask_other(self, message: Any, version: int) -> Any:
-        """Ask the other node as soon as it has the group."""
+    def resume(self) -> None:
+        """Let the node go on; it may be given its share of the shards again."""
+        self.failing.resume()
+        self.asked = self.nodes.both
+
+    async def ask(self, message: Any, version: int) -> Any:
+        """Ask the node that has the group, as soon as one has."""
         async with asyncio.timeout(PATIENCE_S):
-            while True:
-                wire = await Wire.open(self.other.port)
+            for node in itertools.cycle(self.asked):
+                wire = await Wire.open(node.port)
                 with contextlib.closing(wire):
                     answer = await wire.ask(message, version)
                 if self._error_of(answer) not in RETRY:
                     return answer
                 await asyncio.sleep(0.02)
+        raise AssertionError("no node is asked")
 
     @staticmethod
     def _error_of(answer: Any) -> int:
@@ -86,9 +94,9 @@ class Committing:
         return int(answer.error_code)
 
     async def stored(self) -> int:
-        """The offset that the other node has."""
+        """The offset that is stored, by the node that has the group."""
         request = m.OffsetFetchRequest(group_id=self.group.name, topics=None)
-        answer = await self.ask_other(request, 5)
+        answer = await self.ask(request, 5)
         assert answer.error_code == ErrorCode.NONE
         offsets = {
             each.partition_index: each.committed_offset for each in answer.topics[0].partitions
@@ -96,10 +104,10 @@ class Committing:
         found: int = offsets[PARTITION]
         return found
 
-    async def commit_by_other(self, offset: int) -> ErrorCode:
-        """Have the member commit to the other node."""
+    async def commit_again(self, offset: int) -> ErrorCode:
+        """Have the member commit to the node that has the group now."""
         request = self.group.members[0].commit_request({PARTITION: offset})
-        return ErrorCode(self._error_of(await self.ask_other(request, 7)))
+        return ErrorCode(self._error_of(await self.ask(request, 7)))
 
 
 def test_commit_that_was_stored_and_not_answered_is_there_after_a_kill(nodes: Nodes) -> None:
@@ -111,7 +119,7 @@ def test_commit_that_was_stored_and_not_answered_is_there_after_a_kill(nodes: No
         assert await begun.answer() is None
         assert await begun.stored() == OFFSET
         # The client sends it again, as it was not answered.
-        assert await begun.commit_by_other(OFFSET) == ErrorCode.NONE
+        assert await begun.commit_again(OFFSET) == ErrorCode.NONE
         assert await begun.stored() == OFFSET
 
     run(play())
@@ -127,8 +135,8 @@ def test_commit_of_a_node_that_was_suspended_comes_to_nothing(nodes: Nodes, poin
         begun = await Committing.begin(nodes, name, failing, point, signal.SIGSTOP)
         before = begun.group.acknowledged[PARTITION]
         assert await begun.stored() == before
-        assert await begun.commit_by_other(before + 1) == ErrorCode.NONE
-        failing.resume()
+        assert await begun.commit_again(before + 1) == ErrorCode.NONE
+        begun.resume()
         assert await begun.answer() in (ErrorCode.NOT_COORDINATOR, None)
         assert await begun.stored() == before + 1
         await asyncio.sleep(LEASE_MS / 1000)  # what comes late would come by then
@@ -145,8 +153,8 @@ def test_commit_that_was_stored_before_a_node_was_suspended_stays(nodes: Nodes) 
     async def play() -> None:
         begun = await Committing.begin(nodes, name, failing, "commit_stored", signal.SIGSTOP)
         assert await begun.stored() == OFFSET
-        assert await begun.commit_by_other(OFFSET + 1) == ErrorCode.NONE
-        failing.resume()
+        assert await begun.commit_again(OFFSET + 1) == ErrorCode.NONE
+        begun.resume()
         await begun.answer()
         assert await begun.stored() == OFFSET + 1
 

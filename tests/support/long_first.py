@@ -9,6 +9,7 @@ __all__ = ["needs_spark", "rank"]
 #: Where tests start processes, or play through much, and so take seconds.
 _LONG: Final = (
     "tests/live/",
+    "tests/ha/",
     "tests/ground/",
     "tests/bench/",
     "tests/examples/",

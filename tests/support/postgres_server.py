@@ -6,6 +6,7 @@ The binaries come with the development requirements.  `POSTGRES_BIN` names a fol
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import os
 import pwd
@@ -13,6 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 START_S: Final = 60
+_PR_SET_PDEATHSIG: Final = 1
 #: The only role that needs a password, once a test makes it.
 GUARDED: Final = "guarded"
 #: A server is ready when the last line of its lock file says so.
@@ -99,6 +102,12 @@ def give_to_user(folder: Path) -> None:
         os.chown(folder, options["user"], options["group"])
 
 
+def _end_with_parent() -> None:
+    """Have the kernel stop a server whose tests were killed, where it can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
 class PostgresServer:
     """A server with a folder and a port of its own; it is not started yet."""
 
@@ -152,7 +161,12 @@ class PostgresServer:
         with self.log.open("ab") as log:
             options = {**as_user(), "stdout": log, "stderr": log}
             process: subprocess.Popen[bytes]
-            process = self._process = subprocess.Popen(command, cwd=self.folder, **options)
+            process = self._process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509  # it makes one system call
+                **options,
+            )
         for _ in range(START_S * 50):
             if self._is_ready():
                 return

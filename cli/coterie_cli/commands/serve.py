@@ -18,6 +18,7 @@ from coterie_cli.output import say
 if TYPE_CHECKING:
     from coterie_server.address import Address
     from coterie_server.config.listeners import NamedAddress
+    from coterie_server.config.settings import Settings
     from coterie_server.server import ServerOptions
 
 __all__ = ["serve"]
@@ -92,6 +93,12 @@ def serve(  # noqa: PLR0913  # one for each option
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with settings.", dir_okay=False)
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="How many processes serve, for as many cores.  [default: 1]"
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting, by Kafka's name for it."),
@@ -107,15 +114,12 @@ def serve(  # noqa: PLR0913  # one for each option
     """Run the coordinator until SIGTERM or Ctrl-C."""
     with _signals_end_process():
         from coterie_server.config.listeners import ListenerError, make_listeners
-        from coterie_server.config.settings import Settings, SettingsError
-        from coterie_server.daemon import run
+        from coterie_server.config.settings import SettingsError
         from coterie_server.server import ServerOptions
 
         try:
             options = ServerOptions(
-                settings=Settings.load(
-                    config, os.environ, settings or [], foreign_variables=frozenset(Variable)
-                ),
+                settings=_settings(config, settings or [], workers),
                 listeners=make_listeners(
                     _named_addresses("--listen", Variable.LISTEN, listen),
                     _named_addresses("--advertise", Variable.ADVERTISE, advertise or []),
@@ -133,7 +137,7 @@ def serve(  # noqa: PLR0913  # one for each option
         except (SettingsError, ListenerError, _ArgumentError) as error:
             say(f"coterie: {error}", err=True)
             raise typer.Exit(2) from None
-        code = run(options)
+        code = _run(options)
     raise typer.Exit(code)
 
 
@@ -158,6 +162,20 @@ def _end_at_once(_number: int, _frame: object) -> None:
     # Nothing has been started yet that would have to be stopped, and a module that is just being
     # imported could catch an exception. The daemon exits with the same status when told to stop.
     os._exit(0)
+
+
+def _run(options: ServerOptions) -> int:
+    from coterie_server import daemon
+    from coterie_server.workers import supervisor
+
+    return daemon.run(options) if options.settings.workers == 1 else supervisor.run(options)
+
+
+def _settings(config: Path | None, given: list[str], workers: int | None) -> Settings:
+    from coterie_server.config.settings import Settings
+
+    overrides = given if workers is None else [*given, f"workers={workers}"]
+    return Settings.load(config, os.environ, overrides, foreign_variables=frozenset(Variable))
 
 
 class _ArgumentError(Exception):

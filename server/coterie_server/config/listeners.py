@@ -68,6 +68,9 @@ class ListenerOptions:
     name: str = DEFAULT_NAME
     #: Where its clients are told to ask over HTTP; None for where HTTP is answered.
     advertise_http: Address | None = None
+    #: Where the process listens together with the other workers of its supervisor; None if it is
+    #: not a worker.
+    shared: Address | None = None
 
     def __post_init__(self) -> None:
         if self.advertise is None and self.bind.host in _ANY_HOST:

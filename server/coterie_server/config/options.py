@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from coterie_server.address import Address
 from coterie_server.config.listeners import ListenerOptions
 from coterie_server.config.settings import Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+__all__ = ["ServerOptions", "WorkerOptions"]
 
-__all__ = ["ServerOptions"]
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """What a process is told that is one of several workers under a supervisor."""
+
+    #: The ids of all workers' nodes.
+    node_ids: tuple[int, ...]
+    #: Where it alone answers HTTP; None for nowhere.
+    http: Address | None = None
+    #: The sockets of shared addresses that it has got from its supervisor, by their numbers, where
+    #: each process can't have its own.
+    inherited: Mapping[Address, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +43,5 @@ class ServerOptions:
     topics: Mapping[str, int] = field(default_factory=dict)
     #: Go on with a store that has lost something that was acknowledged.
     accept_data_loss: bool = False
+    #: None if this is the only process.
+    worker: WorkerOptions | None = None

@@ -311,6 +311,18 @@ class Settings:
         at_least=10,
         at_most=60_000,
     )
+    workers: int = _number(
+        1,
+        "How many processes serve, each as a node with a number and a port of its own: `node.id` "
+        "is the first one's number.",
+        at_most=64,
+    )
+    worker_port_offset: int = _number(
+        1,
+        "How far the first worker's own ports are from those that all workers share; the others' "
+        "follow it.",
+        at_most=60_000,
+    )
     shutdown_timeout_ms: int = _number(
         5000,
         "How long a stopping node waits for clients to take their last answers.",

@@ -51,6 +51,8 @@ class HistoryLimit(StrEnum):
     """The journal is still being read."""
     NO_JOURNAL = "no_journal"
     """The node keeps no journal."""
+    TAKEN_OVER = "taken_over"
+    """Another node coordinated the group before."""
 
 
 @dataclass(frozen=True, slots=True)

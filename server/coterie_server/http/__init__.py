@@ -7,6 +7,7 @@ with needs_extra("server", "coterie_server"):
     from coterie_server.http.app import create_app
     from coterie_server.http.groups import AwaitedMembers, GroupSummary, GroupView, MemberView
     from coterie_server.http.node_view import NodeView
+    from coterie_server.http.others import OtherNodes
     from coterie_server.http.server import HttpServer
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "HttpServer",
     "MemberView",
     "NodeView",
+    "OtherNodes",
     "create_app",
 ]

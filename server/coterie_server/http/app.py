@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Final
 
+import aiohttp
 from aiohttp import web
-from aiohttp.typedefs import Middleware
 
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.journal import CAUSES
@@ -19,43 +19,49 @@ from coterie_server.backfill import Backfill
 from coterie_server.group import Refusal
 from coterie_server.history import Beginning, HistoryLimit, RebalanceRecord
 from coterie_server.http.access import AllowedHosts, is_cross_site
+from coterie_server.http.answers import (
+    as_json,
+    error,
+    errors_as_json,
+    json_body,
+    no_group,
+    not_ready,
+    refuse_other_hosts,
+    refused,
+)
 from coterie_server.http.groups import (
     PageQuery,
     QueryError,
     group_in_full,
     lines_of_groups,
+    merged_pages,
     page_of_groups,
 )
 from coterie_server.http.node_view import NodeView
-from coterie_server.log.logger import get_logger
+from coterie_server.http.others import ASKED_BY, Answer, NodeSilentError, OtherNodes
 from coterie_server.metrics import Metrics
+from coterie_server.metrics.merged import merge
+from coterie_server.serving import NodeNote
 
 __all__ = ["create_app"]
 
-_log = get_logger(__name__)
-
-_Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-#: Probes and scrapers ask by the name of a service, whatever that is, and what they see is not
-#: secret: whether the node is well, and numbers without the names of groups or members.
-_BY_ANY_NAME: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-
-_dumps: Final = partial(json.dumps, separators=(",", ":"))
-
 
 def create_app(
-    node: NodeView, backfill: Backfill, metrics: Metrics, hosts: AllowedHosts | None = None
+    node: NodeView,
+    backfill: Backfill,
+    metrics: Metrics,
+    hosts: AllowedHosts | None = None,
+    others: OtherNodes | None = None,
 ) -> web.Application:
     """The pages of a node, for clients that ask for it by an allowed name."""
-    pages = _Pages(node, backfill, metrics)
-    app = web.Application(
-        middlewares=[_errors_as_json, _refuse_other_hosts(hosts or AllowedHosts())]
-    )
+    pages = _Pages(node, backfill, metrics, others or OtherNodes())
+    app = web.Application(middlewares=[errors_as_json, refuse_other_hosts(hosts or AllowedHosts())])
     app.add_routes(
         [
             web.get("/healthz", pages.health),
             web.get("/readyz", pages.readiness),
             web.get("/metrics", pages.metrics),
+            web.get("/v1/nodes", pages.nodes),
             web.get("/v1/groups", pages.groups),
             web.get("/v1/groups/{group}", pages.group),
             web.post("/v1/groups/{group}/rebalance", pages.force_rebalance),
@@ -65,8 +71,11 @@ def create_app(
 
 
 class _Pages:
-    def __init__(self, node: NodeView, backfill: Backfill, metrics: Metrics) -> None:
+    def __init__(
+        self, node: NodeView, backfill: Backfill, metrics: Metrics, others: OtherNodes
+    ) -> None:
         self._node = node
+        self._others = others
         self._backfill = backfill
         self._history = backfill.history
         self._metrics = metrics
@@ -76,36 +85,137 @@ class _Pages:
 
     async def health(self, _request: web.Request) -> web.Response:
         """Answer as long as the event loop runs."""
-        return _json({"status": "ok"})
+        return as_json({"status": "ok"})
 
-    async def readiness(self, _request: web.Request) -> web.Response:
-        """Say whether the node serves, and if not, why."""
+    async def readiness(self, request: web.Request) -> web.Response:
+        """Say whether the node serves, and if not, why; so do the other workers."""
         reason = self._node.not_ready()
-        return _json({"status": "ready"}) if reason is None else _not_ready(reason)
+        siblings = self._asked(request, siblings=True)
+        if reason is None and siblings:
+            reason = await self._why_not_ready(request, siblings)
+        return as_json({"status": "ready"}) if reason is None else not_ready(reason)
+
+    async def _why_not_ready(self, request: web.Request, nodes: Sequence[NodeNote]) -> str | None:
+        answers = await self._others.ask_all(nodes, request, self._node.node_id)
+        for node_id, answer in answers.items():
+            # One that does not answer has ended, and is started again: others have its groups soon.
+            if isinstance(answer, Answer) and answer.status != HTTPStatus.OK:
+                return f"Node {node_id}: {json.loads(answer.body)['message']}"
+        unowned = self._node.unowned()
+        return f"{unowned} shards are with no node just now." if unowned else None
+
+    def _asked(self, request: web.Request, *, siblings: bool = False) -> list[NodeNote]:
+        """The other nodes, or other workers, that are to be asked as well."""
+        if ASKED_BY in request.headers:
+            return []
+        among = self._others.siblings
+        return [each for each in self._node.others() if not siblings or each.node_id in among]
+
+    async def nodes(self, request: web.Request) -> web.Response:
+        """Show the nodes, which shards each has, and how it is."""
+        if not self._node.is_open:
+            return not_ready(self._node.not_ready() or "")
+        me, others = self._node.note(), self._node.others()
+        health = await self._health(request)
+        shards = self._node.shards()
+        notes = sorted([*([] if me is None else [me]), *others], key=lambda note: note.node_id)
+        return as_json(
+            {
+                "nodes": [_node(each, shards, health) for each in notes],
+                "unowned_shards": self._node.unowned(),
+            }
+        )
+
+    async def _health(self, request: web.Request) -> Mapping[int, str | None]:
+        """Why each node does not serve, by its id; None if it does."""
+        readiness = request.clone(rel_url="/readyz")
+        answers = await self._others.ask_all(self._asked(request), readiness, self._node.node_id)
+        found = {self._node.node_id: self._node.not_ready()}
+        for node_id, answer in answers.items():
+            if not isinstance(answer, Answer):
+                found[node_id] = str(answer)
+            elif answer.status == HTTPStatus.OK:
+                found[node_id] = None
+            else:
+                found[node_id] = str(json.loads(answer.body)["message"])
+        return found
 
     async def metrics(self, request: web.Request) -> web.Response:
         """Answer a scrape of Prometheus."""
         async with self._one_at_a_time:
             snapshot = await self._node.snapshot()
             body, content_type = self._metrics.render(snapshot, request.headers.get("Accept", ""))
+        if self._others.siblings and ASKED_BY not in request.headers:
+            body = await self._of_all_workers(request, body)
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _of_all_workers(self, request: web.Request, own: bytes) -> bytes:
+        siblings = self._asked(request, siblings=True)
+        answers = await self._others.ask_all(siblings, request, self._node.node_id)
+        pages = {
+            node_id: answer.body
+            for node_id, answer in answers.items()
+            if isinstance(answer, Answer)
+        }
+        return merge({**pages, self._node.node_id: own})
 
     async def groups(self, request: web.Request) -> web.StreamResponse:
         """List a page of the groups."""
         if not self._node.is_open:
-            return _not_ready(self._node.not_ready() or "")
+            return not_ready(self._node.not_ready() or "")
         try:
             query = PageQuery.read(request.query)
-        except QueryError as error:
-            return _error(HTTPStatus.BAD_REQUEST, "bad_request", str(error))
-        if query.is_lines:
-            return await self._stream(request, query)
-        async with self._one_at_a_time:
-            names = self._node.group_names()
-            return _json_body(await page_of_groups(names, self._node.find, query))
+        except QueryError as problem:
+            return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
+        others = self._asked(request)
+        try:
+            if query.is_lines:
+                return await self._stream(request, query, others)
+            async with self._one_at_a_time:
+                page = await page_of_groups(self._node.group_names(), self._node.find, query)
+            if others:
+                page = await self._with_others(request, query, page, others)
+            return json_body(page)
+        except NodeSilentError as silent:  # a list that lacks some would look like a whole one
+            return not_ready(str(silent))
 
-    async def _stream(self, request: web.Request, query: PageQuery) -> web.StreamResponse:
+    async def _with_others(
+        self, request: web.Request, query: PageQuery, own: bytes, others: Sequence[NodeNote]
+    ) -> bytes:
+        pages = [own]
+        answers = await self._others.ask_all(others, request, self._node.node_id)
+        for node_id, answer in answers.items():
+            if isinstance(answer, NodeSilentError):
+                raise answer
+            if answer.status != HTTPStatus.OK:
+                raise NodeSilentError(f"Node {node_id} answers {answer.status}.")
+            pages.append(answer.body)
+        return merged_pages(pages, query.limit)
+
+    async def _stream(
+        self, request: web.Request, query: PageQuery, others: Sequence[NodeNote]
+    ) -> web.StreamResponse:
         """List all groups, as fast as the client reads."""
+        async with AsyncExitStack() as stack:
+            lists: list[aiohttp.ClientResponse] = []
+            for node in others:
+                opened = await self._others.open(node, request, self._node.node_id)
+                stack.callback(opened.close)
+                lists.append(opened)
+            response = await self._stream_own(request, query)
+            try:
+                for each in lists:
+                    async for piece in each.content.iter_any():
+                        await response.write(piece)
+            except (OSError, TimeoutError, aiohttp.ClientError):
+                # The list has begun; only its abrupt end can say now that it lacks something.
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
+            await response.write_eof()
+        return response
+
+    async def _stream_own(self, request: web.Request, query: PageQuery) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await response.prepare(request)
         pieces = lines_of_groups(self._node.group_names(), self._node.find, query)
@@ -116,53 +226,99 @@ class _Pages:
             if piece is None:
                 break
             await response.write(piece)
-        await response.write_eof()
         return response
 
     async def group(self, request: web.Request) -> web.Response:
         """Show a group and its last rebalances."""
         if not self._node.is_open:
-            return _not_ready(self._node.not_ready() or "")
+            return not_ready(self._node.not_ready() or "")
         group_id = request.match_info["group"]
+        elsewhere = await self._from_its_node(request, group_id)
+        if elsewhere is not None:
+            return elsewhere
         group = self._node.find(group_id)
         if group is None:
-            return _no_group(group_id)
-        beginning = await self._backfill.look_up(group_id, group.generation)
+            return no_group(group_id)
+        taken_over_ms = self._node.taken_over_ms(group_id)
+        if taken_over_ms is None:
+            beginning = await self._backfill.look_up(group_id, group.generation)
+        else:  # what this node knows from before that has gaps
+            beginning = Beginning(taken_over_ms, HistoryLimit.TAKEN_OVER)
         async with self._one_at_a_time:
             return await self._show(group_id, beginning)
+
+    async def _from_its_node(self, request: web.Request, group_id: str) -> web.Response | None:
+        """The answer about a group that another node has; None if it is to be found here."""
+        owner = self._node.elsewhere(group_id)
+        if owner is None:
+            reason = self._node.not_shown(group_id)
+            return None if reason is None else not_ready(reason)
+        if ASKED_BY in request.headers:  # by a node that knows less
+            return not_ready(f"Node {owner.node_id} has the group {group_id!r} now; ask again.")
+        try:
+            answer = await self._others.ask(owner, request, self._node.node_id)
+        except NodeSilentError as silent:
+            return error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(silent))
+        return web.Response(
+            status=answer.status, body=answer.body, headers={"Content-Type": answer.content_type}
+        )
 
     async def _show(self, group_id: str, beginning: Beginning) -> web.Response:
         group = await self._node.group(group_id)
         if group is None:
-            return _no_group(group_id)
+            return no_group(group_id)
         running = self._history.running(group_id)
         more = {
+            "node": self._node.node_id,
+            "shard": self._node.shard_of(group_id),
             "rebalance": None if running is None else _rebalance(running),
-            "rebalances": [_rebalance(each) for each in self._history.last(group_id)],
+            "rebalances": [
+                _rebalance(each)
+                for each in self._history.last(group_id)
+                if beginning.limit is not HistoryLimit.TAKEN_OVER
+                or each.started_ms >= (beginning.since_ms or 0)
+            ],
             "history": {
                 "since_ms": beginning.since_ms,
                 "limit": beginning.limit,
                 "message": _LIMITS[beginning.limit],
             },
         }
-        return _json_body(await group_in_full(group, more))
+        return json_body(await group_in_full(group, more))
 
     async def force_rebalance(self, request: web.Request) -> web.Response:
         """Start a rebalance of a group of static members."""
         if is_cross_site(request.headers.get("Origin"), request.host):
             message = "A web page of another site may not start a rebalance."
-            return _error(HTTPStatus.FORBIDDEN, "foreign_origin", message)
+            return error(HTTPStatus.FORBIDDEN, "foreign_origin", message)
         reason = self._node.not_ready()
         if reason is not None:
-            return _not_ready(reason)
+            return not_ready(reason)
+        elsewhere = await self._from_its_node(request, request.match_info["group"])
+        if elsewhere is not None:
+            return elsewhere
         try:
             group = await self._node.force_rebalance(request.match_info["group"])
         except Refusal as refusal:
-            return _refused(refusal)
-        except CoterieError as error:
-            return _error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(error))
+            return refused(refusal)
+        except CoterieError as problem:
+            return error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(problem))
         async with self._one_at_a_time:
-            return _json_body(await group_in_full(group, {}))
+            return json_body(await group_in_full(group, {}))
+
+
+def _node(
+    note: NodeNote, shards: Mapping[int, list[int]], health: Mapping[int, str | None]
+) -> dict[str, Any]:
+    reason = health.get(note.node_id)
+    return {
+        "node": note.node_id,
+        "addresses": {name: str(address) for name, address in note.addresses.items()},
+        "http": None if note.http is None else str(note.http),
+        "shards": shards.get(note.node_id, []),
+        "ready": reason is None,
+        "reason": reason,
+    }
 
 
 def _rebalance(rebalance: RebalanceRecord) -> dict[str, Any]:
@@ -189,74 +345,5 @@ _LIMITS: Final[Mapping[HistoryLimit, str]] = {
     HistoryLimit.UNREADABLE: "The node's journal can't be read; the node's log says why.",
     HistoryLimit.READING: "The node is still reading its journal; ask again.",
     HistoryLimit.NO_JOURNAL: "The node keeps no journal, so this is all since it started.",
+    HistoryLimit.TAKEN_OVER: "Another node coordinated the group before; its journal has the rest.",
 }
-
-
-# -- answers -----------------------------------------------------------------------------------
-
-
-def _json(values: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return web.json_response(values, status=status, dumps=_dumps)
-
-
-def _json_body(body: bytes) -> web.Response:
-    return web.Response(body=body, content_type="application/json", charset="utf-8")
-
-
-def _error(status: HTTPStatus, name: str, message: str) -> web.Response:
-    return _json({"error": name, "message": message}, status)
-
-
-def _not_ready(reason: str) -> web.Response:
-    return _error(HTTPStatus.SERVICE_UNAVAILABLE, "not_ready", reason)
-
-
-#: The status of some refusals; any other is a conflict with the state that the group is in.
-_REFUSALS: Final[Mapping[str, HTTPStatus]] = {
-    "group_not_found": HTTPStatus.NOT_FOUND,
-    "not_available": HTTPStatus.SERVICE_UNAVAILABLE,
-}
-
-
-def _no_group(group_id: str) -> web.Response:
-    return _refused(Refusal("group_not_found", f"There is no group {group_id!r} here."))
-
-
-def _refused(refusal: Refusal) -> web.Response:
-    status = _REFUSALS.get(refusal.name, HTTPStatus.CONFLICT)
-    return _error(status, refusal.name, str(refusal))
-
-
-def _refuse_other_hosts(hosts: AllowedHosts) -> Middleware:
-    @web.middleware
-    async def check(request: web.Request, handler: _Page) -> web.StreamResponse:
-        host = request.headers.get("Host")
-        if request.path in _BY_ANY_NAME or hosts.allow(host):
-            return await handler(request)
-        message = (
-            f"{host!r} is not a name of this node. Ask by its IP address, or add the name to the"
-            " setting http.allowed.hosts."
-        )
-        return _error(HTTPStatus.FORBIDDEN, "unknown_host", message)
-
-    return check
-
-
-@web.middleware
-async def _errors_as_json(request: web.Request, handler: _Page) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except web.HTTPMethodNotAllowed as error:
-        allowed = ", ".join(sorted(error.allowed_methods))
-        message = f"{request.path} does not allow {request.method}, only {allowed}."
-        answer = _error(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", message)
-        answer.headers["Allow"] = allowed
-        return answer
-    except web.HTTPException as error:
-        status = HTTPStatus(error.status)
-        name = status.name.lower()
-        return _error(status, name, f"{request.method} {request.path}: {status.phrase}.")
-    except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer
-        _log.exception("HTTP request failed", path=request.path)
-        message = "The request failed because of a fault in the node; its log has the details."
-        return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard, TypeVar
@@ -44,6 +44,7 @@ __all__ = [
     "finish",
     "group_in_full",
     "lines_of_groups",
+    "merged_pages",
     "page_of_groups",
 ]
 
@@ -322,6 +323,21 @@ async def page_of_groups(names: list[str], find: Find, query: PageQuery) -> byte
                 break
     following = names[upto - 1] if upto < len(names) else None
     return f'{{"groups":[{",".join(rows)}],"next":{_dumps(following)}}}'.encode()
+
+
+def merged_pages(pages: Sequence[bytes], limit: int) -> bytes:
+    """One page of what several nodes have on the same page.
+
+    A node may have ended its page early, so nothing is shown beyond what all of them have shown.
+    """
+    found = [json.loads(page) for page in pages]
+    upto = min((page["next"] for page in found if page["next"] is not None), default=None)
+    rows = {row["group"]: row for page in found for row in page["groups"]}
+    shown = sorted(name for name in rows if upto is None or name <= upto)
+    is_more = upto is not None or len(shown) > limit
+    shown = shown[:limit]
+    following = (shown[-1] if shown else upto) if is_more else None
+    return _dumps({"groups": [rows[name] for name in shown], "next": following}).encode()
 
 
 async def group_in_full(group: GroupView, more: Mapping[str, Any]) -> bytes:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from coterie_server.group import Refusal
 from coterie_server.http.groups import GroupView, finish
 from coterie_server.metrics import NodeSnapshot, count_groups
+from coterie_server.serving import NodeNote
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from coterie_server.group import Group
     from coterie_server.journal import JournalWriter
     from coterie_server.net import Listener
@@ -45,6 +48,59 @@ class NodeView:
         if self._node is None or self._why_not:
             return self._why_not
         return self._node.trouble or None
+
+    @property
+    def node_id(self) -> int:
+        """The number of the node."""
+        return self._node.node_id if self._node else -1
+
+    def others(self) -> list[NodeNote]:
+        """The other nodes that share the store."""
+        return self._node.cluster.others if self._node else []
+
+    def elsewhere(self, group_id: str) -> NodeNote | None:
+        """The other node that has a group; None if it is this one, or none has it now."""
+        node = self._node
+        shard = node.shard_of(group_id) if node else None
+        if node is None or shard is None or shard.is_owned:
+            return None
+        return node.cluster.owner_of(shard.shard)
+
+    def not_shown(self, group_id: str) -> str | None:
+        """Why it can't be said whether there is a group; None if it can."""
+        if self._node is None or self._node.shard_of(group_id).is_served:
+            return None
+        return f"The group {group_id!r} can't be told of just now; ask again."
+
+    def shard_of(self, group_id: str) -> int:
+        """The number of a group's shard."""
+        return self._node.shard_of(group_id).shard if self._node else -1
+
+    def taken_over_ms(self, group_id: str) -> int | None:
+        """Since when a group is this node's, if another node had it after this one had started."""
+        return self._node.shard_of(group_id).taken_over_ms if self._node else None
+
+    def shards(self) -> Mapping[int, list[int]]:
+        """The shards of groups that each node has, by its id."""
+        node = self._node
+        found: dict[int, list[int]] = {}
+        for shard in node.shards if node else ():
+            owner = node.cluster.owner_of(shard.shard) if node else None
+            if shard.is_owned:
+                found.setdefault(self.node_id, []).append(shard.shard)
+            elif owner is not None:
+                found.setdefault(owner.node_id, []).append(shard.shard)
+        return found
+
+    def note(self) -> NodeNote | None:
+        """What the node says of itself to others."""
+        return NodeNote.from_bytes(self._node.note(is_settled=True)) if self._node else None
+
+    def unowned(self) -> int:
+        """How many shards of groups no node has just now."""
+        if self._node is None:
+            return 0
+        return len(self._node.shards) - sum(map(len, self.shards().values()))
 
     def group_names(self) -> list[str]:
         """The names of this node's groups, in any order."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from typing import Final, cast, final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from coterie_server.log.logger import get_logger
+from coterie_server.net.sockets import adopted, listening_sockets
 
 __all__ = ["MAX_LINE_BYTES", "BoundedConnection", "ConnectionLimit", "HttpServer"]
 
@@ -64,33 +66,50 @@ class HttpServer:
             shutdown_timeout=_SHUTDOWN_S,
             max_line_size=MAX_LINE_BYTES,
         )
-        self._listening: asyncio.Server | None = None
+        self._listening: list[asyncio.Server] = []
         self._port = 0
 
     async def start(self, host: str, port: int) -> None:
         """Begin to listen; raises `OSError` if the address is not available."""
-        await self._runner.setup()
-        make = self._runner.server
-        if make is None:
-            raise AssertionError("a runner without a server was set up")
         try:
-            self._listening = await asyncio.get_running_loop().create_server(
-                lambda: BoundedConnection(self._limit, make()), host, port
+            listening = await asyncio.get_running_loop().create_server(
+                await self._protocol_factory(), host, port
             )
         except OSError:
             await self._runner.cleanup()
             raise
-        self._port = self._listening.sockets[0].getsockname()[1]
+        self._listening.append(listening)
+        self._port = listening.sockets[0].getsockname()[1]
+
+    async def start_shared(self, host: str, port: int, inherited: Sequence[int] = ()) -> None:
+        """Begin to listen where other processes do so as well; see `Listener.start`."""
+        loop = asyncio.get_running_loop()
+        factory = await self._protocol_factory()
+        if inherited:
+            sockets = [adopted(number) for number in inherited]
+        else:
+            sockets = await listening_sockets(loop, host, port, shares_port=True)
+        for each in sockets:
+            self._listening.append(await loop.create_server(factory, sock=each))
+        self._port = self._port or sockets[0].getsockname()[1]
+
+    async def _protocol_factory(self) -> Callable[[], asyncio.Protocol]:
+        if self._runner.server is None:
+            await self._runner.setup()
+        make = self._runner.server
+        if make is None:
+            raise AssertionError("a runner without a server was set up")
+        return lambda: BoundedConnection(self._limit, make())
 
     @property
     def port(self) -> int:
-        """The port it listens on; the one the system chose if it was asked for port 0."""
+        """The port it listens on first; the one the system chose if it was asked for port 0."""
         return self._port
 
     async def close(self) -> None:
         """Stop listening and close all connections."""
-        if self._listening is not None:
-            self._listening.close()
+        for each in self._listening:
+            each.close()
         await self._runner.cleanup()
 
 

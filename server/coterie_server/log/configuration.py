@@ -25,11 +25,15 @@ _FIRST: Final = ("timestamp", "level", "event", "logger")
 
 
 def configure(
-    level: str = "info", style: str = "auto", stream: TextIO | None = None
+    level: str = "info",
+    style: str = "auto",
+    stream: TextIO | None = None,
+    node: int | None = None,
 ) -> Callable[[], None]:
     """Log to a stream, by default standard error, from this level up; call the result to undo it.
 
     The style is `console`, `json`, or `auto`, which means `console` if the stream is a terminal.
+    Where several processes log to the same stream, `node` says in each line which one it is.
     """
     stream = stream or sys.stderr
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -38,24 +42,33 @@ def configure(
     undo = _remember()
     write = _Output(stream).write
     structlog.configure(
-        processors=[*_shared(), *finish],
+        processors=[*_shared(node), *finish],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=lambda *name: _Logger(write, *name),
         # A logger that was used before must follow a new configuration, in tests for one.
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
-    root.addHandler(_Handler(write, finish))
+    root.addHandler(_Handler(write, finish, node))
     root.setLevel(number)
     return undo
 
 
-def _shared() -> list[Processor]:
+def _shared(node: int | None) -> list[Processor]:
     return [
+        *([] if node is None else [_of_node(node)]),
         structlog.processors.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+
+
+def _of_node(node: int) -> Processor:
+    def add(_logger: object, _method: str, event: EventDict) -> EventDict:
+        text = event.pop("event", "")
+        return {"event": text, "node": node, **event}
+
+    return add
 
 
 def _for_people(stream: TextIO) -> list[Processor]:
@@ -135,12 +148,14 @@ class _Logger:
 class _Handler(logging.Handler):
     """Gets the lines of the standard library's logging."""
 
-    def __init__(self, write: Callable[[str], None], finish: list[Processor]) -> None:
+    def __init__(
+        self, write: Callable[[str], None], finish: list[Processor], node: int | None
+    ) -> None:
         super().__init__()
         self._write = write
         self.setFormatter(
             structlog.stdlib.ProcessorFormatter(
-                foreign_pre_chain=_shared(),
+                foreign_pre_chain=_shared(node),
                 processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *finish],
             )
         )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from coterie_protocol import ApiKey
@@ -18,30 +16,18 @@ from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer
 from coterie_server.net.limits import Limits
 from coterie_server.net.registry import Registry
+from coterie_server.net.sockets import BACKLOG, adopted, listening_sockets
 from coterie_server.net.stats import NetStats
 
 __all__ = ["Listener"]
 
 _log = get_logger(__name__)
 
-#: Room for a thousand members that come at once, with some to spare; the kernel may allow less.
-_BACKLOG: Final = 2048
-
 #: How long to wait for what cannot take long: the end of connections that were dropped.
 _ABORT_TIMEOUT_S: Final = 1.0
 
 #: A sweep that comes this late was held up by more than the turns of the loop before it.
 _LATE_S: Final = 0.5
-
-#: Set on the listening sockets, from which accepted ones inherit them: that spares each connection
-#: the system calls. Keep-alive finds out within two minutes that the host behind a parked request
-#: has gone; the default would be two hours.
-_SOCKET_OPTIONS: Final = (
-    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 60),
-    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 10),
-    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 6),
-)
 
 
 class Listener:
@@ -92,16 +78,25 @@ class Listener:
         advertise: Address | None = None,
         name: str = "default",
         tls: ssl.SSLContext | None = None,
+        shares_port: bool = False,
+        inherited: Sequence[int] = (),
     ) -> Address:
         """Listen on all addresses of a host, and return the host with the port that port 0 became.
 
         Those who connect are told to connect to `advertise`, or to where it listens; port 0 there
         is the port listened on. No host stands for every address of this machine. Raises `OSError`
         if one of the addresses cannot be had, and then listens on none.
+
+        With `shares_port`, other processes may listen there as well, and the system gives each of
+        them some of the connections.  Where they were opened by another process, `inherited` has
+        the numbers of the sockets.
         """
         # A client that does not shake hands has not said its first byte either.
         handshake_s = self._registry.limits.first_byte_timeout_ms / 1000 if tls else None
-        opened = await _listening_sockets(self._loop, host, port)
+        if inherited:
+            opened = [adopted(number) for number in inherited]
+        else:
+            opened = await listening_sockets(self._loop, host, port, shares_port=shares_port)
         bound = Address(host, opened[0].getsockname()[1])
         advertised = bound if advertise is None else advertise
         advertised = Address(advertised.host, advertised.port or bound.port)
@@ -109,7 +104,7 @@ class Listener:
             server = await self._loop.create_server(
                 lambda: Connection(self._registry, advertised),
                 sock=listening,
-                backlog=_BACKLOG,
+                backlog=BACKLOG,
                 ssl=tls,
                 ssl_handshake_timeout=handshake_s,
             )
@@ -175,39 +170,3 @@ class Listener:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await empty.wait()
-
-
-async def _listening_sockets(
-    loop: asyncio.AbstractEventLoop, host: str, port: int
-) -> list[socket.socket]:
-    """A listening socket for each address of a host, or none at all."""
-    found = await loop.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
-    with contextlib.ExitStack() as undo:
-        opened = [
-            undo.enter_context(_listening_socket(family, proto, address))
-            for family, _, proto, _, address in dict.fromkeys(found)
-        ]
-        undo.pop_all()
-    return opened
-
-
-def _listening_socket(family: int, proto: int, address: tuple[object, ...]) -> socket.socket:
-    with contextlib.ExitStack() as undo:
-        # With its protocol named: asyncio sets TCP_NODELAY where it sees that a socket is TCP.
-        opened = undo.enter_context(socket.socket(family, socket.SOCK_STREAM, proto))
-        if os.name == "posix":
-            # Elsewhere this would let two servers share an address.
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            # An address of IPv4 has a socket of its own.
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        for level, name, value in _SOCKET_OPTIONS:
-            if hasattr(socket, name):
-                opened.setsockopt(level, getattr(socket, name), value)
-        opened.settimeout(0)
-        opened.bind(address)
-        opened.listen(_BACKLOG)
-        undo.pop_all()
-    return opened

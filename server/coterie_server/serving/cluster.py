@@ -47,12 +47,16 @@ class NodeNote:
     seen: TopicsVersion = NO_TOPICS
     #: The shards whose groups are meant by that, each with the fence of its lease.
     recovered: Mapping[int, Fence] = field(default_factory=dict)
+    #: Where it answers other nodes over HTTP; None if it does not.
+    http: Address | None = None
 
     def to_bytes(self) -> bytes:
         """Write it down."""
         addresses = {name: [each.host, each.port] for name, each in self.addresses.items()}
+        http = None if self.http is None else [self.http.host, self.http.port]
         recovered = [[shard, *fence] for shard, fence in self.recovered.items()]
-        return json.dumps(asdict(self) | {"addresses": addresses, "recovered": recovered}).encode()
+        told = {"addresses": addresses, "http": http, "recovered": recovered}
+        return json.dumps(asdict(self) | told).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> NodeNote:
@@ -65,6 +69,7 @@ class NodeNote:
             return cls(
                 node_id=int(found["node_id"]),
                 addresses=_addresses(found["addresses"]),
+                http=_address(found["http"]) if found.get("http") else None,
                 is_settled=bool(found["is_settled"]),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),
@@ -88,8 +93,13 @@ class Caller(Protocol):
 _NONE: Final[Mapping[str, NodeNote]] = {}
 
 
+def _address(found: tuple[str, int]) -> Address:
+    host, port = found
+    return Address(str(host), int(port))
+
+
 def _addresses(found: Mapping[str, tuple[str, int]]) -> dict[str, Address]:
-    read = {str(name): Address(str(host), int(port)) for name, (host, port) in found.items()}
+    read = {str(name): _address(each) for name, each in found.items()}
     if not read:
         raise ValueError("a node without an address")
     return read

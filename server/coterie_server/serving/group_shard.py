@@ -73,6 +73,8 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self._know_topics = know_topics
         #: Whether another node may have had the shard last.
         self._is_taken_over = False
+        #: Whether its first reading under the lease has not begun yet.
+        self._is_unread = True
         self._bundles = OffsetBundles()
         self._changes: list[_TopicChanges] = []
         #: When the shard came back from another node, in the time of the event loop; 0 if it
@@ -98,6 +100,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         if self._is_taken_over:
             await self._know_topics()
             self._is_taken_over = False
+        self._is_unread = False
         await super().load()
 
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
@@ -119,16 +122,16 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
                 change.is_told = False
                 self._tell(change, change.at_ms)
 
+    @property
+    def recovered_under(self) -> Fence | None:
+        """The fence of the lease under which all that came of reading the shard is durable."""
+        return self._lease.fence if self._lease is not None and self.has_recovered else None
+
     def _with_fence(self, event: Event) -> Event:
         """Say under which lease a group was read, which orders the journals of several nodes."""
         if isinstance(event, GroupRecovered):
             return replace(event, fence=self.fence_number)
         return event
-
-    @property
-    def recovered_under(self) -> Fence | None:
-        """The fence of the lease under which all that came of reading the shard is durable."""
-        return self._lease.fence if self._lease is not None and self.has_recovered else None
 
     def _recovered(self) -> None:
         self._generations_lost = 0
@@ -141,6 +144,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     def own(self, lease: Lease, how: str = "start", former_owner: str = "") -> None:
         """The shard is this node's; it is to be loaded.  `how` is what the journal says."""
         super().own(lease, how, former_owner)
+        self._is_unread = True
         if self._was_away:
             self._back_since_ms = int(asyncio.get_running_loop().time() * 1000)
 
@@ -224,7 +228,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         """
         if self._lease is None:
             return _do_nothing  # the node that has the shard sees to it
-        if self._is_taken_over:
+        if self._is_unread:
             # Its groups are compared with all topics when it is read.  What this node has only now
             # heard of may be long past for them: what is stored may belong to what came after.
             return _do_nothing

@@ -114,6 +114,8 @@ class LeaseTerms:
     ttl_ms: int
     #: How often to look what other nodes do; None if there are none.
     look_every_ms: int | None = None
+    #: Nodes that are started together with this one, so that it leaves them their shares at first.
+    companions: frozenset[str] = frozenset()
 
 
 class LeaseKeeper:
@@ -132,6 +134,7 @@ class LeaseKeeper:
         self._owner = terms.owner
         self._ttl_ms = terms.ttl_ms
         self._renew_every_s = terms.ttl_ms / 1000 / _RENEWALS_PER_LEASE
+        self._companions = terms.companions
         look_ms = terms.look_every_ms
         self._look_every_s = self._renew_every_s if look_ms is None else look_ms / 1000
         self._cluster = cluster
@@ -178,27 +181,27 @@ class LeaseKeeper:
         """Tell the others soon what the node has to say."""
         self._wake.set()
 
+    def claim_no_more(self) -> None:
+        """Take no further shards, as the node is about to stop."""
+        self._is_stopping = True
+
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
-        self._is_stopping = True
+        self.claim_no_more()
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait({self._keeping})
-        try:
-            # First, so that the others share out among themselves what is free a moment later.
-            await self._store.withdraw(self._owner)
-            await self._stop_moving()
-            leases, self._leases = list(self._leases.values()), {}
-            await self._store.release(leases)
-        except StoreError as error:
-            _log.warning("shards are not given up: others wait for their leases", error=str(error))
-
-    async def _stop_moving(self) -> None:
-        """End what is under way: what a claim that was given up may yet take, others wait for."""
-        if self._moving is not None:
+        if self._moving is not None:  # what it claims is to be released as well
             await asyncio.wait({self._moving}, timeout=self._renew_every_s)
             self._moving.cancel()
             await asyncio.wait({self._moving})
+        leases, self._leases = list(self._leases.values()), {}
+        try:
+            # First, so that the others share out among themselves what is free a moment later.
+            await self._store.withdraw(self._owner)
+            await self._store.release(leases)
+        except StoreError as error:
+            _log.warning("shards are not given up: others wait for their leases", error=str(error))
 
     # -- single shards -------------------------------------------------------------------------
 
@@ -268,8 +271,7 @@ class LeaseKeeper:
     async def _renew(self) -> None:
         asked_s = self._trust.now_s()
         before = [lease for shard, lease in self._leases.items() if shard not in self._claiming]
-        is_settled = asked_s - self._joined_s >= self._ttl_ms / 1000
-        note = self._holder.note(is_settled=is_settled)
+        note = self._holder.note(is_settled=not self._is_new(asked_s))
         renewed = await self._answer_to(self._store.renew(self._owner, note, before, self._ttl_ms))
         held = {lease.shard: lease for lease in renewed}
         for lease in before:
@@ -286,6 +288,10 @@ class LeaseKeeper:
             _log.warning("leases are renewed again")
             self.trouble = ""
         self._holder.confirmed()
+
+    def _is_new(self, now_s: float) -> bool:
+        """Whether the node has been there for less than a lease."""
+        return now_s - self._joined_s < self._ttl_ms / 1000
 
     def _take_in(self, shard: int, renewed: Lease | None) -> None:
         if renewed is not None:
@@ -324,7 +330,7 @@ class LeaseKeeper:
 
     def _move_on(self) -> None:
         """Claim and give what is due, unless that is being done."""
-        if self._moving is not None and not self._moving.done():
+        if self._is_stopping or (self._moving is not None and not self._moving.done()):
             return
         move = self._next_move()
         if move:
@@ -333,6 +339,7 @@ class LeaseKeeper:
     def _next_move(self, apart_from: set[int] | None = None) -> Move:
         """What to do next; leases on these shards don't count."""
         notes, owners = self._cluster.notes, self._cluster.owners
+        expected = self._companions if self._is_new(self._trust.now_s()) else ()
         scene = Scene(
             shards=self._shards,
             me=self._owner,
@@ -344,8 +351,9 @@ class LeaseKeeper:
                 for shard, owner in owners.items()
                 if shard not in self._leases and shard not in (apart_from or ())
             },
-            present={self._owner, *notes},
+            present={self._owner, *notes, *expected},
             settled={owner for owner, note in notes.items() if note.is_settled},
+            files=self._store.files,
         )
         return next_move(scene, max(len(self._shards) // _GIVEN_AT_ONCE, 1))
 
@@ -375,9 +383,8 @@ class LeaseKeeper:
             return
         for lease in taken:
             self._take(lease, asked_s)
-            if self._is_stopping:
-                continue  # it is about to be given up
             former_owner = self._owners.get(lease.shard, "")
             is_over = lease.shard in expired
             how = "expired" if is_over else "handed_over" if former_owner else "free"
-            self._holder.gained(lease, how, former_owner)
+            if not self._is_stopping:
+                self._holder.gained(lease, how, former_owner)

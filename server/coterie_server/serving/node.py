@@ -30,7 +30,7 @@ from coterie_server.serving import (
 )
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
-from coterie_server.serving.node_options import NodeOptions
+from coterie_server.serving.node_options import NodeOptions, owner_name
 from coterie_server.serving.router import Router
 from coterie_server.storage import StoreError
 
@@ -90,12 +90,17 @@ class Node:
         #: The shards of groups, by number, this node's and others'.
         self.shards: list[GroupShard] = []
         self._router: Router | None = None
-        self._cluster = Cluster(options.owner)
+        self.node_id, self.cluster = options.node_id, Cluster(options.owner)
         self._addresses = dict(options.addresses) or {"": options.address}
-        self._directory = Directory(self._cluster, options.node_id, self._addresses)
+        self._directory = Directory(self.cluster, options.node_id, self._addresses)
         self._trust = LeaseTrust(clock.elapsed_s)
-        terms = LeaseTerms(options.owner, options.lease_ms, options.look_every_ms)
-        self._keeper = LeaseKeeper(store, terms, self._trust, self._cluster, self)
+        terms = LeaseTerms(
+            options.owner,
+            options.lease_ms,
+            options.look_every_ms,
+            frozenset(map(owner_name, options.companions)),
+        )
+        self._keeper = LeaseKeeper(store, terms, self._trust, self.cluster, self)
         self._context = NodeContext(
             store,
             clock,
@@ -140,7 +145,7 @@ class Node:
 
     async def _accept_loss(self) -> None:
         for shard in self.shards:
-            if not await shard.until_durable():
+            if shard.is_owned and not await shard.until_durable():
                 raise StoreError(f"shard {shard.shard} can't be stored; the log says why")
         await self._store.accept_loss()
         _log.warning(
@@ -194,6 +199,7 @@ class Node:
 
     async def stop(self) -> None:
         """Wait until what was begun is durable, refuse what is parked, and give the shards up."""
+        self._keeper.claim_no_more()
         self._ticker.stop()
         if self._alarm is not None:
             self._alarm.cancel()
@@ -221,6 +227,7 @@ class Node:
             service.made,
             service.seen,
             recovered,
+            self._options.peer_http,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:
@@ -268,9 +275,9 @@ class Node:
         shards = self.all_shards()
         unserved = [shard for shard in shards if shard.is_owned and not shard.is_served]
         if unserved:
-            what = f"{len(unserved)} of {len(shards)} shards can't be served"
-            why = next((shard.failure for shard in unserved if shard.failure), "")
-            return f"{what}: {why}." if why else f"{what}; the log says why."
+            failures = (f": {shard.failure}" for shard in unserved if shard.failure)
+            why = next(failures, "; the log says why")
+            return f"{len(unserved)} of {len(shards)} shards can't be served{why}."
         if self._keeper.trouble:
             return f"The node's leases on its shards can't be renewed: {self._keeper.trouble}."
         return "" if self._trust.holds else "The node's leases on its shards have run out."
@@ -332,9 +339,13 @@ class Node:
     def _knows(self, shard: GroupShard, version: TopicsVersion) -> bool:
         if shard.is_owned:
             return shard.has_recovered
-        return self._cluster.groups_know(shard.shard, version)
+        return self.cluster.groups_know(shard.shard, version)
 
     # -- what there is, to be shown and not to be changed --------------------------------------
+
+    def shard_of(self, group_id: str) -> GroupShard:
+        """The shard of a group, whether this node has it or another."""
+        return self._serving.group_shard(group_id)
 
     @property
     def serves_all(self) -> bool:

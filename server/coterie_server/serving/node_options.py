@@ -1,4 +1,4 @@
-"""What a node is told of itself."""
+"""What a node is called, where it is reached, and how it divides its groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coterie_server.address import Address
 
-__all__ = ["NodeOptions"]
+__all__ = ["NodeOptions", "owner_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,17 @@ class NodeOptions:
     addresses: Mapping[str, Address] = field(default_factory=dict)
     #: How often to look what other nodes do; None if there are no others.
     look_every_ms: int | None = None
+    #: Where it answers other nodes over HTTP, if it does.
+    peer_http: Address | None = None
+    #: The ids of the nodes that are started together with it.
+    companions: tuple[int, ...] = ()
 
     @property
     def owner(self) -> str:
         """The name under which it holds its shards."""
-        return f"node-{self.node_id}"
+        return owner_name(self.node_id)
+
+
+def owner_name(node_id: int) -> str:
+    """The name under which a node holds its shards."""
+    return f"node-{node_id}"

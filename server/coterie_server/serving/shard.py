@@ -99,6 +99,8 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self._trouble = ErrorCode.NOT_COORDINATOR
         #: Whether an append has failed under the lease, and may yet come.
         self._has_failed = False
+        #: When it was taken over from another node last; None if it has been here from the start.
+        self.taken_over_ms: int | None = None
         #: Why its store failed last, for people; empty if it did not.
         self.failure = ""
 
@@ -252,6 +254,8 @@ class ServedShard(ABC, Generic[C, R, Q]):
     def take_over(self, lease: Lease, how: str = "free", former_owner: str = "") -> None:
         """The shard is this node's now: read it."""
         self.own(lease, how, former_owner)
+        if former_owner != lease.owner:
+            self.taken_over_ms = self._clock.date_ms()
         self._load_soon(0)
 
     async def load(self) -> None:
@@ -306,23 +310,23 @@ class ServedShard(ABC, Generic[C, R, Q]):
     async def give_up(self) -> None:
         """Serve the shard no longer; when this returns, nothing more is written to it."""
         self._lease = None
-        self._trouble = ErrorCode.NOT_COORDINATOR
-        self._forget()
-        if self._queue is not None:
-            await self._queue.settle()
-        if self._lease is None:
-            self._end_life(ErrorCode.NOT_COORDINATOR)
-            self._tenure.end("handed_over")
+        await self._end_orderly("handed_over")
 
     async def close(self) -> None:
         """Wait until what was begun is durable, and refuse all requests that still wait."""
         self._is_closed = True
         if self._reload is not None:
             self._reload.cancel()
+        await self._end_orderly("stopping")
+
+    async def _end_orderly(self, how: str) -> None:
+        self._trouble = ErrorCode.NOT_COORDINATOR
+        # Or the queue would never settle, while clients go on committing.
+        self._forget()
         if self._queue is not None:
             await self._queue.settle()
         self._end_life(ErrorCode.NOT_COORDINATOR)
-        self._tenure.end("stopping")
+        self._tenure.end(how)
 
     def _end_life(self, trouble: ErrorCode) -> None:
         """End the core and its queue, and refuse all requests that wait."""

@@ -30,6 +30,18 @@ class Scene:
     present: Collection[str]
     #: Those of them that have been there for long enough to be given what others have.
     settled: Collection[str]
+    #: Over how many files the store spreads the shards, by their numbers.
+    files: int = 1
+
+    def home(self, shard: int) -> str | None:
+        """The node that had best have a shard; None if it makes no difference.
+
+        Nodes that write to the same file wait for each other, so each should have files of its own.
+        """
+        if self.files == 1 or shard < 0:
+            return None
+        nodes = sorted(self.present)
+        return nodes[shard % self.files % len(nodes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +74,28 @@ def next_move(scene: Scene, give_max: int) -> Move:
     wanted = sum(lacking[node] for node in scene.settled if node != scene.me)
     surplus = min(held[scene.me] - fair[scene.me], wanted, give_max)
     # The last ones first, so that the catalogue, which comes first, stays where it is.
-    given = sorted(scene.mine, reverse=True)[: max(surplus, 0)]
+    given = sorted(scene.mine, key=lambda shard: (scene.home(shard) == scene.me, -shard))
+    given = given[: max(surplus, 0)]
     return Move(claim=_claims(scene, lacking), give=tuple(given))
 
 
 def _claims(scene: Scene, lacking: dict[str, int]) -> tuple[int, ...]:
     """Divide the free shards among all who lack some, and return those of this node."""
     left = dict(lacking)
+    free = [each for each in scene.shards if each not in scene.others and each not in scene.mine]
     claims: list[int] = []
-    for shard in scene.shards:
-        if shard in scene.others or shard in scene.mine:
-            continue
+    for shard in free:
+        node = scene.home(shard)
+        if node is not None and left[node]:
+            left[node] -= 1
+            claims.append(shard)
+    away = set(free).difference(claims)
+    claims = [shard for shard in claims if scene.home(shard) == scene.me]
+    for shard in sorted(away):
         node = max(sorted(left), key=left.__getitem__)
         if not left[node]:
             break
         left[node] -= 1
         if node == scene.me:
             claims.append(shard)
-    return tuple(claims)
+    return tuple(sorted(claims))

@@ -43,8 +43,9 @@ __all__ = ["TopicService"]
 _log = get_logger(__name__)
 
 
-#: How often another node is asked for a topic that this one needs to start.
-_ATTEMPTS: Final = 10
+#: How long other nodes are asked for a topic that this one needs to start: until one that died has
+#: lost its leases, at least.
+_PATIENCE_S: Final = 30.0
 
 
 class TopicService:
@@ -171,11 +172,13 @@ class TopicService:
 
     async def ensure(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""
-        for attempt in range(_ATTEMPTS):
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + _PATIENCE_S
+        while True:
             try:
                 await self._ensure(name, partitions)
             except PeerError as error:
-                if attempt == _ATTEMPTS - 1:
+                if loop.time() >= give_up_s:
                     why = (
                         f"Topic '{name}' can't be created or extended: {str(error) or 'no answer'}."
                     )
@@ -185,10 +188,12 @@ class TopicService:
                 return
 
     async def _ensure(self, name: str, partitions: int) -> None:
-        owner = self._cluster.owner_of(CATALOGUE_SHARD)
-        if self.catalogue.is_owned or owner is None:
+        if self.catalogue.is_owned:
             await self.catalogue.ensure(name, partitions)
             return
+        owner = self._cluster.owner_of(CATALOGUE_SHARD)
+        if owner is None:
+            raise PeerError("no node has the topics just now")
         known = self._counts.get(name, 0)
         if known > partitions:
             raise TopicRefusal("shrink", f"Topic '{name}' has {known} partitions and can't shrink.")

@@ -47,6 +47,10 @@ Several processes may use a file at the same time.  SQLite lets one of them writ
 others look every few milliseconds whether it is their turn (`busy.py`).  They share the mark: each
 writes the number of its own transaction, and the highest counts.
 
+Still, processes that write to one file wait for each other's fsyncs.  So a store that several
+workers use is divided (`divided.py`): `coterie.db` keeps what all have in common, and each of the
+other files the records and leases of some shards, with a mark and checks of its own.
+
 A file of an earlier schema version is brought up to date when it is opened, in one transaction; one
 of a later version is refused and left as it is (`schema.py`).
 """
@@ -68,11 +72,14 @@ from coterie_server.storage.abc import (
     StoreError,
     Survey,
 )
+from coterie_server.storage.divided import DividedStore
 from coterie_server.storage.memory import MemoryStore
 from coterie_server.storage.sqlite import SqliteStore
 from coterie_server.storage.urls import without_password
 
 __all__ = [
+    "FILE_NAME",
+    "DividedStore",
     "Fence",
     "FencedError",
     "KeptRecord",
@@ -97,7 +104,9 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.DOTALL)
 _SCHEMES = {"memory": "memory:", "sqlite": "sqlite:PATH"}
 
 
-def open_store(url: str, *, accept_loss: bool = False) -> Store:
+def open_store(
+    url: str, *, accept_loss: bool = False, is_shared: bool = False, files: int = 1
+) -> Store:
     """Return the store that a URL names, not yet opened.
 
     `memory:` is a new store in memory, `sqlite:PATH` a file, and `postgresql://...` a database that
@@ -105,6 +114,8 @@ def open_store(url: str, *, accept_loss: bool = False) -> Store:
     otherwise of a data directory, in which the store is `coterie.db`.
 
     A store that lost something that was acknowledged refuses to open, unless `accept_loss` is set.
+    `is_shared` says that other nodes may use it as well, as they may a file that is named as
+    `sqlite:PATH`.  A new store of files is divided into that many `files`.
     """
     named = _SCHEME.fullmatch(url)
     if url in _SCHEMES:  # a directory of that name is hardly meant, above all not for `memory`
@@ -112,12 +123,13 @@ def open_store(url: str, *, accept_loss: bool = False) -> Store:
     if named is None:
         path = Path(url)
         is_file = path.suffix == ".db" or path.is_file()
-        return SqliteStore(path if is_file else path / FILE_NAME, accept_loss=accept_loss)
+        file = path if is_file else path / FILE_NAME
+        return DividedStore(file, files=files, accept_loss=accept_loss, is_shared=is_shared)
     scheme, rest = named.groups()
     if scheme == "memory" and rest in ("", "//"):
         return MemoryStore()
     if scheme == "sqlite" and rest not in ("", ":memory:"):
-        return SqliteStore(rest, accept_loss=accept_loss)
+        return DividedStore(Path(rest), files=files, accept_loss=accept_loss, is_shared=True)
     if scheme in ("postgresql", "postgres") and rest.startswith("//"):
         # It needs an extra.
         from coterie_server.storage.postgres import PostgresStore  # noqa: PLC0415

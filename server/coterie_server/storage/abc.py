@@ -169,6 +169,14 @@ class Store(ABC):
     is_shared: bool = False
 
     @property
+    def files(self) -> int:
+        """Over how many files the shards are spread, by their numbers, once it is open.
+
+        Nodes that write to different files don't wait for each other.
+        """
+        return 1
+
+    @property
     @abstractmethod
     def url(self) -> str:
         """What the store is, for logs and for `open_store`."""

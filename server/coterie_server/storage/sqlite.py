@@ -19,13 +19,20 @@ from coterie_server.storage.abc import (
 )
 from coterie_server.storage.lock import FileLock, HeldError
 from coterie_server.storage.schema import Connect
-from coterie_server.storage.transaction import read_records, read_survey
+from coterie_server.storage.transaction import (
+    FILES,
+    Transaction,
+    read_agreed,
+    read_records,
+    read_survey,
+)
 from coterie_server.storage.writer_thread import WriterThread
 
-__all__ = ["SqliteStore"]
+__all__ = ["SqliteStore", "wall_ms"]
 
 
-def _wall_ms() -> int:
+def wall_ms() -> int:
+    """The time by the clock of this machine."""
     return time.time_ns() // 1_000_000
 
 
@@ -44,7 +51,7 @@ class SqliteStore(Store):
         *,
         connect: Connect = sqlite3.connect,
         accept_loss: bool = False,
-        now_ms: Callable[[], int] = _wall_ms,
+        now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self._path = Path(path).absolute()
         self._connect = connect
@@ -100,8 +107,18 @@ class SqliteStore(Store):
     ) -> list[Lease]:
         """Keep a node listed and its leases held for `ttl_ms` from now."""
         held = tuple(leases)
+
+        def renew(transaction: Transaction) -> list[Lease]:
+            transaction.list_node(owner, note, self._now_ms(), ttl_ms)
+            return transaction.extend(owner, held, self._now_ms(), ttl_ms)
+
+        return await self._opened().write(renew)
+
+    async def extend(self, owner: str, leases: Iterable[Lease], ttl_ms: int) -> list[Lease]:
+        """Keep a node's leases held for `ttl_ms` from now, as `renew` does."""
+        held = tuple(leases)
         return await self._opened().write(
-            lambda transaction: transaction.renew(owner, note, held, self._now_ms(), ttl_ms)
+            lambda transaction: transaction.extend(owner, held, self._now_ms(), ttl_ms)
         )
 
     async def withdraw(self, owner: str) -> None:
@@ -153,7 +170,21 @@ class SqliteStore(Store):
 
     async def agree(self, name: str, value: str) -> str:
         """Return the value stored under a name, which is the first that was proposed."""
+        known = await self._opened().read(lambda connection: read_agreed(connection, name))
+        if known is not None:
+            return known
         return await self._opened().write(lambda transaction: transaction.agree(name, value))
+
+    async def agree_on_files(self, wanted: int) -> int:
+        """Return of how many files the store consists, after settling that if it is new."""
+        known = await self._opened().read(lambda connection: read_agreed(connection, FILES))
+        if known is not None:
+            return int(known)
+        return await self._opened().write(lambda transaction: transaction.agree_on_files(wanted))
+
+    async def replace_agreed(self, name: str, value: str) -> None:
+        """Store a value under a name, whatever was agreed before."""
+        await self._opened().write(lambda transaction: transaction.replace_agreed(name, value))
 
     def _opened(self) -> WriterThread:
         if self._writer is None:

@@ -23,7 +23,10 @@ from coterie_server.storage.busy import begin
 from coterie_server.storage.damage import check_record, checksum
 from coterie_server.storage.mark import Progress
 
-__all__ = ["Broken", "Transaction", "read_records", "read_survey"]
+__all__ = ["FILES", "Broken", "Transaction", "read_agreed", "read_records", "read_survey"]
+
+#: The name under which a store keeps the number of its files.
+FILES: Final = "files"
 
 _LEASE: Final = "SELECT shard, epoch, owner, expires_ms FROM leases"
 _READ: Final = "SELECT key, value, checksum FROM records WHERE shard = ?"
@@ -113,17 +116,17 @@ class Transaction:
         _, epoch, holder, expires_ms = query.fetchone() or (shard, 0, "", 0)
         return None if holder not in ("", owner) and now_ms < expires_ms else epoch + 1
 
-    def renew(
-        self, owner: str, note: bytes, leases: Iterable[Lease], now_ms: int, ttl_ms: int
-    ) -> list[Lease]:
-        """List a node, and extend those of its leases that are still held."""
-        expires_ms = now_ms + ttl_ms
+    def list_node(self, owner: str, note: bytes, now_ms: int, ttl_ms: int) -> None:
+        """List a node, with what it says of itself."""
         self._connection.execute(
             "INSERT OR REPLACE INTO nodes (owner, note, expires_ms) VALUES (?, ?, ?)",
-            (owner, note, expires_ms),
+            (owner, note, now_ms + ttl_ms),
         )
+
+    def extend(self, owner: str, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:
+        """Extend those of a node's leases that are still held."""
         return [
-            self._set(Lease(lease.shard, lease.fence, owner, ttl_ms), expires_ms)
+            self._set(Lease(lease.shard, lease.fence, owner, ttl_ms), now_ms + ttl_ms)
             for lease in leases
             if self._held_epochs.get(lease.shard) == lease.fence.epoch
         ]
@@ -145,6 +148,16 @@ class Transaction:
         (agreed,) = query.fetchone()
         assert isinstance(agreed, str)
         return agreed
+
+    def agree_on_files(self, wanted: int) -> int:
+        """Return of how many files the store consists, after settling that if it is new."""
+        query = self._connection.execute("SELECT COUNT(*) FROM agreed WHERE name <> ?", (FILES,))
+        (begun,) = query.fetchone()
+        return int(self.agree(FILES, "1" if begun else str(wanted)))
+
+    def replace_agreed(self, name: str, value: str) -> None:
+        """Store a value under a name, whatever it was before."""
+        self._connection.execute("INSERT OR REPLACE INTO agreed VALUES (?, ?)", (name, value))
 
     def _holder(self, shard: int) -> Lease | None:
         query = self._connection.execute(f"{_LEASE} WHERE shard = ? AND owner <> ''", (shard,))
@@ -192,6 +205,13 @@ def _drop(rows: int) -> str:
 def _lease(row: tuple[int, int, str, int], now_ms: int) -> Lease:
     shard, epoch, owner, expires_ms = row
     return Lease(shard, Fence(0, epoch), owner, expires_ms - now_ms)
+
+
+def read_agreed(connection: sqlite3.Connection, name: str) -> str | None:
+    """Return what is agreed under a name; None if nothing is."""
+    query = connection.execute("SELECT value FROM agreed WHERE name = ?", (name,))
+    row = query.fetchone()
+    return None if row is None else str(row[0])
 
 
 def read_survey(connection: sqlite3.Connection, now_ms: int) -> Survey:

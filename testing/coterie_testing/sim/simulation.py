@@ -10,6 +10,7 @@ from coterie_server.group import GroupState
 from coterie_testing.sim.fault_injector import FaultInjector
 from coterie_testing.sim.faults import BY_PEOPLE, Fault
 from coterie_testing.sim.invariants.checker import Violation
+from coterie_testing.sim.invariants.handovers import handover_faults
 from coterie_testing.sim.system import GROUP, System, SystemOptions
 from coterie_testing.sim.worker import METADATA_MAX_AGE_S, Worker
 
@@ -25,6 +26,9 @@ _NOTICED_S: Final = METADATA_MAX_AGE_S + 5.0
 
 #: A group that is left alone needs fewer rebalances than this to settle.
 _STORM: Final = 100
+
+#: By how much a line of a journal may be late, as a write to a database may be.
+_LATE_MS: Final = 6_000
 
 #: How often the run looks for violations while it waits.
 _LOOK_S: Final = 0.25
@@ -144,6 +148,7 @@ class Simulation:
             raise Violation("the group is gone")
         system.checker.check_topics(node.topics.counts)
         self._check_nodes()
+        self._check_handovers()
         self._raise_violations()
         parked = [m.id for m in group.members.values() if m.join is not None or m.sync is not None]
         if parked:
@@ -161,6 +166,16 @@ class Simulation:
         }
         if len({tuple(sorted(counts.items())) for counts in found.values()}) > 1:
             raise Violation(f"coordinators know different topics: {found}")
+
+    def _check_handovers(self) -> None:
+        """The journals of all coordinators tell one possible story of who had which shard."""
+        node = self.system.coordinator.node
+        if node is None or any(each.kind == "coordinator_clock_jump" for each in self._faults):
+            return  # their dates don't tell what came first
+        lines = [line for each in self.system.coordinators for line in each.journal]
+        shard_of = lambda group: node.group_shard(group).shard  # noqa: E731  # as nodes have it
+        for fault in handover_faults(lines, shard_of, _LATE_MS):
+            raise Violation(fault)
 
     def _may_fail(self, worker: Worker) -> bool:
         """Whether its error says that another process took its name, and one did."""

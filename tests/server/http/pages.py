@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
 
+from coterie_server.address import Address
 from coterie_server.group import Group
 from coterie_server.http import (
     NodeView,
 )
 from coterie_server.net import Listener
 from coterie_server.net.stats import NetStats
+from coterie_server.serving import Cluster, GroupShard, NodeNote
 from coterie_server.serving.node import Node as ServingNode
 from tests.support.watched_world import WatchedWorld
 
@@ -25,13 +28,29 @@ class Node:
     """Stands for the node: a single coordinator, in virtual time."""
 
     parked_fetches = 0
+    node_id = 1
+    #: Since when it has its groups, if another node had them before.
+    taken_over_ms: int | None = None
+    #: None of the shards, and none of other nodes.
+    shards: tuple[GroupShard, ...] = ()
 
     def __init__(self, world: WatchedWorld) -> None:
         self.world = world
         self.topics = world.topics
         self.trouble = ""
+        self.cluster = Cluster("node-1")
         #: What fails when the node is asked for a group or a rebalance.
         self.fault: Exception | None = None
+
+    def shard_of(self, _group_id: str) -> Any:
+        """It has all shards."""
+        return SimpleNamespace(
+            shard=0, is_owned=True, is_served=True, taken_over_ms=self.taken_over_ms
+        )
+
+    def note(self, *, is_settled: bool) -> bytes:
+        """Say where it is."""
+        return NodeNote(1, {"default": Address("h1", 9092)}, is_settled).to_bytes()
 
     def groups(self) -> list[Group]:
         """All groups."""

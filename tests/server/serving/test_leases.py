@@ -343,20 +343,21 @@ async def test_a_node_that_stops_leaves_its_shards_to_the_others(
     assert harness.cluster.others == []
 
 
-async def test_a_node_that_stops_gives_up_what_it_was_claiming(
-    harness: Harness, other: Harness
-) -> None:
-    await share(harness, other)
-    await other.keeper.stop()
-    store_of(harness).claims = answers = asyncio.Event()
-    assert await harness.renewed() == ["confirmed"]
-    assert await harness.held() == [0, 1, 2, 3]
-    stopping = asyncio.ensure_future(harness.keeper.stop())
+async def test_a_claim_that_is_under_way_as_the_node_stops_is_given_back(harness: Harness) -> None:
+    """Or the shard would wait until its lease has expired."""
+    harness.time.s += 60.0
+    await harness.steal(0)
+    await harness.renewed()
+    harness.time.s += 10.0
+    answer = store_of(harness).claims = asyncio.Event()
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]  # claimed, and not answered yet
+    stopping = asyncio.create_task(harness.keeper.stop())
     await turns()
-    answers.set()
+    answer.set()
     await stopping
-    assert not any(lease.is_valid for lease in (await harness.store.survey()).leases)
-    assert harness.holder.told == ["confirmed"]
+    assert await harness.held() == []
+    assert "gained 0" not in harness.holder.told
 
 
 async def test_a_node_stops_though_its_store_is_away(harness: Harness) -> None:
@@ -395,3 +396,29 @@ async def test_nodes_know_where_the_others_are(harness: Harness, other: Harness)
     assert owner.addresses == {"": Address("h2", 9092)}
     assert harness.cluster.owner_of(0) is None
     assert other.cluster.owner_of(0) is not None
+
+
+async def test_shard_whose_claim_is_under_way_at_the_end_is_given_up(harness: Harness) -> None:
+    """Once it was left leased to a node that had stopped."""
+    harness.time.s += 60.0
+    await harness.steal(1, ttl_ms=1_000)
+    assert await harness.renewed() == ["lost 1", "confirmed"]
+    harness.time.s += 2.0
+    store_of(harness).claims = gate = asyncio.Event()
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    stopping = asyncio.ensure_future(harness.keeper.stop())
+    await turns()
+    gate.set()
+    await stopping
+    assert await harness.held() == []
+
+
+async def test_node_that_is_about_to_stop_claims_nothing(harness: Harness) -> None:
+    harness.time.s += 60.0
+    await harness.steal(1, ttl_ms=1_000)
+    await harness.renewed()
+    harness.time.s += 2.0
+    harness.keeper.claim_no_more()
+    await harness.renewed()
+    assert await harness.held() == [0, 2, 3]

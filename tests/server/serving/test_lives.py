@@ -110,6 +110,8 @@ async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
         await harness.shard.load()
         yield harness
         store.is_slow = False
+        while store.waiting:
+            store.let_go()
         await harness.shard.close()
 
 
@@ -166,6 +168,25 @@ async def test_what_comes_between_two_lives_is_refused_and_never_stored(harness:
     assert error_of(await first) == ErrorCode.NONE
     await turns()
     assert stored(harness.shard) == {0: 1}
+
+
+async def test_a_shard_closes_though_its_clients_go_on_committing(harness: Harness) -> None:
+    """Each would be stored behind the last, and the node would never come to its end."""
+    harness.store.is_slow = True
+    first = harness.commit(1)
+    await turns()
+    closing = asyncio.create_task(harness.shard.close())
+    await turns()
+    late = harness.commit(2)
+    harness.store.let_go()
+    assert error_of(await first) == ErrorCode.NONE
+    await turns()
+    assert closing.done()
+    assert error_of(await late) == ErrorCode.NOT_COORDINATOR
+    again = harness.another()
+    await again.load()
+    assert stored(again) == {0: 1}
+    await again.close()
 
 
 async def test_an_observer_that_raises_costs_no_commit(harness: Harness) -> None:

@@ -21,8 +21,8 @@ from coterie_protocol.messages import (
 from coterie_server.net import Exchange
 from coterie_server.net.addresses import Peer
 from coterie_server.net.exchange import OnReply
+from coterie_server.node_handler import NodeHandler
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
-from coterie_server.server import _NodeHandler as NodeHandler
 from coterie_server.serving.node import Node
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.turns import Turns

@@ -15,11 +15,16 @@ holdings = st.dictionaries(st.sampled_from(SHARDS), st.sampled_from(NODES))
 some_nodes = st.sets(st.sampled_from(NODES), min_size=1)
 
 
-def scene_of(me: str, holders: dict[int, str], present: set[str], settled: set[str]) -> Scene:
+some_files = st.integers(1, 4)
+
+
+def scene_of(
+    me: str, holders: dict[int, str], present: set[str], settled: set[str], files: int = 1
+) -> Scene:
     """What a node sees."""
     mine = {shard for shard, owner in holders.items() if owner == me}
     others = {shard: owner for shard, owner in holders.items() if owner != me}
-    return Scene(SHARDS, me, mine, others, present, settled)
+    return Scene(SHARDS, me, mine, others, present, settled, files)
 
 
 def test_those_with_most_keep_most() -> None:
@@ -34,28 +39,30 @@ def test_shares_are_equal_within_one(holders: dict[int, str], present: set[str])
     assert max(fair.values()) - min(fair.values()) <= 1
 
 
-@given(holders=holdings, present=some_nodes)
-def test_no_two_nodes_claim_the_same_shard(holders: dict[int, str], present: set[str]) -> None:
+@given(holders=holdings, present=some_nodes, files=some_files)
+def test_no_two_nodes_claim_the_same_shard(
+    holders: dict[int, str], present: set[str], files: int
+) -> None:
     """If they see the same."""
     claims = [
         shard
         for me in present
-        for shard in next_move(scene_of(me, holders, present, present), 1).claim
+        for shard in next_move(scene_of(me, holders, present, present, files), 1).claim
     ]
     assert len(claims) == len(set(claims))
     assert not set(claims) & holders.keys()
 
 
-@given(holders=holdings, present=some_nodes, give_max=st.integers(1, 3))
+@given(holders=holdings, present=some_nodes, give_max=st.integers(1, 3), files=some_files)
 def test_moves_end_with_equal_shares(
-    holders: dict[int, str], present: set[str], give_max: int
+    holders: dict[int, str], present: set[str], give_max: int, files: int
 ) -> None:
     """However the shards are held at first, and with none that moves twice."""
     now = {shard: owner for shard, owner in holders.items() if owner in present}
     moved: Counter[int] = Counter()
     for _ in range(2 * len(SHARDS) + 2):
         for me in sorted(present):
-            move = next_move(scene_of(me, now, present, present), give_max)
+            move = next_move(scene_of(me, now, present, present, files), give_max)
             assert len(move.give) <= give_max
             now = {shard: owner for shard, owner in now.items() if shard not in move.give}
             now |= dict.fromkeys(move.claim, me)
@@ -65,7 +72,9 @@ def test_moves_end_with_equal_shares(
     assert sum(held) == len(SHARDS)
     assert max(held) - min(held) <= 1
     assert set(moved.values()) <= {1}
-    assert not any(next_move(scene_of(me, now, present, present), give_max) for me in present)
+    assert not any(
+        next_move(scene_of(me, now, present, present, files), give_max) for me in present
+    )
 
 
 def test_nothing_is_given_to_a_node_that_has_not_settled() -> None:
@@ -78,3 +87,30 @@ def test_what_a_vanished_node_had_is_left_to_it_until_its_leases_end() -> None:
     holders = {shard: "b" for shard in SHARDS if shard > 5}
     move = next_move(scene_of("a", holders, {"a"}, {"a"}), 2)
     assert move.claim == tuple(range(-1, 6))
+
+
+def settled(holders: dict[int, str], present: set[str], files: int) -> dict[int, str]:
+    """Who has which shard when nothing moves any more."""
+    now = {shard: owner for shard, owner in holders.items() if owner in present}
+    for _ in range(2 * len(SHARDS)):
+        for me in sorted(present):
+            move = next_move(scene_of(me, now, present, present, files), 1)
+            now = {shard: owner for shard, owner in now.items() if shard not in move.give}
+            now |= dict.fromkeys(move.claim, me)
+    return now
+
+
+def test_each_node_has_a_file_of_its_own() -> None:
+    begun = settled({}, {"a", "b", "c"}, 3)
+    assert {begun[shard] for shard in (0, 3, 6, 9)} == {"a"}
+    assert {begun[shard] for shard in (1, 4, 7, 10)} == {"b"}
+    assert {begun[shard] for shard in (2, 5, 8, 11)} == {"c"}
+
+
+def test_node_that_comes_back_gets_its_file_back() -> None:
+    for gone in "abc":
+        begun = settled({}, {"a", "b", "c"}, 3)
+        alone = settled(begun, {"a", "b", "c"} - {gone}, 3)
+        again = settled(alone, {"a", "b", "c"}, 3)
+        moved = [shard for shard in SHARDS if shard >= 0 and again[shard] != begun[shard]]
+        assert len(moved) <= 1  # the one more that a node may have which has not the catalogue

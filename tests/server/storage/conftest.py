@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from coterie_server.storage import MemoryStore, SqliteStore, Store, StoreError
+from coterie_server.storage import DividedStore, MemoryStore, SqliteStore, Store, StoreError
 from coterie_server.storage.postgres import PostgresStore
 from tests.server.storage.doubles import (
     Another,
@@ -54,7 +54,7 @@ def clock() -> Time:
     return Time()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "divided", "postgres"])
 def kind(request: pytest.FixtureRequest) -> str:
     """Return which kind of store it is."""
     assert isinstance(request.param, str)
@@ -82,6 +82,8 @@ def another(
     """Return what makes stores of one and the same content, for each kind of store."""
     if kind == "memory":
         return MemoryStore(clock.now_ms).twin
+    if kind == "divided":
+        return lambda: DividedStore(tmp_path / "coterie.db", files=2, now_ms=clock.now_ms)
     if kind == "sqlite":
         return lambda: SqliteStore(tmp_path / "coterie.db", now_ms=clock.now_ms)
     server: PostgresServer = request.getfixturevalue("postgres")

@@ -42,7 +42,7 @@ _SEVERAL: Final = {
 _FOUND_AMONG_SEVERAL: Final = (
     *(("brief", seed, 3) for seed in (31, 162, 1548, 2265)),
     *(("failovers", seed, 3) for seed in (1007, 1090, 1223, 1234)),
-    ("hostile", 1055, 3),
+    *(("hostile", seed, 3) for seed in (1055, 40205, 40620, 40647)),
     ("swarm", 2076, 3),
 )
 

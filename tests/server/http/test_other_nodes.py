@@ -1,0 +1,224 @@
+"""Questions about groups that other nodes have."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from coterie_server.address import Address
+from coterie_server.backfill import Backfill
+from coterie_server.http import OtherNodes, create_app
+from coterie_server.serving import NodeNote
+from coterie_server.storage import Fence, Lease, NodeEntry, Survey
+from tests.server.http.pages import Browser, Node, read, view_of
+from tests.support.watched_world import WatchedWorld
+
+
+class Other:
+    """Another node, which says what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str | None]] = []
+        self.answers: dict[str, tuple[int, Any]] = {}
+        self.server = TestServer(self._app())
+
+    def _app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_route("*", "/{tail:.*}", self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.asked.append(
+            (request.method, request.raw_path, request.headers.get("Coterie-Asked-By"))
+        )
+        status, body = self.answers.get(request.path, (200, {"from": "the other"}))
+        if isinstance(body, bytes):
+            return web.Response(status=status, body=body)
+        return web.json_response(body, status=status)
+
+
+@pytest_asyncio.fixture
+async def other() -> AsyncIterator[Other]:
+    """The other node."""
+    other = Other()
+    async with other.server:
+        yield other
+
+
+@pytest.fixture
+def node(world: WatchedWorld, other: Other) -> Node:
+    """A node that knows of it, and has none of the shards but those of groups that begin with m."""
+    node = Node(world)
+    host, port = str(other.server.host), other.server.port
+    assert port is not None
+    note = NodeNote(2, {"default": Address("h2", 9092)}, http=Address(host, port))
+    entry = NodeEntry("node-2", note.to_bytes(), 1000)
+    node.cluster.look(Survey((entry,), (Lease(5, Fence(0, 1), "node-2", 1000),)), [])
+
+    def shard_of(group_id: str) -> Any:
+        mine = group_id.startswith("m")
+        return SimpleNamespace(
+            shard=0 if mine else 5, is_owned=mine, is_served=mine, taken_over_ms=node.taken_over_ms
+        )
+
+    node.shard_of = shard_of  # type: ignore[method-assign, assignment]
+    return node
+
+
+async def pages_of(
+    node: Node, world: WatchedWorld, siblings: tuple[int, ...] = ()
+) -> TestClient[Any, Any]:
+    """A browser that looks at its pages."""
+    others = OtherNodes(siblings)
+    app = create_app(view_of(node), Backfill(world.history, None, 0), world.metrics, None, others)
+
+    async def close(_app: web.Application) -> None:
+        await others.close()
+
+    app.on_cleanup.append(close)
+    client: TestClient[Any, Any] = TestClient(TestServer(app))
+    await client.start_server()
+    return client
+
+
+@pytest_asyncio.fixture
+async def browser(node: Node, world: WatchedWorld) -> AsyncIterator[Browser]:
+    """Looks at its pages."""
+    client = await pages_of(node, world)
+    async with client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def worker(node: Node, world: WatchedWorld) -> AsyncIterator[Browser]:
+    """Looks at its pages, with the other one as another worker of the same supervisor."""
+    client = await pages_of(node, world, (1, 2))
+    async with client:
+        yield client
+
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_group_is_asked_of_its_node(browser: Browser, other: Other) -> None:
+    found: Mapping[str, Any] = await read(await browser.get("/v1/groups/a%2Fb"))
+    assert found == {"from": "the other"}
+    assert other.asked == [("GET", "/v1/groups/a%2Fb", "1")]
+
+
+async def test_what_the_other_refuses_is_refused(browser: Browser, other: Other) -> None:
+    other.answers["/v1/groups/x/rebalance"] = (409, {"error": "group_empty", "message": "No."})
+    answer = await browser.post("/v1/groups/x/rebalance")
+    assert (answer.status, (await answer.json())["error"]) == (409, "group_empty")
+    assert other.asked == [("POST", "/v1/groups/x/rebalance", "1")]
+
+
+async def test_node_that_is_asked_by_another_asks_none(browser: Browser, other: Other) -> None:
+    for path in ("/v1/groups/x", "/v1/groups", "/v1/nodes"):
+        await browser.get(path, headers={"Coterie-Asked-By": "3"})
+    assert other.asked == []
+    answer = await browser.get("/v1/groups/x", headers={"Coterie-Asked-By": "3"})
+    assert answer.status == 503
+
+
+async def test_page_of_another_site_does_not_get_through(browser: Browser, other: Other) -> None:
+    answer = await browser.post("/v1/groups/x/rebalance", headers={"Origin": "http://evil.example"})
+    assert answer.status == 403
+    assert other.asked == []
+
+
+async def test_group_that_no_node_has_is_not_said_to_be_missing(
+    browser: Browser, node: Node
+) -> None:
+    node.cluster.look(Survey((), ()), [])
+    answer = await browser.get("/v1/groups/x")
+    assert answer.status == 503
+    assert (await answer.json())["error"] == "not_ready"
+
+
+async def test_list_has_the_groups_of_both(
+    browser: Browser, other: Other, world: WatchedWorld
+) -> None:
+    world.member("m1", group="mine").join()
+    other.answers["/v1/groups"] = (200, {"groups": [{"group": "a"}], "next": None})
+    found = await read(await browser.get("/v1/groups?limit=5"))
+    assert [row["group"] for row in found["groups"]] == ["a", "mine"]
+    assert other.asked == [("GET", "/v1/groups?limit=5", "1")]
+
+
+async def test_lines_are_of_the_groups_of_both(browser: Browser, other: Other) -> None:
+    other.answers["/v1/groups"] = (200, b'{"group":"a"}\n')
+    answer = await browser.get("/v1/groups?format=jsonl")
+    assert (await answer.read()).splitlines()[-1] == b'{"group":"a"}'
+
+
+@pytest.mark.parametrize("form", ["page", "jsonl"])
+async def test_list_that_would_lack_groups_is_refused(
+    browser: Browser, other: Other, form: str
+) -> None:
+    other.answers["/v1/groups"] = (503, {"error": "not_ready", "message": "Wait."})
+    answer = await browser.get(f"/v1/groups?format={form}")
+    assert answer.status == 503
+    assert "Node 2" in (await answer.json())["message"]
+
+
+async def test_node_that_is_gone_is_named(browser: Browser, other: Other) -> None:
+    await other.server.close()
+    answer = await browser.get("/v1/groups/x")
+    assert answer.status == 503
+    assert "Node 2 at http://127.0.0.1" in (await answer.json())["message"]
+
+
+async def test_nodes_are_shown_with_how_they_are(browser: Browser, other: Other) -> None:
+    other.answers["/readyz"] = (503, {"error": "not_ready", "message": "The disk is full."})
+    found = await read(await browser.get("/v1/nodes"))
+    first, second = found["nodes"]
+    assert (first["node"], first["ready"], first["reason"]) == (1, True, None)
+    assert (second["node"], second["ready"]) == (2, False)
+    assert second["reason"] == "The disk is full."
+
+
+async def test_node_is_ready_whatever_another_machine_does(browser: Browser, other: Other) -> None:
+    other.answers["/readyz"] = (503, {"error": "not_ready", "message": "The disk is full."})
+    assert (await browser.get("/readyz")).status == 200
+    assert other.asked == []
+
+
+async def test_workers_are_ready_together(worker: Browser, other: Other) -> None:
+    other.answers["/readyz"] = (503, {"error": "not_ready", "message": "The disk is full."})
+    answer = await worker.get("/readyz")
+    assert answer.status == 503
+    assert (await answer.json())["message"] == "Node 2: The disk is full."
+
+
+async def test_workers_show_their_metrics_together(worker: Browser, other: Other) -> None:
+    other.answers["/metrics"] = (200, b"coterie_topics 5.0\n")
+    text = await (await worker.get("/metrics")).text()
+    assert 'coterie_topics{node="2"} 5.0' in text
+    assert 'coterie_topics{node="1"}' in text
+
+
+async def test_metrics_of_a_node_by_itself_have_no_label(browser: Browser, other: Other) -> None:
+    text = await (await browser.get("/metrics")).text()
+    assert "node=" not in text
+    assert other.asked == []
+
+
+async def test_history_begins_when_the_group_was_taken_over(
+    browser: Browser, node: Node, world: WatchedWorld
+) -> None:
+    """What happened on the other node is not known here, so nothing is claimed about it."""
+    world.pair(group="mine")
+    before = await read(await browser.get("/v1/groups/mine"))
+    assert len(before["rebalances"]) >= 1
+    node.taken_over_ms = before["rebalances"][0]["started_ms"] + 1
+    found = await read(await browser.get("/v1/groups/mine"))
+    assert found["rebalances"] == []
+    assert found["history"]["limit"] == "taken_over"
+    assert found["history"]["since_ms"] == node.taken_over_ms

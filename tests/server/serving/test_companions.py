@@ -1,0 +1,124 @@
+"""Nodes that are started together on an empty store, in whichever order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from coterie_protocol import ApiKey
+from coterie_server.address import Address
+from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
+from coterie_server.config.settings import Settings
+from coterie_server.serving.clock import Clock
+from coterie_server.serving.cluster import NodeNote
+from coterie_server.serving.node import Node, NodeOptions
+from coterie_server.serving.peers import PeerError
+from coterie_server.storage import MemoryStore
+from coterie_server.topics import Catalogue
+
+pytestmark = pytest.mark.asyncio
+
+SHARDS = 5
+COMPANIONS = (1, 2)
+
+
+def node_on(store: MemoryStore, node_id: int, *, accept_loss: bool = False) -> Node:
+    """One of them."""
+    settings = Settings()
+    options = NodeOptions(
+        node_id,
+        Address(f"h{node_id}", 9092),
+        SHARDS,
+        lease_ms=1_000,
+        accept_loss=accept_loss,
+        look_every_ms=10,
+        companions=COMPANIONS,
+    )
+    config = catalogue_config(settings, options)
+    node = Node(
+        options,
+        group_config(settings),
+        store,
+        Clock(),
+        make_ids=lambda _epoch: RandomIds(),
+        make_catalogue=lambda ends: Catalogue(config, RandomIds(), ends),
+        observe=lambda _ts, _event: None,
+    )
+
+    async def ask(node: NodeNote, _api: ApiKey, _message: Any, _version: int) -> Any:
+        raise PeerError(f"node {node.node_id} is not asked")
+
+    node.ask = ask
+    return node
+
+
+@pytest_asyncio.fixture
+async def store() -> AsyncIterator[MemoryStore]:
+    """What they share."""
+    async with MemoryStore() as store:
+        yield store
+
+
+def owned(node: Node) -> set[int]:
+    """The shards that a node has, with the catalogue."""
+    return {shard.shard for shard in node.all_shards() if shard.is_owned}
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for what takes a lease at most."""
+    for _ in range(500):
+        if true():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not come true")
+
+
+async def test_each_leaves_the_others_their_share(store: MemoryStore) -> None:
+    async with store.twin() as twin:
+        first, second = node_on(store, 1), node_on(twin, 2)
+        await first.start()
+        assert len(owned(first)) == 3
+        await second.start()
+        assert owned(first).isdisjoint(owned(second))
+        assert len(owned(second)) == 3
+        for node in (first, second):
+            await node.stop()
+
+
+async def test_one_that_does_not_come_gets_nothing(store: MemoryStore) -> None:
+    node = node_on(store, 1)
+    await node.start()
+    await until(lambda: len(owned(node)) == SHARDS + 1)
+    await node.stop()
+
+
+async def test_topic_that_one_needs_waits_for_the_one_that_has_the_topics(
+    store: MemoryStore,
+) -> None:
+    """Once that was refused, since no node had them yet."""
+    async with store.twin() as twin:
+        first, second = node_on(store, 1), node_on(twin, 2)
+        starting = asyncio.ensure_future(second.start({"t": 1}))
+        await until(lambda: len(owned(second)) == 3)
+        assert -1 not in owned(second)
+        await first.start({"t": 1})
+        async with asyncio.timeout(10):
+            await starting
+        assert dict(second.topics) == {"t": 1}
+        for node in (first, second):
+            await node.stop()
+
+
+async def test_loss_can_be_accepted_while_another_node_has_some_shards(store: MemoryStore) -> None:
+    """Once it waited for those to be stored, which only their node can do."""
+    async with store.twin() as twin:
+        first, second = node_on(store, 1), node_on(twin, 2, accept_loss=True)
+        await first.start()
+        await second.start()
+        assert len(owned(second)) == 3
+        for node in (first, second):
+            await node.stop()

@@ -1,0 +1,209 @@
+"""Stores in several files: what is where, what is lost with which, and how one is divided."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from collections import Counter
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from coterie_server.storage import (
+    DividedStore,
+    FencedError,
+    Lease,
+    SqliteStore,
+    StoreError,
+    division,
+)
+from coterie_server.storage.division import divide
+
+TTL_MS = 10_000
+SHARDS = range(-1, 7)
+
+
+def shards_in(path: Path) -> Counter[int]:
+    """How many records of which shards are in a file."""
+    with closing(sqlite3.connect(path)) as connection:
+        return Counter(shard for (shard,) in connection.execute("SELECT shard FROM records"))
+
+
+async def fill(store: DividedStore | SqliteStore) -> list[Lease]:
+    """Put two records into each shard."""
+    async with store:
+        await store.agree("shards", "7")
+        leases = await store.claim(SHARDS, "ann", TTL_MS)
+        for lease in leases:
+            await store.append(lease, [(b"a", b"%d" % lease.shard), (b"b", b"b")])
+    return leases
+
+
+async def content(store: DividedStore) -> list[object]:
+    """What is in each shard, and which leases there are."""
+    async with store:
+        survey = await store.survey()
+        held = [(each.shard, each.fence, each.owner) for each in survey.leases]
+        return [*[await store.load(shard) for shard in SHARDS], held]
+
+
+def test_each_file_has_its_shards(tmp_path: Path) -> None:
+    asyncio.run(fill(DividedStore(tmp_path / "c.db", files=2)))
+    assert set(shards_in(tmp_path / "c.db")) == {-1}
+    assert set(shards_in(tmp_path / "c-1-of-2.db")) == {0, 2, 4, 6}
+    assert set(shards_in(tmp_path / "c-2-of-2.db")) == {1, 3, 5}
+
+
+def test_number_of_files_is_that_of_the_beginning(tmp_path: Path) -> None:
+    asyncio.run(fill(DividedStore(tmp_path / "c.db", files=2)))
+    before = asyncio.run(content(DividedStore(tmp_path / "c.db", files=3)))
+    assert before == asyncio.run(content(DividedStore(tmp_path / "c.db")))
+    assert not (tmp_path / "c-1-of-3.db").exists()
+
+
+def test_store_of_one_file_stays_one(tmp_path: Path) -> None:
+    asyncio.run(fill(SqliteStore(tmp_path / "c.db")))
+    asyncio.run(content(DividedStore(tmp_path / "c.db", files=2)))
+    assert set(shards_in(tmp_path / "c.db")) == set(SHARDS)
+    assert not list(tmp_path.glob("c-*.db"))
+
+
+def test_writers_of_different_files_do_not_wait(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with DividedStore(tmp_path / "c.db", files=2) as store:
+            (lease,) = await store.claim([1], "ann", TTL_MS)
+            with closing(sqlite3.connect(tmp_path / "c-1-of-2.db", isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                async with asyncio.timeout(2):
+                    await store.append(lease, [(b"a", b"1")])
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("lost", ["c.db", "c-1-of-2.db"])
+def test_file_that_is_gone_is_missed(tmp_path: Path, lost: str) -> None:
+    asyncio.run(fill(DividedStore(tmp_path / "c.db", files=2)))
+    (tmp_path / lost).unlink()
+    with pytest.raises(StoreError, match=f"{lost} is gone"):
+        asyncio.run(content(DividedStore(tmp_path / "c.db")))
+
+
+def test_part_that_is_gone_with_its_mark_is_missed(tmp_path: Path) -> None:
+    asyncio.run(fill(DividedStore(tmp_path / "c.db", files=2)))
+    for path in tmp_path.glob("c-2-of-2.db*"):
+        path.unlink()
+    with pytest.raises(StoreError, match=r"c-2-of-2\.db is not the file that belongs to"):
+        asyncio.run(content(DividedStore(tmp_path / "c.db")))
+
+
+def test_part_of_another_store_is_refused(tmp_path: Path) -> None:
+    for name in ("x", "y"):
+        asyncio.run(fill(DividedStore(tmp_path / name / "c.db", files=2)))
+    for path in (tmp_path / "x").glob("c-2-of-2.db*"):
+        shutil.copy(path, tmp_path / "y" / path.name)
+    with pytest.raises(StoreError, match="is not the file that belongs to"):
+        asyncio.run(content(DividedStore(tmp_path / "y" / "c.db")))
+
+
+def test_accepted_loss_of_a_part_is_accepted_for_good(tmp_path: Path) -> None:
+    asyncio.run(fill(DividedStore(tmp_path / "c.db", files=2)))
+    for path in tmp_path.glob("c-2-of-2.db*"):
+        path.unlink()
+
+    async def accept() -> None:
+        async with DividedStore(tmp_path / "c.db", accept_loss=True) as store:
+            await store.accept_loss()
+
+    asyncio.run(accept())
+    found = asyncio.run(content(DividedStore(tmp_path / "c.db")))
+    assert [bool(shard) for shard in found[:-1]] == [
+        shard % 2 == 0 or shard < 0 for shard in SHARDS
+    ]
+
+
+def test_parts_are_found_where_only_the_main_file_is_lost(tmp_path: Path) -> None:
+    asyncio.run(fill(DividedStore(tmp_path / "c.db", files=2)))
+    for path in tmp_path.glob("c.db*"):
+        path.unlink()
+
+    async def accept() -> None:
+        async with DividedStore(tmp_path / "c.db", accept_loss=True) as store:
+            await store.accept_loss()
+
+    asyncio.run(accept())
+    found = asyncio.run(content(DividedStore(tmp_path / "c.db")))
+    assert all(found[1:-1])
+
+
+@pytest.mark.parametrize(("before", "files"), [(1, 2), (2, 3), (1, 4)])
+def test_divided_store_holds_the_same(tmp_path: Path, before: int, files: int) -> None:
+    path = tmp_path / "c.db"
+    asyncio.run(fill(DividedStore(path, files=before)))
+    held = asyncio.run(content(DividedStore(path)))
+    divide(path, files)
+    assert set(shards_in(path)) == {-1}
+    assert asyncio.run(content(DividedStore(path))) == held
+    assert len(list(tmp_path.glob("c-*.db"))) == files  # and none of those before
+
+
+def test_fences_outlast_a_division(tmp_path: Path) -> None:
+    leases = asyncio.run(fill(DividedStore(tmp_path / "c.db")))
+    divide(tmp_path / "c.db", 2)
+
+    async def write() -> None:
+        async with DividedStore(tmp_path / "c.db") as store:
+            (after,) = await store.claim([3], "ann", TTL_MS)
+            before = next(lease for lease in leases if lease.shard == 3)
+            assert after.fence > before.fence
+            with pytest.raises(FencedError):
+                await store.append(before, [(b"a", b"late")])
+
+    asyncio.run(write())
+
+
+def test_store_is_never_put_into_fewer_files(tmp_path: Path) -> None:
+    asyncio.run(fill(DividedStore(tmp_path / "c.db", files=3)))
+    divide(tmp_path / "c.db", 2)
+    assert (tmp_path / "c-1-of-3.db").exists()
+    assert not (tmp_path / "c-1-of-2.db").exists()
+
+
+def test_new_store_is_left_to_who_opens_it(tmp_path: Path) -> None:
+    divide(tmp_path / "c.db", 2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_damaged_store_is_not_divided(tmp_path: Path) -> None:
+    asyncio.run(fill(DividedStore(tmp_path / "c.db")))
+    with closing(sqlite3.connect(tmp_path / "c.db")) as connection:
+        connection.execute("UPDATE records SET value = x'00' WHERE shard = 2")
+        connection.commit()
+    with pytest.raises(StoreError, match="is damaged"):
+        divide(tmp_path / "c.db", 2)
+    assert set(shards_in(tmp_path / "c.db")) == set(SHARDS)
+
+
+@pytest.mark.parametrize("step", ["_fill", "_sync_folder", "_write_mark", "_delete"])
+def test_division_that_breaks_off_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """At whichever call of a step it is; the next start goes on with what is there."""
+    for number in range(4):
+        path = tmp_path / str(number) / "c.db"
+        asyncio.run(fill(DividedStore(path)))
+        held = asyncio.run(content(DividedStore(path)))
+        real, left = getattr(division, step), iter(range(number))
+
+        def broken(*arguments: object, real: object = real, left: object = left) -> object:
+            if next(left, None) is None:  # type: ignore[call-overload]
+                raise OSError(os.strerror(5))
+            return real(*arguments)  # type: ignore[operator]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(division, step, broken)
+            with suppress(StoreError):
+                divide(path, 2)
+        assert asyncio.run(content(DividedStore(path))) == held
+        divide(path, 2)
+        assert asyncio.run(content(DividedStore(path))) == held
