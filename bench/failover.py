@@ -40,7 +40,7 @@ class _Scale:
     partitions: int
 
 
-_FULL: Final = _Scale(rounds=3, lease_s=3.0, groups=1000, partitions=100)
+_FULL: Final = _Scale(rounds=5, lease_s=3.0, groups=1000, partitions=100)
 _QUICK: Final = _Scale(rounds=2, lease_s=1.0, groups=20, partitions=5)
 
 _COLUMNS: Final = (
