@@ -9,11 +9,12 @@ ARGS ?=
 UPGRADE ?=
 KILL9_ROUNDS ?= 30
 SIM_RUNS ?= 10000
+SOAK_MINUTES ?= 10
 FUZZ_SECONDS ?= 60
 
 # Tests start make themselves, and what is meant for this one is not for theirs.
 MAKEOVERRIDES :=
-unexport MAKEFLAGS MFLAGS PYTHON WORKERS ARGS UPGRADE KILL9_ROUNDS SIM_RUNS FUZZ_SECONDS
+unexport MAKEFLAGS MFLAGS PYTHON WORKERS ARGS UPGRADE KILL9_ROUNDS SIM_RUNS SOAK_MINUTES FUZZ_SECONDS
 
 # Without bytecode, each of the processes that tests start compiles all that it imports, which
 # takes longer than most tests.  Who wants none in the tree gets it in .venv.
@@ -46,7 +47,7 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help venv run test test-all lint format bench interop pipeline kill9 sim sim-mutants model fuzz compose-test docs pictures lock clean
+.PHONY: help venv run test test-all lint format bench interop pipeline kill9 soak sim sim-mutants model fuzz compose-test docs pictures lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -90,6 +91,9 @@ pipeline: $(DEV) ## Run the tests of the pipeline that take Spark minutes: a clu
 
 kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that nothing is lost
 	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra -m slow tests/live/test_kill9.py $(ARGS)
+
+soak: $(DEV) ## Kill, pause and drain three coordinators under 200 members for SOAK_MINUTES, and check all promises
+	$(BIN)/python -m tests.soak.run --minutes $(SOAK_MINUTES) $(ARGS)
 
 sim: $(DEV) ## Simulate SIM_RUNS schedules of random faults that are drawn anew, after 1,000 that stay, then a quarter as many for three coordinators
 	$(BIN)/coterie simulate --runs 1000 --profile brief $(ARGS) --seed 0

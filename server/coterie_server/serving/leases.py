@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.shares import Move, Scene, next_move
+from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -195,9 +196,12 @@ class LeaseKeeper:
             self._moving.cancel()
             await asyncio.wait({self._moving})
         leases, self._leases = list(self._leases.values()), {}
-        # First, so that the others share out among themselves what is free a moment later.
-        await self._store.withdraw(self._owner)
-        await self._store.release(leases)
+        try:
+            # First, so that the others share out among themselves what is free a moment later.
+            await self._store.withdraw(self._owner)
+            await self._store.release(leases)
+        except StoreError as error:
+            _log.warning("shards are not given up: others wait for their leases", error=str(error))
 
     # -- single shards -------------------------------------------------------------------------
 

@@ -50,6 +50,12 @@ class UnreliableStore(MemoryStore):
             await self.claims.wait()
         return taken
 
+    async def withdraw(self, owner: str) -> None:
+        """Withdraw, or not."""
+        if self.error is not None:
+            raise self.error
+        await super().withdraw(owner)
+
     async def renew(
         self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
     ) -> list[Lease]:
@@ -352,6 +358,15 @@ async def test_a_claim_that_is_under_way_as_the_node_stops_is_given_back(harness
     await stopping
     assert await harness.held() == []
     assert "gained 0" not in harness.holder.told
+
+
+async def test_a_node_stops_though_its_store_is_away(harness: Harness) -> None:
+    """Its leases expire by themselves."""
+    store_of(harness).error = StoreError("the database does not answer")
+    await harness.keeper.stop()
+    assert await harness.held() == [0, 1, 2, 3]
+    harness.time.s += TTL_MS / 1000
+    assert not any(lease.is_valid for lease in (await harness.store.survey()).leases)
 
 
 async def test_the_shards_of_a_dead_node_are_taken_when_its_leases_end(
