@@ -47,7 +47,7 @@ RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 
-.PHONY: help venv run test test-all lint format bench interop pipeline kill9 soak sim sim-mutants model fuzz compose-test docs pictures lock clean
+.PHONY: help venv run test test-all lint format bench interop pipeline kill9 failover soak sim sim-mutants model fuzz compose-test docs pictures lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -64,7 +64,7 @@ test: $(DEV) ## Run the quick tests: all parts, within three minutes on two core
 	$(PYTEST) $(ARGS)
 
 test-all: $(DEV) ## Run the quick tests and the slow ones (not those that need Kafka, or Spark for minutes)
-	$(PYTEST) -m "not interop and not spark_slow" $(ARGS)
+	$(PYTEST) -m "not interop and not spark_slow and not failover" $(ARGS)
 
 lint: $(DEV) ## Check format, rules, types, layers, sizes, the wheel and the docs
 	$(BIN)/ruff format --check .
@@ -91,6 +91,9 @@ pipeline: $(DEV) ## Run the tests of the pipeline that take Spark minutes: a clu
 
 kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that nothing is lost
 	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra -m slow tests/live/test_kill9.py $(ARGS)
+
+failover: $(DEV) ## Kill, pause and stop coordinators at every point of a rebalance and of a commit
+	$(PYTEST) -m "slow or failover" tests/ha $(ARGS)
 
 soak: $(DEV) ## Kill, pause and drain three coordinators under 200 members for SOAK_MINUTES, and check all promises
 	$(BIN)/python -m tests.soak.run --minutes $(SOAK_MINUTES) $(ARGS)

@@ -13,8 +13,22 @@ pytest.register_assert_rewrite("tests.ha.nodes", "tests.ha.raw_group")
 
 from tests.ha.nodes import Nodes, running_nodes  # noqa: E402 - see above
 
+#: How many cases of each test are among the slow ones; all of them take a quarter of an hour.
+CASES_AMONG_THE_SLOW = 2
+
 TOPIC = "work"
 PARTITIONS = 6
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave most cases of each test to `make failover`: those in the middle."""
+    here = [item for item in items if item.path.is_relative_to(Path(__file__).parent)]
+    by_test: dict[str, list[pytest.Item]] = {}
+    for item in here:
+        by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in by_test.values():
+        for case in cases[1 : len(cases) - CASES_AMONG_THE_SLOW + 1]:
+            case.add_marker("failover")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
