@@ -125,8 +125,8 @@ class TopicService:
         self.catalogue.take_over(lease, how, former_owner)
         if former_owner != lease.owner:
             self.catalogue.was_another_nodes()
-        if former_owner and former_owner != lease.owner:
-            self.catalogue.hold_back(self._until_former_deletions_end())
+            if former_owner:
+                self.catalogue.hold_back(self._until_former_deletions_end())
         self.announce()
 
     def lost(self) -> None:
