@@ -93,7 +93,7 @@ kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that noth
 	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra -m slow tests/live/test_kill9.py $(ARGS)
 
 failover: $(DEV) ## Kill, pause and stop coordinators at every point of a rebalance and of a commit
-	$(PYTEST) -m "slow or failover" tests/ha $(ARGS)
+	$(BIN)/python -m pytest -ra -m failover tests/ha $(ARGS)
 
 soak: $(DEV) ## Kill, pause and drain three coordinators under 200 members for SOAK_MINUTES, and check all promises
 	$(BIN)/python -m tests.soak.run --minutes $(SOAK_MINUTES) $(ARGS)

@@ -73,7 +73,7 @@ def test_every_marked_test_is_run_by_a_verb(root: Path, makefile: str) -> None:
         quoted or word for quoted, word in re.findall(r'pytest .*?-m (?:"([^"]+)"|(\w+))', makefile)
     }
     selected |= {*re.findall(r'\$\(PYTEST\) -m "([^"]+)"', makefile)}
-    assert selected == {*markers, "not interop and not spark_slow"}
+    assert selected == {*markers, "not interop and not spark_slow and not failover"}
 
 
 def test_ci_runs_test_all_with_the_long_profile(root: Path) -> None:

@@ -25,6 +25,7 @@ __all__ = ["ALERTS", "Storm", "alerts", "overlap_alerts", "storm_alerts"]
 #: The columns that alerts depend on: the fewer, the sooner Spark has a plan.
 _COLUMNS: Final = (
     *("segment", "digest", "why", "node", "seq", "ts", "group", "kind", "generation"),
+    "fence",
     *("from_state", "cause", "state", "took_ms", "total_ms", "assigned", "phase_joined_members"),
     *("member", "instance", "host", "former_member", "former_host", "how", "silent_ms"),
     "session_timeout_ms",

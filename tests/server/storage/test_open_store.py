@@ -77,5 +77,6 @@ def test_password_is_not_shown() -> None:
 
 def test_only_a_store_of_several_nodes_makes_a_node_look_for_others(tmp_path: Path) -> None:
     assert open_store("postgresql://coterie_node@localhost/coterie").is_shared
-    assert not open_store(f"sqlite:{tmp_path}/groups.db").is_shared
+    assert open_store(f"sqlite:{tmp_path}/groups.db").is_shared
+    assert not open_store(str(tmp_path)).is_shared
     assert not open_store("memory:").is_shared

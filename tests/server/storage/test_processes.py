@@ -19,6 +19,7 @@ from coterie_server.storage import KeptRecord, SqliteStore
 from coterie_server.storage.guard import read_progress
 from coterie_server.storage.mark import Mark, mark_path
 from coterie_server.storage.schema import open_database
+from tests.live.daemon import environment
 from tests.server.storage import crash_child
 from tests.server.storage.test_crash import parts_by_batch
 
@@ -44,6 +45,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env=environment(),  # or asyncio tells on standard error what takes long
         )
         self._threads = [
             threading.Thread(target=read) for read in (self._read_lines, self._read_errors)
