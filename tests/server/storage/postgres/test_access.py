@@ -16,7 +16,7 @@ from coterie_server.storage.postgres.errors import explain
 from tests.server.storage.doubles import Another, Database
 from tests.support.postgres_server import GUARDED, PostgresServer, free_port, running_server
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
 ROLES = Path(__file__).parents[4] / "docs" / "how-to" / "postgresql-roles.sql"
 TTL_MS = 60_000

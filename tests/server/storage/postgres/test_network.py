@@ -13,7 +13,7 @@ from coterie_server.storage.postgres import PostgresStore
 from tests.server.storage.doubles import Database
 from tests.support.tcp_proxy import TcpProxy
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
 TTL_MS = 60_000
 
