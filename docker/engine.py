@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import re
 import shlex
@@ -18,12 +19,14 @@ from typing import Final
 from preflight import explain, missing_for_docker, missing_for_podman
 
 __all__ = [
+    "ANSWER_TIMEOUT_S",
     "FOLDER",
     "ROOT",
     "ContainerError",
     "Engine",
     "expect",
     "find_engine",
+    "get",
     "project",
     "say",
     "shown",
@@ -34,6 +37,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docker"
 #: The workers' session, 45 s, and a little.
 _TIMEOUT_S: Final = 90.0
+#: How long a coordinator may take to answer.
+ANSWER_TIMEOUT_S: Final = 5.0
 
 
 class ContainerError(Exception):
@@ -44,6 +49,20 @@ def say(text: str) -> None:
     """Print a line at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def get(host: str, port: int, path: str) -> bytes | None:
+    """The answer to a GET; None if there is none."""
+    connection = http.client.HTTPConnection(host, port, timeout=ANSWER_TIMEOUT_S)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return body if answer.status == http.HTTPStatus.OK else None
 
 
 def wait(true: Callable[[], object], what: str) -> None:

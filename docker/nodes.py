@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 import struct
 from typing import Any, Final
 
-from engine import Engine
+from engine import ANSWER_TIMEOUT_S, Engine, get
 
 __all__ = ["FILE", "NODES", "Nodes", "free_ports"]
 
@@ -17,7 +16,6 @@ FILE: Final = "compose.ha.yaml"
 #: The numbers of the nodes, and of the services.
 NODES: Final = (1, 2, 3)
 _HOST: Final = "127.0.0.1"
-_TIMEOUT_S: Final = 5.0
 _FIND_COORDINATOR: Final = 10
 #: Of these, each node coordinates some.
 _SAMPLE: Final = [f"sample-{number}" for number in range(12)]
@@ -47,18 +45,7 @@ class Nodes:
 
     def get(self, node: int, path: str) -> bytes | None:
         """The answer to a GET; None if there is none."""
-        connection = http.client.HTTPConnection(
-            _HOST, int(self._ports[f"HTTP_PORT_{node}"]), timeout=_TIMEOUT_S
-        )
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            body = answer.read()
-        except (OSError, http.client.HTTPException):
-            return None
-        finally:
-            connection.close()
-        return body if answer.status == http.HTTPStatus.OK else None
+        return get(_HOST, int(self._ports[f"HTTP_PORT_{node}"]), path)
 
     def is_ready(self, node: int) -> bool:
         """Whether a node serves."""
@@ -92,7 +79,7 @@ def _find_coordinator(port: int, group: str) -> str:
     name = group.encode()
     header = struct.pack(">hhih", _FIND_COORDINATOR, 0, 1, -1)
     request = header + struct.pack(">h", len(name)) + name
-    with socket.create_connection((_HOST, port), timeout=_TIMEOUT_S) as connection:
+    with socket.create_connection((_HOST, port), timeout=ANSWER_TIMEOUT_S) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         with connection.makefile("rb") as stream:
             (length,) = struct.unpack(">i", _read(stream, 4))

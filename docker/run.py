@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import http.client
 import json
 import os
 import re
@@ -36,7 +35,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from engine import FOLDER, ROOT, ContainerError, Engine, expect, find_engine, say, shown, wait
+from engine import FOLDER, ROOT, ContainerError, Engine, expect, find_engine, get, say, shown, wait
 from failover import fail_over
 from preflight import explain, missing_for_base
 
@@ -341,17 +340,8 @@ def _kill_coordinator(engine: Engine) -> None:
 
 
 def _get(path: str) -> bytes | None:
-    """The answer to a GET; None if there is none."""
-    connection = http.client.HTTPConnection(*HTTP, timeout=5)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        body = answer.read()
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
-    return body if answer.status == http.HTTPStatus.OK else None
+    """The coordinator's answer to a GET; None if there is none."""
+    return get(*HTTP, path)
 
 
 def _is_ready() -> bool:

@@ -10,7 +10,7 @@ from coterie_server.metrics import NodeSnapshot, count_groups
 from coterie_server.serving import NodeNote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from coterie_server.group import Group
     from coterie_server.journal import JournalWriter
@@ -54,9 +54,9 @@ class NodeView:
         """The number of the node."""
         return self._node.node_id if self._node else -1
 
-    def others(self) -> list[NodeNote]:
+    def others(self) -> Sequence[NodeNote]:
         """The other nodes that share the store."""
-        return self._node.cluster.others if self._node else []
+        return self._node.cluster.others if self._node else ()
 
     def elsewhere(self, group_id: str) -> NodeNote | None:
         """The other node that has a group; None if it is this one, or none has it now."""

@@ -10,7 +10,7 @@ from coterie_server.address import Address
 from coterie_server.storage import Fence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coterie_server.storage import Survey
 
@@ -90,9 +90,6 @@ class Caller(Protocol):
         """Where clients that came in as this one did are told to connect."""
 
 
-_NONE: Final[Mapping[str, NodeNote]] = {}
-
-
 def _address(found: tuple[str, int]) -> Address:
     host, port = found
     return Address(str(host), int(port))
@@ -118,7 +115,9 @@ class Cluster:
     def __init__(self, me: str) -> None:
         self._me = me
         #: What each node that is there says of itself, by its owner's name.
-        self.notes: Mapping[str, NodeNote] = _NONE
+        self.notes: Mapping[str, NodeNote] = {}
+        #: The other nodes that are there, by their ids.
+        self.others: Sequence[NodeNote] = ()
         #: Who has each shard, as far as leases are valid.
         self.owners: Mapping[int, str] = {}
         self._fences: Mapping[int, Fence] = {}
@@ -133,15 +132,11 @@ class Cluster:
                 except ValueError:
                     continue  # of a version that says things otherwise
         self.notes = notes
+        found = (note for owner, note in notes.items() if owner != self._me)
+        self.others = sorted(found, key=lambda note: note.node_id)
         seen = {lease.shard: lease.owner for lease in survey.leases if lease.is_valid}
         self.owners = seen | dict.fromkeys(mine, self._me)
         self._fences = {lease.shard: lease.fence for lease in survey.leases}
-
-    @property
-    def others(self) -> list[NodeNote]:
-        """The other nodes that are there, by their ids."""
-        found = (note for owner, note in self.notes.items() if owner != self._me)
-        return sorted(found, key=lambda note: note.node_id)
 
     def is_mine(self, shard: int) -> bool:
         """Whether this node has a shard."""

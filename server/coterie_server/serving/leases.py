@@ -136,7 +136,8 @@ class LeaseKeeper:
         self._renew_every_s = terms.ttl_ms / 1000 / _RENEWALS_PER_LEASE
         self._companions = terms.companions
         look_ms = terms.look_every_ms
-        self._look_every_s = self._renew_every_s if look_ms is None else look_ms / 1000
+        look_s = math.inf if look_ms is None else look_ms / 1000
+        self._look_every_s = min(look_s, self._renew_every_s)
         self._cluster = cluster
         self._holder = holder
         self._shards: Sequence[int] = ()
@@ -244,7 +245,7 @@ class LeaseKeeper:
     # -- keeping the leases --------------------------------------------------------------------
 
     async def _keep(self) -> None:
-        wait_s = min(self._look_every_s, self._renew_every_s)
+        wait_s = self._look_every_s
         while True:
             is_asked = await self._woken_within(wait_s)
             try:
@@ -257,7 +258,7 @@ class LeaseKeeper:
                 self._be_in_trouble(str(error) or repr(error))
                 wait_s = min(_RETRY_S, self._renew_every_s)
             else:
-                wait_s = min(self._look_every_s, self._renew_every_s)
+                wait_s = self._look_every_s
 
     async def _woken_within(self, wait_s: float) -> bool:
         try:

@@ -40,9 +40,7 @@ class PeerError(CoterieError):
 
 async def ask_node(node: NodeNote, api: ApiKey, message: Any, version: int) -> Any:  # noqa: ANN401
     """Ask a node by its first listener, over a connection of its own, as there is little to ask."""
-    address = next(iter(node.addresses.values()), None)
-    if address is None:
-        raise PeerError(f"node {node.node_id} does not say where it is")
+    address = next(iter(node.addresses.values()))
     was_sent = False
     try:
         async with asyncio.timeout(_PATIENCE_S + _allowed_s(message)):

@@ -17,6 +17,7 @@ CoterieError
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ __all__ = [
     "StoreError",
     "Survey",
     "how_held",
+    "wall_ms",
 ]
 
 Record = tuple[bytes, bytes | None]
@@ -116,6 +118,11 @@ class Survey:
 def how_held(shard: int, lease: Lease | None) -> str:
     """How a shard is held now, for people."""
     return str(lease) if lease else f"no node holds shard {shard}"
+
+
+def wall_ms() -> int:
+    """The time by the clock of this machine: that of a store which only it uses."""
+    return time.time_ns() // 1_000_000
 
 
 class StoreError(CoterieError):

@@ -27,9 +27,10 @@ from coterie_server.storage.abc import (
     Store,
     StoreError,
     Survey,
+    wall_ms,
 )
 from coterie_server.storage.schema import Connect
-from coterie_server.storage.sqlite import SqliteStore, wall_ms
+from coterie_server.storage.sqlite import SqliteStore
 
 __all__ = ["PART", "DividedStore", "part_name", "part_path"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +18,7 @@ from coterie_server.storage.abc import (
     StoreError,
     Survey,
     how_held,
+    wall_ms,
 )
 
 __all__ = ["MemoryStore"]
@@ -51,10 +51,6 @@ class _Content:
     claims_from_ms: int = 0
 
 
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class MemoryStore(Store):
     """Keeps everything in dicts; it never fails, and its content outlives closing it.
 
@@ -63,7 +59,7 @@ class MemoryStore(Store):
 
     is_lasting = False
 
-    def __init__(self, now_ms: Callable[[], int] = _wall_ms) -> None:
+    def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self._content = _Content(now_ms)
         self._is_open = False
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from coterie_server.storage.abc import (
     Store,
     StoreError,
     Survey,
+    wall_ms,
 )
 from coterie_server.storage.lock import FileLock, HeldError
 from coterie_server.storage.schema import Connect
@@ -28,12 +28,7 @@ from coterie_server.storage.transaction import (
 )
 from coterie_server.storage.writer_thread import WriterThread
 
-__all__ = ["SqliteStore", "wall_ms"]
-
-
-def wall_ms() -> int:
-    """The time by the clock of this machine."""
-    return time.time_ns() // 1_000_000
+__all__ = ["SqliteStore"]
 
 
 class SqliteStore(Store):
