@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from bench.support.measure import Effort, Figure, summary
 from bench.support.report import Column, Report, Row
 from tests.live.daemon import Daemon
 from tests.live.wire import Wire
+from tests.live.wire import run as play
 from tests.support.postgres_server import missing, running_server
 
 __all__ = ["run"]
@@ -41,7 +43,7 @@ class _Scale:
 
 
 _FULL: Final = _Scale(rounds=5, lease_s=3.0, groups=1000, partitions=100)
-_QUICK: Final = _Scale(rounds=2, lease_s=1.0, groups=20, partitions=5)
+_QUICK: Final = _Scale(rounds=2, lease_s=3.0, groups=20, partitions=5)
 
 _COLUMNS: Final = (
     Column("what", "groups without a coordinator"),
@@ -78,7 +80,7 @@ def run(effort: Effort) -> Report:
 
 def _measured(name: str, url: str, folder: Path, scale: _Scale) -> Row:
     with _nodes(url, folder, scale) as nodes:
-        kill, drain, loaded = asyncio.run(_play(nodes, scale))
+        kill, drain, loaded = play(_play(nodes, scale))
     return Row(
         "",
         (
@@ -156,14 +158,21 @@ async def _until_shared(probe: Probe) -> None:
 
 
 async def _load(probe: Probe, node: Daemon, scale: _Scale) -> None:
-    """Give a node its groups and offsets."""
+    """Give a node its groups and offsets; anew if it loses a shard meanwhile."""
+    while not await _is_loaded(probe, node, scale):
+        await _until_shared(probe)
+
+
+async def _is_loaded(probe: Probe, node: Daemon, scale: _Scale) -> bool:
     shards = [
         shard for shard, group in enumerate(probe.acks) if probe.places.get(group) == node.port
     ]
     wire = await Wire.open(node.port)
-    for number in range(scale.groups):
-        shard = shards[number % len(shards)]
-        group = group_in_shard(shard, _SHARDS, 1 + number // len(shards))
-        answer = await wire.ask(commit_request(group, _TOPIC, [number] * scale.partitions), 8)
-        assert not answer.topics[0].partitions[0].error_code
-    wire.close()
+    with contextlib.closing(wire):
+        for number in range(scale.groups):
+            shard = shards[number % len(shards)]
+            group = group_in_shard(shard, _SHARDS, 1 + number // len(shards))
+            answer = await wire.ask(commit_request(group, _TOPIC, [number] * scale.partitions), 8)
+            if answer.topics[0].partitions[0].error_code:
+                return False
+    return True
