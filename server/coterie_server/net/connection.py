@@ -24,6 +24,7 @@ from coterie_server.net.incoming import Incoming
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason
 from coterie_server.net.time_limits import TimeLimits
+from coterie_server.security import ANONYMOUS
 
 __all__ = ["Connection"]
 
@@ -61,6 +62,7 @@ class Connection(asyncio.Protocol):
         "on_reply",
         "opened_ms",
         "peer",
+        "principal",
         "times",
         "turns",
     )
@@ -70,7 +72,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, registry: Registry, advertised: Address) -> None:
         self._registry = registry
-        self.advertised = advertised
+        self.advertised, self.principal = advertised, ANONYMOUS
         self.on_reply, self.turns = registry.on_reply, registry.turns
         self.times = TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
@@ -92,9 +94,7 @@ class Connection(asyncio.Protocol):
         """Introduce the client to the registry, which may refuse it."""
         self._transport = cast(asyncio.Transport, transport)
         registry = self._registry
-        # A client that is gone already has no name.
-        peername = transport.get_extra_info("peername")
-        if peername:
+        if peername := transport.get_extra_info("peername"):  # none if it is gone already
             self.peer = Peer(*peername[:2])
         if not registry.admit(self):
             self.gone = True
