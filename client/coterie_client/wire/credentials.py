@@ -74,7 +74,8 @@ class Sasl:
             checked_token(self.token)
         if not isinstance(self.extensions, Mapping):
             checks.must_be("extensions", "a mapping of names to texts", self.extensions)
-        for key, value in self.extensions.items():
+        given: tuple[tuple[object, object], ...] = tuple(self.extensions.items())
+        for key, value in given:
             if not isinstance(key, str) or not _EXTENSION_KEY.fullmatch(key) or key == "auth":
                 checks.must_be("each key of extensions", "letters, but not 'auth'", key)
             if not isinstance(value, str) or not _EXTENSION_VALUE.fullmatch(value):
