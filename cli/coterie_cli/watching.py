@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_cli.interrupts import raising_interrupts
-from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
+from coterie_cli.node_http import NoAnswerError, RefusedError
 from coterie_cli.output import count_of, printable, reader_is_gone, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.live import Live
 
-__all__ = ["Lines", "Silence", "picture", "watch"]
+__all__ = ["Lines", "Look", "Silence", "picture", "watch"]
+
+#: Asks a node for the group, for so many seconds at most.
+Look = Callable[[float], Record]
 
 #: A look that takes longer counts as failed, so that the screen soon says so.
 _LOOK_S: Final = 3.0
@@ -38,8 +41,8 @@ class _View(Protocol):
         """Show that a look failed."""
 
 
-def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s: float) -> None:
-    """Show a group, of which `first` was told, until Ctrl-C."""
+def watch(look: Look, first: Record, *, every_s: float) -> None:
+    """Show a group, of which `first` was told, until Ctrl-C; `look` is given a time limit."""
     from rich.console import Console
     from rich.live import Live
 
@@ -47,23 +50,20 @@ def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s:
     try:
         if not console.is_terminal:
             with raising_interrupts():
-                _look_on(_Printed(), address, group, first, every_s, timeout_s)
+                _look_on(_Printed(), look, first, every_s)
             return
         with raising_interrupts(), Live(console=console, auto_refresh=False) as live:
-            _look_on(_Screen(live), address, group, first, every_s, timeout_s)
+            _look_on(_Screen(live), look, first, every_s)
     except KeyboardInterrupt:
         return
 
 
-def _look_on(  # what `watch` was given
-    view: _View, address: str, group: str, first: Record, every_s: float, timeout_s: float
-) -> None:
+def _look_on(view: _View, look: Look, first: Record, every_s: float) -> None:
     view.answered(first, _now_ms())
-    path = path_of_group(group)
     while not reader_is_gone(sys.stdout):
         time.sleep(every_s)
         try:
-            found = ask(address, path, timeout_s=min(timeout_s, _LOOK_S))
+            found = look(_LOOK_S)
         except (NoAnswerError, RefusedError) as error:
             view.failed(str(error), _now_ms())
         else:

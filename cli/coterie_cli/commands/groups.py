@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from coterie_cli.connection import administer, ask_about_group, find_groups, http_address
+from coterie_cli.connection import (
+    access_to,
+    administer,
+    ask_about_group,
+    find_groups,
+    http_address,
+)
 from coterie_cli.nearest import did_you_mean
+from coterie_cli.node_http import ask, path_of_group
 from coterie_cli.options import GroupName, Json, Target, check_number, with_target
 from coterie_cli.output import (
     MISUSED,
@@ -190,7 +197,14 @@ def watch_group(
     from coterie_cli.watching import watch
 
     first = ask_about_group(target, group)
-    watch(http_address(target, group), group, first, every_s=every, timeout_s=target.timeout_s)
+    address, path = http_address(target, group), path_of_group(group)
+    access = access_to(target, address)
+
+    def look(limit_s: float) -> Mapping[str, Any]:
+        limit_s = min(limit_s, target.timeout_s)
+        return cast("Mapping[str, Any]", ask(address, path, timeout_s=limit_s, access=access))
+
+    watch(look, first, every_s=every)
 
 
 # -- rebalance -------------------------------------------------------------------------------------
