@@ -14,21 +14,22 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from coterie_server.log.logger import get_logger
+from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.shares import Move, Scene, next_move
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Coroutine, Iterator, Sequence
 
     from coterie_server.serving.cluster import Cluster
-    from coterie_server.storage import Lease, Store
+    from coterie_server.storage import Lease, Store, Survey
 
-__all__ = ["LeaseHolder", "LeaseKeeper", "LeaseTerms", "LeaseTrust"]
+__all__ = ["LeaseHolder", "LeaseKeeper", "LeaseTerms"]
 
 T = TypeVar("T")
 
@@ -36,45 +37,10 @@ _log = get_logger(__name__)
 
 #: A lease is renewed this many times before it would run out.
 _RENEWALS_PER_LEASE: Final = 3
-#: This part of a lease is left unused: clocks of two machines don't run at quite the same speed.
-_MARGIN: Final = 10
 #: How long to wait after the store failed.
 _RETRY_S: Final = 0.5
 #: A node gives away this part of all shards at a time at most, so that most of them are served.
 _GIVEN_AT_ONCE: Final = 20
-
-
-class LeaseTrust:
-    """Until when the node may act as the owner of its shards."""
-
-    __slots__ = ("_elapsed_s", "doubt", "until_s")
-
-    def __init__(self, elapsed_s: Callable[[], float] = time.monotonic) -> None:
-        self._elapsed_s = elapsed_s
-        #: Has the leases confirmed.
-        self.doubt: Callable[[], None] = lambda: None
-        self.until_s = math.inf
-
-    @property
-    def holds(self) -> bool:
-        """Whether no other node can have the shards yet."""
-        return self._elapsed_s() < self.until_s
-
-    def extend(self, asked_s: float, ttl_ms: int) -> None:
-        """All leases were asked for at a moment, or later, and last for so long."""
-        self.until_s = self.end_of(asked_s, ttl_ms)
-
-    def include(self, asked_s: float, ttl_ms: int) -> None:
-        """One more lease was asked for at a moment: trust ends with the first of them."""
-        self.until_s = min(self.until_s, self.end_of(asked_s, ttl_ms))
-
-    def end_of(self, asked_s: float, ttl_ms: int) -> float:
-        """Until when a lease that was asked for at a moment can be trusted."""
-        return asked_s + (ttl_ms - ttl_ms / _MARGIN) / 1000
-
-    def now_s(self) -> float:
-        """The moment, for `extend`."""
-        return self._elapsed_s()
 
 
 class LeaseHolder(Protocol):
@@ -142,8 +108,10 @@ class LeaseKeeper:
         self._holder = holder
         self._shards: Sequence[int] = ()
         self._leases: dict[int, Lease] = {}
-        #: Shards that are being claimed anew, so that their former leases are not renewed.
+        #: Shards that are being claimed, so that former leases on them are not renewed.
         self._claiming: set[int] = set()
+        #: Shards of which it is not known whether a claim or a release has taken effect.
+        self._in_doubt: set[int] = set()
         #: When shards were claimed whose leases have not been renewed yet.
         self._claimed_s: dict[int, float] = {}
         #: Who had each shard last, as far as it was seen.
@@ -201,6 +169,8 @@ class LeaseKeeper:
             # First, so that the others share out among themselves what is free a moment later.
             await self._store.withdraw(self._owner)
             await self._store.release(leases)
+            if self._in_doubt:
+                await self._give_back(await self._store.survey())
         except StoreError as error:
             _log.warning("shards are not given up: others wait for their leases", error=str(error))
 
@@ -221,14 +191,10 @@ class LeaseKeeper:
         if held is None:
             return None
         asked_s = self._trust.now_s()
-        self._claiming.add(shard)
         self._claimed_s.pop(shard, None)
-        try:
-            taken = await self._store.claim([shard], self._owner, self._ttl_ms)
-        finally:
-            self._claiming.discard(shard)
+        taken = await self._ask_for([shard])
         if self._leases.get(shard) is not held:
-            await self._store.release(taken)  # it was lost, or given up, meanwhile
+            await self._release(taken)  # it was lost, or given up, meanwhile
             return None
         if not taken:
             self.lost(shard)
@@ -241,6 +207,44 @@ class LeaseKeeper:
         self._claimed_s[lease.shard] = asked_s
         self._trust.include(asked_s, self._ttl_ms)
         self._cluster.gained(lease.shard)
+
+    async def _ask_for(self, shards: Sequence[int]) -> list[Lease]:
+        self._claiming.update(shards)
+        try:
+            with self._doubting(shards):
+                return await self._store.claim(shards, self._owner, self._ttl_ms)
+        finally:
+            self._claiming.difference_update(shards)
+
+    async def _release(self, leases: Sequence[Lease]) -> None:
+        with self._doubting([lease.shard for lease in leases]):
+            await self._store.release(leases)
+
+    @contextmanager
+    def _doubting(self, shards: Sequence[int]) -> Iterator[None]:
+        """Note that these may be leased without being held, unless the store answers.
+
+        A call that failed or was cancelled may have taken effect.
+        """
+        try:
+            yield
+        except BaseException:
+            self._in_doubt.update(shards)
+            raise
+        self._in_doubt.difference_update(shards)
+
+    async def _give_back(self, survey: Survey) -> None:
+        """Release what was got without being told so: it is served by no node."""
+        stray = [
+            lease
+            for lease in survey.leases
+            if lease.owner == self._owner
+            and lease.is_valid
+            and lease.shard in self._in_doubt - self._claiming
+            and lease.shard not in self._leases
+        ]
+        if stray:
+            await self._store.release(stray)
 
     # -- keeping the leases --------------------------------------------------------------------
 
@@ -324,8 +328,13 @@ class LeaseKeeper:
 
     async def _look(self) -> None:
         survey = await self._answer_to(self._store.survey())
+        if self._in_doubt:
+            await self._answer_to(self._give_back(survey))
         self._cluster.look(survey, self._leases)
-        self._owners |= {lease.shard: lease.owner for lease in survey.leases}
+        unsure = self._in_doubt | self._claiming  # they may be ours by now, and were another's
+        self._owners |= {
+            each.shard: each.owner for each in survey.leases if each.shard not in unsure
+        }
         self._expired = {lease.shard for lease in survey.leases if not lease.is_valid}
         self._holder.looked()
 
@@ -372,15 +381,15 @@ class LeaseKeeper:
         await self._holder.give_up(shard)
         lease = self._leases.get(shard, lease)
         self.lost(shard)
-        await self._store.release([lease])
+        await self._release([lease])
 
     async def _claim(self, shards: Sequence[int]) -> None:
         if not shards:
             return
         asked_s, expired = self._trust.now_s(), self._expired
-        taken = await self._store.claim(shards, self._owner, self._ttl_ms)
+        taken = await self._ask_for(shards)
         if self._trust.now_s() >= self._trust.end_of(asked_s, self._ttl_ms):
-            await self._store.release(taken)  # too late: they may be another node's by now
+            await self._release(taken)  # too late: they may be another node's by now
             return
         for lease in taken:
             self._take(lease, asked_s)

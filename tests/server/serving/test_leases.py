@@ -42,13 +42,28 @@ class UnreliableStore(MemoryStore):
     error: Exception | None = None
     gate: asyncio.Event | None = None
     claims: asyncio.Event | None = None
+    releases: asyncio.Event | None = None
+    #: Raised by claims that have taken effect, as when only their answer is lost.
+    lost_answer: Exception | None = None
+    #: Raised by claims that don't.
+    lost_request: Exception | None = None
 
     async def claim(self, shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
         """Claim, and answer when the test says so."""
+        if self.lost_request is not None:
+            raise self.lost_request
         taken = await super().claim(shards, owner, ttl_ms)
         if self.claims is not None:
             await self.claims.wait()
+        if self.lost_answer is not None:
+            raise self.lost_answer
         return taken
+
+    async def release(self, leases: Iterable[Lease]) -> None:
+        """Release, and answer when the test says so."""
+        if self.releases is not None:
+            await self.releases.wait()
+        await super().release(leases)
 
     async def withdraw(self, owner: str) -> None:
         """Withdraw, or not."""
@@ -358,6 +373,83 @@ async def test_a_claim_that_is_under_way_as_the_node_stops_is_given_back(harness
     await stopping
     assert await harness.held() == []
     assert "gained 0" not in harness.holder.told
+
+
+async def test_a_claim_that_is_given_up_as_the_node_stops_leaves_no_lease(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have taken effect, though its answer is not waited for any more."""
+    harness.time.s += 60.0
+    await harness.steal(0, ttl_ms=1_000)
+    await harness.renewed()
+    harness.time.s += 10.0
+    store_of(harness).claims = asyncio.Event()
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    monkeypatch.setattr(harness.keeper, "_renew_every_s", 0.0)
+    await harness.keeper.stop()
+    assert await harness.held() == []
+
+
+async def test_a_shard_that_is_claimed_anew_as_the_node_stops_is_given_up(harness: Harness) -> None:
+    store_of(harness).claims = asyncio.Event()
+    claim = asyncio.ensure_future(harness.keeper.claim_again(1))
+    await turns()
+    claim.cancel()
+    await harness.keeper.stop()
+    assert await harness.held() == []
+
+
+async def test_a_shard_that_is_being_released_as_the_node_stops_is_given_up(
+    harness: Harness, other: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_of(harness).releases = gate = asyncio.Event()
+    harness.time.s += TTL_MS / 1000
+    await harness.renewed()
+    await other.renewed()
+    assert "gives 3" in await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    monkeypatch.setattr(harness.keeper, "_renew_every_s", 0.0)
+    stopping = asyncio.create_task(harness.keeper.stop())
+    await turns()
+    gate.set()
+    await stopping
+    assert await harness.held() == []
+
+
+async def test_a_claim_whose_answer_is_lost_is_given_back_and_made_again(harness: Harness) -> None:
+    """Or no node would serve the shard until its lease has expired."""
+    harness.time.s += 60.0
+    await harness.steal(0, ttl_ms=1_000)
+    await harness.renewed()
+    harness.time.s += 10.0
+    store_of(harness).lost_answer = StoreError("the connection is gone")
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    store_of(harness).lost_answer = None
+    told = [*await harness.renewed(), *await harness.renewed()]
+    assert [each for each in told if each.startswith("gained")] == [
+        "gained 0: handed_over of node-2"
+    ]
+    assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_a_claim_that_is_under_way_is_not_given_back_for_an_earlier_one(
+    harness: Harness,
+) -> None:
+    harness.time.s += 60.0
+    await harness.steal(0, ttl_ms=1_000)
+    await harness.renewed()
+    harness.time.s += 10.0
+    store_of(harness).lost_request = StoreError("the connection is gone")
+    await harness.renewed()
+    store_of(harness).lost_request = None
+    store_of(harness).claims = answer = asyncio.Event()
+    await harness.renewed()
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    answer.set()
+    assert "gained 0: expired of node-2" in await harness.renewed()
 
 
 async def test_a_node_stops_though_its_store_is_away(harness: Harness) -> None:
