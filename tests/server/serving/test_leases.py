@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import pytest
 import pytest_asyncio
@@ -88,13 +88,15 @@ class RecordingHolder:
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
         self.told: list[str] = []
+        #: Wakes the other node.
+        self.woken: Callable[[], None] = lambda: None
         #: What a node waits for before it lets go of a shard.
         self.gate: asyncio.Event | None = None
 
-    def note(self, *, is_settled: bool) -> bytes:
+    def note(self, *, is_settled: bool, is_leaving: bool) -> bytes:
         """Say where the node is."""
         addresses = {"": Address(f"h{self.node_id}", 9092)}
-        return NodeNote(self.node_id, addresses, is_settled).to_bytes()
+        return NodeNote(self.node_id, addresses, is_settled, is_leaving).to_bytes()
 
     def lost(self, shard: int) -> None:
         """Note it."""
@@ -109,6 +111,11 @@ class RecordingHolder:
         self.told.append(f"gives {shard}")
         if self.gate is not None:
             await self.gate.wait()
+
+    async def wake_others(self) -> None:
+        """Note it, and have the other node look."""
+        self.told.append("wakes others")
+        self.woken()
 
     def looked(self) -> None:
         """Do nothing."""
@@ -514,3 +521,89 @@ async def test_node_that_is_about_to_stop_claims_nothing(harness: Harness) -> No
     harness.keeper.claim_no_more()
     await harness.renewed()
     assert await harness.held() == [0, 2, 3]
+
+
+# Leaving
+
+
+async def test_node_that_leaves_hands_its_shards_over_one_after_another(
+    harness: Harness, other: Harness
+) -> None:
+    """The next one is given only when the last one was taken, so most are served all the time."""
+
+    async def note_free() -> None:
+        free.append(sorted(set(SHARDS) - set(await harness.held()) - set(await other.held())))
+
+    def wake() -> None:
+        noting.append(asyncio.ensure_future(note_free()))
+        other.keeper.look_now()
+
+    free: list[list[int]] = []
+    noting: list[asyncio.Future[None]] = []
+    await share(harness, other)
+    harness.holder.told.clear()
+    harness.holder.woken = wake
+    await harness.keeper.leave()
+    told = [each for each in harness.holder.told if each.startswith(("gives", "wakes"))]
+    assert told == ["gives 1", "wakes others", "gives 0", "wakes others"]
+    assert await other.held() == [0, 1, 2, 3]
+    await asyncio.gather(*noting)
+    assert free == [[1], [0]]
+
+
+async def test_node_that_leaves_is_given_nothing(harness: Harness, other: Harness) -> None:
+    await share(harness, other)
+    other.holder.woken = harness.keeper.look_now
+    await other.keeper.leave()
+    await share(harness, other)
+    assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_node_hands_nothing_over_to_one_that_leaves_as_well(
+    harness: Harness, other: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases_module, "_TAKEN_WITHIN_S", 0.0)
+    await share(harness, other)
+    await other.keeper.leave()
+    await harness.renewed()
+    harness.holder.told.clear()
+    await harness.keeper.leave()
+    assert harness.holder.told == []
+
+
+async def test_node_alone_hands_nothing_over(harness: Harness) -> None:
+    await harness.keeper.leave()
+    assert "gives 3" not in harness.holder.told
+    assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_node_that_leaves_keeps_what_no_other_takes(
+    harness: Harness, other: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clients are served until it stops, and then all that is left is free."""
+    monkeypatch.setattr(leases_module, "_TAKEN_WITHIN_S", 0.02)
+    await share(harness, other)
+    await harness.keeper.leave()
+    assert await harness.held() == [0]
+    await harness.keeper.stop()
+    assert await harness.held() == []
+
+
+async def test_node_that_leaves_stops_though_its_store_is_away(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+    store_of(harness).error = StoreError("the database does not answer")
+    await harness.keeper.leave()
+    assert await harness.held() == [0, 1]
+
+
+async def test_others_need_not_look_by_themselves_for_what_a_node_gives(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+    harness.holder.woken = other.keeper.look_now
+    other.holder.told.clear()
+    await harness.keeper.stop()
+    await turns()
+    assert {f"gained {shard}: handed_over of node-1" for shard in (0, 1)} <= set(other.holder.told)
