@@ -353,7 +353,7 @@ async def test_acls_come_and_go(broker: KafkaBroker) -> None:
             "org.apache.kafka.tools.AclCommand",
             *("--bootstrap-server", broker.bootstrap, "--list", "--principal", "User:dora"),
         )
-        assert "operation=CREATE" in shown
+        assert "operation=CREATE" in shown.stdout
         assert await admin.acls.delete(read) == (read,)
         assert await admin.acls.delete(read) == ()
         assert set(await admin.acls.delete(mine)) == {deny, create}
