@@ -26,7 +26,6 @@ from coterie_server.serving import (
     catalogue_shard,
     clock,
     lease_trust,
-    leases,
     parked_fetches,
     shard,
 )
