@@ -7,6 +7,7 @@ machine can see.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from coterie_cli.variables import PASSWORD, Variable
 
 if TYPE_CHECKING:
     import ssl
+    from pathlib import Path
 
     from coterie_client.wire import Security
 
@@ -24,6 +26,9 @@ __all__ = ["http_access", "properties_of", "security_of"]
 #: Kafka ignores keys that it does not know, so its tools take a file with this one as well.
 _HTTP_TOKEN: Final = "coterie.http.token"  # noqa: S105 - the key, not the token
 _BEARER: Final = "OAUTHBEARER"
+#: What can be sent in a header as one word.
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]+")
+_TOKEN_CHARS_MAX: Final = 8_192
 
 
 def properties_of(target: Target) -> Mapping[str, str]:
@@ -86,16 +91,30 @@ def http_access(target: Target, address: str) -> Access:
 
 
 def _http_token(target: Target) -> str | None:
+    from coterie_client.errors import ConfigurationError
+
+    where: object = f"{Variable.HTTP_TOKEN} or {_HTTP_TOKEN}"
     if target.http_token_file is not None:
-        from coterie_client.wire.tokens import TokenFile
+        where, token = target.http_token_file, _read(target.http_token_file)
+    else:
+        given = os.environ.get(Variable.HTTP_TOKEN) or properties_of(target).get(_HTTP_TOKEN)
+        if not given:
+            return None
+        token = given
+    if not _VISIBLE.fullmatch(token):
+        raise ConfigurationError(f"The token in {where} is empty, or has spaces or odd characters.")
+    return token
 
-        return TokenFile(target.http_token_file)()
-    given = os.environ.get(Variable.HTTP_TOKEN) or properties_of(target).get(_HTTP_TOKEN)
-    if given is None:
-        return None
-    from coterie_client.wire.credentials import checked_token
 
-    return checked_token(given)
+def _read(path: Path) -> str:
+    from coterie_client.errors import ConfigurationError
+
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.read(_TOKEN_CHARS_MAX).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigurationError(f"The token in {path} can't be read: {reason}.") from None
 
 
 def _https_context(target: Target) -> ssl.SSLContext:

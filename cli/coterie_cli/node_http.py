@@ -139,18 +139,19 @@ def _answer_of(
     if status == http.client.OK and (kind == _LINES) == has_lines:
         return body
     if status == http.client.UNAUTHORIZED:
-        raise _unauthorized(address, body, access)
+        raise _unauthorized(address, access)
     raise _refusal(body) or NoAnswerError(_not_coterie(address))
 
 
-def _unauthorized(address: str, body: bytes, access: Access) -> RefusedError:
+def _unauthorized(address: str, access: Access) -> RefusedError:
+    """What to do about it, which the node can't know."""
     if access.is_withheld:
         return RefusedError(
             "unauthorized",
             f"{_url(address)} wants a token, and did not get it, as it has no TLS: name the address"
             " with --http if the token may go there.",
         )
-    return _refusal(body) or RefusedError(
+    return RefusedError(
         "unauthorized",
         f"{_url(address)} wants {'another' if access.token else 'a'} token: put it into"
         " COTERIE_HTTP_TOKEN, or name a file with --http-token-file.",

@@ -1,4 +1,4 @@
-"""How commands prove who they are, and what they tell nobody."""
+"""How commands prove who they are, and which secrets they keep."""
 
 from __future__ import annotations
 
@@ -211,6 +211,17 @@ def test_token_comes_from_a_file_a_variable_or_the_properties(
     path = tmp_path / "token"
     path.write_text("of-a-file\n")
     assert http_access(Target(http_token_file=path), here).token == "of-a-file"  # noqa: S105
+
+
+@pytest.mark.parametrize("content", [b"", b"two words", b"\xff", b"line\nline", "ü".encode()])
+def test_file_that_has_no_token_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=f"The token in {path}"):
+        http_access(Target(http_token_file=path), "127.0.0.1:9080")
+    path.unlink()
+    with pytest.raises(ConfigurationError, match="can't be read: No such file"):
+        http_access(Target(http_token_file=path), "127.0.0.1:9080")
 
 
 class Node(http.server.BaseHTTPRequestHandler):
