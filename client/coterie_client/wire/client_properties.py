@@ -196,7 +196,9 @@ def _tokens(properties: Mapping[str, str], options: Mapping[str, str]) -> TokenS
             f"sasl.jaas.config must have clientId and clientSecret for {_ENDPOINT}"
         )
     scope = properties.get("sasl.oauthbearer.scope") or options.get("scope")
-    return ClientCredentials(endpoint, client_id, secret, scope)
+    # As in Kafka, the module's own options say whom to trust there.
+    cafile, cadata = _store(options, "truststore", options.get("ssl.truststore.certificates"))
+    return ClientCredentials(endpoint, client_id, secret, scope, Tls(cafile=cafile, cadata=cadata))
 
 
 def _unsecured(options: Mapping[str, str]) -> TokenSource:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import inspect
 import json
-import ssl
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from coterie_client.errors import ConfigurationError, ConnectionFailedError
 from coterie_client.wire.credentials import TokenSource, checked_token
+from coterie_client.wire.tls import Tls
 from coterie_protocol.exceptions import CoterieError
 
 __all__ = ["ClientCredentials", "TokenFile", "current_token"]
@@ -73,6 +73,8 @@ class ClientCredentials:
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
+    #: Whom to trust as the server; its certificate is checked in any case.
+    tls: Tls = field(default_factory=Tls)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.endpoint)
@@ -110,7 +112,7 @@ class ClientCredentials:
         host = parts.hostname or ""
         connection: HTTPConnection
         if parts.scheme == "https":
-            context = ssl.create_default_context()
+            context = self.tls.ready_context
             connection = HTTPSConnection(host, parts.port, timeout=_TIMEOUT_S, context=context)
         else:
             connection = HTTPConnection(host, parts.port, timeout=_TIMEOUT_S)
