@@ -6,6 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
+from coterie_protocol import request_class
 from coterie_server.serving import discovery
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
@@ -64,6 +65,7 @@ class Router:
             m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
             m.SyncGroupRequest: self._to_group,
         }
+        self.routes |= dict.fromkeys(map(request_class, discovery.NOT_SERVED), _hang_up)
 
     def group_shard(self, group_id: str) -> GroupShard:
         """The shard of a group."""
@@ -101,3 +103,8 @@ class Router:
 
         message, version = exchange.message, exchange.version
         exchange.reply(discovery.find_coordinator(message, version, coordinator_of))
+
+
+def _hang_up(exchange: Exchange) -> None:
+    """As with an API that is not known at all."""
+    exchange.close(f"{exchange.request.api_key.title} is not served")
