@@ -26,9 +26,9 @@ from coterie_server.serving import (
     catalogue_shard,
     clock,
     lease_trust,
-    leases,
     parked_fetches,
     shard,
+    topic_counts,
 )
 from coterie_server.storage import guard, schema, sqlite, transaction
 from coterie_server.topics import ends, fetch
@@ -94,7 +94,7 @@ def deletion_answered_too_early(*_: Any) -> None:
     """A deletion is answered before the groups have forgotten the topic's offsets."""
 
 
-@_bug(catalogue_shard, "_differences", "tests/server/serving/test_catalogue_shard.py")
+@_bug(topic_counts.TopicCounts, "_differences", "tests/server/serving/test_catalogue_shard.py")
 def catalogue_changes_unseen(*_: Any) -> list[Any]:
     """A catalogue that is read again with other topics does not announce that."""
     return []
