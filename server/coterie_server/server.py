@@ -25,21 +25,22 @@ from coterie_server.config.assembly import (
 )
 from coterie_server.config.listeners import ListenerOptions
 from coterie_server.config.options import ServerOptions
+from coterie_server.config.terms import make_terms, overrides_by_address
 from coterie_server.history import History
 from coterie_server.http import AllowedHosts, HttpServer, NodeView, OtherNodes, create_app
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
-from coterie_server.net import Listener
+from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
-from coterie_server.security import SecurityProtocol
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.loss import find_loss
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import open_store
 from coterie_server.storage.lock import hold_directory
+from coterie_server.tls import TlsWatch
 
 if TYPE_CHECKING:
     from coterie_server.storage import Store
@@ -94,6 +95,7 @@ class Server:
         self._http_address: Address | None = None
         #: Where no other worker of the same supervisor answers.
         self._own_http: Address | None = None
+        self._tls = TlsWatch()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -154,6 +156,15 @@ class Server:
         """Create or extend a topic to have so many partitions, or raise `TopicRefusal`."""
         await self.node.ensure_topic(name, partitions)
 
+    @property
+    def can_reload(self) -> bool:
+        """Whether there is anything to read again while it serves."""
+        return bool(len(self._tls))
+
+    async def reload(self) -> None:
+        """Read certificates and keys again; connections at hand keep theirs."""
+        await self._tls.reload()
+
     # -- starting ------------------------------------------------------------------------------
 
     async def _start(self) -> None:
@@ -161,7 +172,7 @@ class Server:
         store = await self._parts.enter_async_context(self._open_store())
         backfill = self._make_backfill()
         journal = self._start_journal()
-        listener = self._make_listener()
+        listener = await self._make_listener()
         view = NodeView(listener, journal)
         await self._start_http(view, backfill)
         # Clients can connect from here on; their requests wait for the node.
@@ -169,6 +180,8 @@ class Server:
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
         )
         node_options = await self._listen(listener, is_shared=store.is_shared)
+        self._parts.push_async_callback(self._tls.close)
+        self._tls.start()
         node = self._node = self._make_node(store, node_options)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
@@ -223,7 +236,12 @@ class Server:
         self._parts.push_async_callback(asyncio.to_thread, writer.close)
         return writer
 
-    def _make_listener(self) -> Listener:
+    async def _make_listener(self) -> Listener:
+        settings = self.options.settings
+        overrides = await asyncio.to_thread(
+            overrides_by_address, settings.max_connections_per_ip_overrides
+        )
+        limits = connection_limits(settings, overrides)
         loop_time, answered = asyncio.get_running_loop().time, self.metrics.requests.answered
 
         def count_reply(api: ApiKey, message: Any, received_ms: int) -> None:  # noqa: ANN401
@@ -231,7 +249,7 @@ class Server:
 
         return Listener(
             self._handler,
-            connection_limits(self.options.settings),
+            limits,
             on_reply=count_reply,
             at_once={ApiKey.HEARTBEAT: self._handler.try_heartbeat},
         )
@@ -270,9 +288,11 @@ class Server:
     async def _listen(self, listener: Listener, *, is_shared: bool) -> NodeOptions:
         """Begin to listen; only then are the ports known."""
         options, settings = self.options, self.options.settings
-        for each in options.listeners:
+        terms = [make_terms(settings, each) for each in options.listeners]
+        for each, of_each in zip(options.listeners, terms, strict=True):
+            self._tls.add(of_each.tls)
             try:
-                self._addresses[each.name] = await self._listen_on(listener, each)
+                self._addresses[each.name] = await self._listen_on(listener, each, of_each)
             except OSError as error:
                 raise ServerError(
                     f"can't listen on {each}: {why_not(error)}. Choose another address with"
@@ -292,16 +312,13 @@ class Server:
             companions=() if options.worker is None else options.worker.node_ids,
         )
 
-    async def _listen_on(self, listener: Listener, each: ListenerOptions) -> Address:
+    async def _listen_on(self, listener: Listener, each: ListenerOptions, terms: Terms) -> Address:
         bind, shared, worker = each.bind, each.shared, self.options.worker
-        if each.protocol is not SecurityProtocol.PLAINTEXT:
-            raise ServerError(f"{each.protocol} is not served yet.")
         bound = await listener.start(
             bind.host,
             bind.port,
             advertise=each.advertise,
-            name=each.name,
-            protocol=each.protocol,
+            terms=terms,
             shares_port=shared is not None,
         )
         if shared is not None and worker is not None:
@@ -309,8 +326,7 @@ class Server:
                 shared.host,
                 shared.port,
                 advertise=each.advertise or bound,
-                name=each.name,
-                protocol=each.protocol,
+                terms=terms,
                 shares_port=True,
                 inherited=worker.inherited.get(shared, ()),
             )
