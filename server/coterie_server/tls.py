@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import re
 import ssl
@@ -90,7 +91,19 @@ class ServerTls:
         self._options = options
         self._seen = self._look()
         self._complaint = ""
-        self.context = _make_context(options)
+        self._client: ssl.SSLContext | None = None
+        self.context, self.fingerprint = _make_context(options)
+
+    def as_client(self) -> ssl.SSLContext:
+        """A context that shows the certificate to servers, and leaves it to others to know them."""
+        if self._client is not None:
+            return self._client
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        _load_identity(context, self._options)
+        self._client = context
+        return context
 
     def reload_if_changed(self) -> None:
         """Read the files again if they have changed, or could not be used when last read.
@@ -105,13 +118,13 @@ class ServerTls:
     def reload(self) -> None:
         """Read the files again; if they can't be used, keep what there is, and log why."""
         try:
-            self.context = _make_context(self._options)
+            self.context, self.fingerprint = _make_context(self._options)
         except TlsError as error:
             if str(error) != self._complaint:
                 _log.error("TLS files not usable, the former ones are kept", reason=str(error))
             self._complaint = str(error)
             return
-        self._complaint = ""
+        self._complaint, self._client = "", None
         _log.info("TLS files read again", files=list(self._options.files))
 
     def _look(self) -> tuple[object, ...]:
@@ -140,7 +153,8 @@ def reason_in_words(error: BaseException) -> str:
     return "the client has hung up"
 
 
-def _make_context(options: TlsOptions) -> ssl.SSLContext:
+def _make_context(options: TlsOptions) -> tuple[ssl.SSLContext, str]:
+    """The context, and the SHA-256 of the certificate in hexadecimal digits."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     enabled = {_VERSIONS[each.strip()] for each in options.protocols.split(",")}
     context.minimum_version, context.maximum_version = min(enabled), max(enabled)
@@ -149,12 +163,14 @@ def _make_context(options: TlsOptions) -> ssl.SSLContext:
     # A resumed session would count for as long as its ticket, whatever has changed meanwhile.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
-    _load_identity(context, options)
+    certificate = _load_identity(context, options)
     _load_authorities(context, options)
-    return context
+    der = ssl.PEM_cert_to_DER_cert(certificate.decode("ascii"))
+    return context, hashlib.sha256(der).hexdigest()
 
 
-def _load_identity(context: ssl.SSLContext, options: TlsOptions) -> None:
+def _load_identity(context: ssl.SSLContext, options: TlsOptions) -> bytes:
+    """Have a context show the certificate, and return that as PEM."""
     prefix = options.prefix
     where, chain = _certificates(options)
     keys = _blocks(chain, "PRIVATE KEY")
@@ -172,6 +188,7 @@ def _load_identity(context: ssl.SSLContext, options: TlsOptions) -> None:
             context.load_cert_chain(path, password=lambda: options.key_password)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise TlsError(_why_not_loaded(where, prefix, keys[0], error)) from error
+    return _blocks(chain, "CERTIFICATE")[0]
 
 
 def _certificates(options: TlsOptions) -> tuple[str, bytes]:

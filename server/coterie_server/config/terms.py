@@ -29,6 +29,8 @@ Resolve = Callable[[str], Iterable[str]]
 def make_terms(settings: Settings, listener: ListenerOptions) -> Terms:
     """What holds at a listener; raises `ListenerError` if its certificate can't be used."""
     protocol, name = listener.protocol, listener.name
+    if protocol.has_sasl:
+        raise ListenerError(f"The listener {listener} speaks {protocol}, which is not served yet.")
     if protocol is SecurityProtocol.SASL_SSL:
         # As in Kafka: who logs in has no need of a certificate.
         settings = replace(settings, ssl_client_auth="none")

@@ -5,18 +5,14 @@
 What a client can make the server do before it has said who it is, is bounded here: how many
 handshakes are under way, and how long each may take.  If there are too many, the oldest from the
 address with the most of them is dropped, so that a flood from one address leaves others served.
-
-The sockets are accepted here and not by the event loop, which would tell nothing of handshakes that
-fail, and would begin them before their client is known to have room.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import Peer
@@ -29,56 +25,9 @@ from coterie_server.tls import reason_in_words
 if TYPE_CHECKING:
     from coterie_server.net.registry import Registry
 
-__all__ = ["Acceptor", "Arrivals"]
+__all__ = ["Arrivals"]
 
 _log = get_logger(__name__)
-
-#: How many connections are accepted before others have their turn.
-_ACCEPTED_AT_ONCE: Final = 100
-#: Errors of accept() that more patience may cure, and how much of it.
-_SCARCE: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_SCARCE_S: Final = 1.0
-
-
-@final
-class Acceptor:
-    """Accepts the connections of one listening socket."""
-
-    def __init__(self, listening: socket.socket, endpoint: Endpoint, arrivals: Arrivals) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._listening, self._endpoint, self._arrivals = listening, endpoint, arrivals
-        self._timer: asyncio.TimerHandle | None = None
-        self._start()
-
-    def _start(self) -> None:
-        self._timer = None
-        self._loop.add_reader(self._listening, self._accept)
-
-    def close(self) -> None:
-        """Accept no more."""
-        if self._listening.fileno() < 0:
-            return
-        self._loop.remove_reader(self._listening)
-        self._listening.close()
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTED_AT_ONCE):
-            try:
-                accepted, address = self._listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _SCARCE:
-                    raise
-                _log.error("no connection can be accepted", error=error.strerror)
-                self._loop.remove_reader(self._listening)
-                self._timer = self._loop.call_later(_SCARCE_S, self._start)
-                return
-            accepted.setblocking(False)  # noqa: FBT003  # the socket module's API
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._arrivals.receive(accepted, Peer(*address[:2]), self._endpoint)
 
 
 @final
@@ -94,7 +43,7 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self._open)
 
-    def receive(self, accepted: socket.socket, peer: Peer, endpoint: Endpoint) -> None:
+    def receive(self, endpoint: Endpoint, accepted: socket.socket, peer: Peer) -> None:
         """Begin with a connection, unless there are too many."""
         registry = self.registry
         if not registry.enter(peer, endpoint):

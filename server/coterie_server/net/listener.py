@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from coterie_protocol import ApiKey
 from coterie_server.address import Address
 from coterie_server.log.logger import get_logger
-from coterie_server.net.arrival import Acceptor, Arrivals
+from coterie_server.net.acceptor import Acceptor
+from coterie_server.net.arrival import Arrivals
 from coterie_server.net.connection import Connection
 from coterie_server.net.endpoint import DEFAULT_TERMS, Endpoint, Terms
 from coterie_server.net.exchange import Handler, OnReply
@@ -121,7 +123,7 @@ class Listener:
         rates = (registry.limits.max_connection_creation_rate, terms.max_creation_rate)
         if terms.tls is not None or min(rates) < UNLIMITED:
             listening.listen(BACKLOG)
-            return Acceptor(listening, endpoint, self._arrivals)
+            return Acceptor(listening, partial(self._arrivals.receive, endpoint))
         return await self._loop.create_server(
             lambda: Connection(registry, endpoint), sock=listening, backlog=BACKLOG
         )

@@ -49,6 +49,8 @@ class NodeNote:
     recovered: Mapping[int, Fence] = field(default_factory=dict)
     #: Where it answers other nodes over HTTP; None if it does not.
     http: Address | None = None
+    #: The SHA-256 of the certificate that it has there, in hexadecimal digits; empty without TLS.
+    http_certificate: str = ""
 
     def to_bytes(self) -> bytes:
         """Write it down."""
@@ -70,6 +72,7 @@ class NodeNote:
                 node_id=int(found["node_id"]),
                 addresses=_addresses(found["addresses"]),
                 http=_address(found["http"]) if found.get("http") else None,
+                http_certificate=str(found.get("http_certificate", "")),
                 is_settled=bool(found["is_settled"]),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),
