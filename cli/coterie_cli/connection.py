@@ -35,6 +35,7 @@ __all__ = [
     "find_groups",
     "group_must_exist",
     "http_address",
+    "http_addresses",
     "run_admin",
     "silenced",
 ]
@@ -158,6 +159,19 @@ def http_address(target: Target, group: str) -> str:
             UNREACHABLE,
         )
     return found
+
+
+def http_addresses(target: Target) -> list[str]:
+    """Where nodes answer HTTP, as far as that can be found out; a given one stands for all."""
+    from coterie_protocol.exceptions import CoterieError
+
+    if target.http is not None:
+        return [target.http]
+    try:
+        found = run_admin(target, lambda admin: admin.groups.http_addresses())
+    except CoterieError:
+        return []
+    return [address for address in found if address is not None]
 
 
 def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,9 +13,9 @@ from coterie_cli.connection import (
     ask_about_group,
     find_groups,
     http_address,
+    http_addresses,
 )
 from coterie_cli.nearest import did_you_mean
-from coterie_cli.node_http import ask, path_of_group
 from coterie_cli.options import GroupName, Json, Target, check_number, with_target
 from coterie_cli.output import (
     MISUSED,
@@ -194,17 +194,18 @@ def watch_group(
     ] = 1.0,
 ) -> None:
     """Watch a group live, until Ctrl-C; outside of a terminal, print a line for each change."""
-    from coterie_cli.watching import watch
+    from coterie_cli.watching import AnyNode, watch
 
     first = ask_about_group(target, group)
-    address, path = http_address(target, group), path_of_group(group)
-    access = access_to(target, address)
-
-    def look(limit_s: float) -> Mapping[str, Any]:
-        limit_s = min(limit_s, target.timeout_s)
-        return cast("Mapping[str, Any]", ask(address, path, timeout_s=limit_s, access=access))
-
-    watch(look, first, every_s=every)
+    address = http_address(target, group)
+    nodes = AnyNode(
+        group,
+        address,
+        lambda: http_addresses(target),
+        target.timeout_s,
+        lambda other: access_to(target, other),
+    )
+    watch(nodes.look, first, every_s=every)
 
 
 # -- rebalance -------------------------------------------------------------------------------------
