@@ -48,7 +48,10 @@ async def current_token(source: str | TokenSource) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """Reads the token from a file, which may be replaced at any time."""
+    """Reads the token from a file, which may be replaced at any time.
+
+    A file that can't be used may be on its way: the connection has failed, and is tried again.
+    """
 
     path: Path
 
@@ -59,10 +62,13 @@ class TokenFile:
                 text = file.read(_SIZE_MAX + 1)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not ASCII text"
-            raise ConfigurationError(f"The token in {self.path} can't be read: {reason}.") from None
-        if len(text) > _SIZE_MAX:
-            raise ConfigurationError(f"{self.path} is too large to be a token.")
-        return checked_token(text.strip())
+            raise ConnectionFailedError(
+                f"the token in {self.path} can't be read: {reason}"
+            ) from None
+        try:
+            return checked_token(text.strip() if len(text) <= _SIZE_MAX else "")
+        except ConfigurationError:
+            raise ConnectionFailedError(f"{self.path} holds no bearer token") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,15 @@ def test_pem_text_whose_lines_a_file_of_properties_has_joined(pems: dict[str, Pa
         ),
         (
             {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": f"{BEARER} required unsecuredLoginStringClaim_sub=ann"
+                " unsecuredLoginLifetimeSeconds=soon;",
+            },
+            "unsecuredLoginLifetimeSeconds must be a whole number",
+        ),
+        (
+            {
                 "security.protocol": "SSL",
                 "ssl.truststore.location": "trust.jks",
                 "ssl.truststore.type": "JKS",
@@ -305,7 +314,7 @@ def test_token_in_a_file_is_read_each_time(tmp_path: Path) -> None:
 def test_file_without_a_token_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "token"
     path.write_bytes(content)
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConnectionFailedError, match=r"holds no bearer token|can't be read"):
         TokenFile(path)()
 
 
@@ -450,6 +459,7 @@ def test_environment(variables: dict[str, str], found: Security) -> None:
         ({"TLS": "maybe"}, "COTERIE_TLS must be true or false"),
         ({"USER": "ann"}, "the password of ann must be given"),
         ({"MECHANISM": "OAUTHBEARER"}, "a token must be given"),
+        ({"MECHANISM": "SCRAM-SHA-256"}, "a user must be given along with SCRAM-SHA-256"),
         ({"MECHANISM": "OAUTHBEARER", "USER": "ann"}, "a user must not be given"),
         ({"KEY_FILE": "k"}, "must be given along with its certificate"),
     ],
