@@ -52,6 +52,11 @@ def sasl(**options: Any) -> object:
     return Sasl(**{"mechanism": "PLAIN", "username": "u", "password": "p"} | options)
 
 
+def bearer(**options: Any) -> object:
+    """A token."""
+    return Sasl(**{"mechanism": "OAUTHBEARER", "token": "t"} | options)
+
+
 NOT_BOOTSTRAPS: Final[Sequence[object]] = (
     "",
     None,
@@ -121,6 +126,15 @@ REFUSED: Final[Mapping[Callable[..., object], Mapping[str, Sequence[object]]]] =
         "mechanism": ("GSSAPI", "plain", None, 7, []),
         "username": (*NOT_TEXT, None, "a\0b"),
         "password": (None, 7, b"p", True, "a\0b", "\udc80"),
+        "token": ("token", str),
+        "extensions": ({"traceId": "1"},),
+    },
+    bearer: {
+        "mechanism": ("", "Bearer"),
+        "username": ("u",),
+        "password": ("p",),
+        "token": (None, "", 7, b"t", "two words", "line\n", "\udc80"),
+        "extensions": (7, {7: "x"}, {"a": 7}, {"auth": "x"}, {"a=b": "x"}, {"a": "\1"}, {"a": ""}),
     },
     Security: {"tls": (True, "ca.pem", Sasl("PLAIN", "u", "p")), "sasl": (True, Tls())},
     Tls: {
@@ -130,6 +144,8 @@ REFUSED: Final[Mapping[Callable[..., object], Mapping[str, Sequence[object]]]] =
         "keyfile": NOT_PATHS,
         "key_password": (7, b"p", True),
         "verify_hostname": (*NOT_A_FLAG, None),
+        "cadata": (7, b"PEM", True),
+        "certdata": (7, b"PEM", True),
     },
 }
 NAMED_BY_ANOTHER: Final = ("max_ms", "limit", "session_timeout", "keyfile", "key_password")
@@ -178,6 +194,7 @@ def test_value_that_makes_no_sense(
         (Restart, Restart),
         (Release, Release),
         (sasl, Sasl),
+        (bearer, Sasl),
         (Security, Security),
         (Tls, Tls),
     ],

@@ -50,6 +50,7 @@ _log = Log(__name__)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+E = TypeVar("E", bound=CoterieError)
 
 #: Called with the items that have no final result yet, and the deadline.
 Attempt = Callable[[list[K], float], Awaitable[Mapping[K, Result[V]]]]
@@ -199,6 +200,19 @@ class Caller:
         """Look up the controller again before the next request to it."""
         self.network.controller = None
 
+    def forgetting_controller(self, error: E) -> E:
+        """The same error; if it says that the node is not the controller, forget the controller."""
+        if getattr(error, "code", None) == ErrorCode.NOT_CONTROLLER:
+            self.forget_controller()
+        return error
+
+    def noting_controller(self, results: dict[K, Result[V]]) -> dict[K, Result[V]]:
+        """The same results, of which each may say that the node is not the controller."""
+        for result in results.values():
+            if result.error is not None:
+                self.forgetting_controller(result.error)
+        return results
+
     async def cluster(self, deadline_s: float) -> MetadataResponse:
         """Ask for the cluster's nodes."""
         answer = await self.ask(_NO_TOPICS, deadline_s)
@@ -210,9 +224,10 @@ class Caller:
     async def http_address(self, node: NodeAddress, deadline_s: float) -> str | None:
         """Where a node answers HTTP, as HOST:PORT; None if it does not say."""
         answer: ApiVersionsResponse = await self.ask(_WHERE_IS_HTTP, deadline_s, node)
-        if answer.http_address.startswith(":"):
-            return str(NodeAddress(node.host, int(answer.http_address[1:])))
-        return answer.http_address or None
+        scheme, separator, found = answer.http_address.rpartition("://")
+        if found.startswith(":"):
+            found = str(NodeAddress(node.host, int(found[1:])))
+        return f"{scheme}{separator}{found}" or None
 
     async def for_groups(
         self,

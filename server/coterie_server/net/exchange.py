@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from coterie_server.address import Address
     from coterie_server.net.addresses import Peer
+    from coterie_server.security import Principal
     from coterie_server.turns import Turns
 
 __all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered", "take_ready"]
@@ -40,6 +41,10 @@ class ReplyPath(Protocol):
     @property
     def advertised(self) -> Address:
         """Where clients of the connection's listener are told to connect."""
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the connection acts for."""
 
     @property
     def opened_ms(self) -> int:
@@ -105,6 +110,11 @@ class Exchange:
     def host(self) -> str:
         """The client's address as Kafka prints it: `/127.0.0.1`."""
         return self._path.peer.host
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the client acts for."""
+        return self._path.principal
 
     @property
     def advertised(self) -> Address:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from coterie_protocol import API_VERSIONS
+from coterie_protocol import API_VERSIONS, ApiKey
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     ApiVersion,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY_HOST",
+    "NOT_SERVED",
     "HttpAddresses",
     "api_versions",
     "authenticate",
@@ -36,9 +37,21 @@ __all__ = [
     "handshake",
 ]
 
+#: APIs that the protocol has and nodes do not serve: clients are not told of them.
+NOT_SERVED: Final = frozenset(
+    {
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    }
+)
+
 _SPOKEN: Final = tuple(
     ApiVersion(api_key=api, min_version=versions.first, max_version=versions.last)
     for api, versions in API_VERSIONS.items()
+    if api not in NOT_SERVED
 )
 
 #: What a client may call itself (KIP-511).
@@ -75,13 +88,19 @@ class HttpAddresses:
     bound: tuple[str, int] | None = None
     #: Where clients find it instead, by the address that their listener advertises.
     advertised: Mapping[Address, Address] = field(default_factory=dict)
+    has_tls: bool = False
 
     def told_to(self, client_host: str, listener: Address) -> str:
         """Where a client finds it; empty if there is none, or none that the client can reach.
 
+        With TLS it begins with `https://`.
         An address that is open to all hosts is told by its port alone, as the client knows by which
         name it reaches the node.  One of the node's own machine would be another node to others.
         """
+        found = self._found_by(client_host, listener)
+        return f"https://{found}" if found and self.has_tls else found
+
+    def _found_by(self, client_host: str, listener: Address) -> str:
         if self.bound is None:
             return ""
         if listener in self.advertised:

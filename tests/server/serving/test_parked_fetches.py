@@ -22,6 +22,7 @@ from coterie_server.net import Exchange
 from coterie_server.net.addresses import Peer
 from coterie_server.net.exchange import OnReply
 from coterie_server.node_handler import NodeHandler
+from coterie_server.security import ANONYMOUS
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from coterie_server.serving.node import Node
 from coterie_server.serving.parked_fetches import ParkedFetches
@@ -65,6 +66,7 @@ class Client:
 
     peer = Peer("127.0.0.1")
     advertised = Address("127.0.0.1", 9092)
+    principal = ANONYMOUS
     opened_ms = 0
     on_reply: OnReply | None = None
     turns = Turns(lambda _turn: None)
