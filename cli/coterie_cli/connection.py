@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -176,7 +177,7 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
     try:
         if None not in addresses:
             # Each node lists the groups of all.
-            rows = _first_list([address or "" for address in addresses], target.timeout_s, states)
+            rows = _first_list([address or "" for address in addresses], target, states)
             return sorted(rows, key=itemgetter("group"))
     except (NoAnswerError, RefusedError) as error:
         if target.http is not None:
@@ -186,12 +187,13 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
 
 
 def _first_list(
-    addresses: Sequence[str], timeout_s: float, states: Iterable[str]
+    addresses: Sequence[str], target: Target, states: Iterable[str]
 ) -> list[dict[str, Any]]:
+    look = partial(list_groups, timeout_s=target.timeout_s, states=states, ca_file=target.ca_file)
     for address in addresses[:-1]:
         with suppress(NoAnswerError, RefusedError):
-            return list_groups(address, timeout_s, states)
-    return list_groups(addresses[-1], timeout_s, states)
+            return look(address)
+    return look(addresses[-1])
 
 
 def _listed(group: GroupListing) -> dict[str, Any]:
@@ -205,9 +207,10 @@ def _listed(group: GroupListing) -> dict[str, Any]:
     }
 
 
-def _group_names_at(address: str, timeout_s: float) -> list[str]:
+def _group_names_at(address: str, target: Target) -> list[str]:
     try:
-        return [row["group"] for row in list_groups(address, timeout_s)]
+        found = list_groups(address, target.timeout_s, ca_file=target.ca_file)
+        return [row["group"] for row in found]
     except (NoAnswerError, RefusedError):  # then there is just no name to suggest
         return []
 
@@ -221,11 +224,12 @@ def ask_about_group(
         fail("A group without a name has no members, and no page over HTTP.", FAILED)
     address = http_address(target, group)
     try:
-        found = ask(address, path_of_group(group, *rest), timeout_s=target.timeout_s, post=post)
+        path = path_of_group(group, *rest)
+        found = ask(address, path, timeout_s=target.timeout_s, post=post, ca_file=target.ca_file)
         return cast(Mapping[str, Any], found)
     except RefusedError as error:
         if error.name == "group_not_found":
-            fail(_no_such("group", group, _group_names_at(address, target.timeout_s)), FAILED)
+            fail(_no_such("group", group, _group_names_at(address, target)), FAILED)
         fail(str(error), FAILED)
     except NoAnswerError as error:
         hint = " Say where the node answers HTTP with --http." if target.http is None else ""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from typing import Any, Final, cast
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
+from coterie_cli.variables import Variable
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 __all__ = ["NoAnswerError", "RefusedError", "ask", "list_groups", "path_of_group"]
 
@@ -15,6 +22,10 @@ _OF_ROW: Final = frozenset({"group", "state", "type", "protocol", "generation", 
 _OF_GROUP: Final[Mapping[str, type]] = {"group": str, "state": str, "members": list}
 _OF_HISTORY: Final[Mapping[str, type]] = {"rebalances": list, "history": dict}
 _LINES: Final = "application/x-ndjson"
+_HTTPS: Final = "https://"
+
+_Exchange = Callable[[], tuple[int, str, bytes]]
+"""Asks, and returns the status, the type of the content, and the content."""
 
 
 class NoAnswerError(Exception):
@@ -37,11 +48,23 @@ def path_of_group(group: str, *rest: str) -> str:
     return "/".join(("/v1/groups", quote(group, safe=""), *rest))
 
 
-def ask(address: str, path: str, *, timeout_s: float, post: bool = False) -> Any:  # noqa: ANN401  # any JSON
-    """Return what a node tells of a group, or raise `NoAnswerError` or `RefusedError`."""
+def ask(
+    address: str,
+    path: str,
+    *,
+    timeout_s: float,
+    post: bool = False,
+    ca_file: Path | None = None,
+) -> Any:  # noqa: ANN401  # any JSON
+    """Return what a node tells of a group, or raise `NoAnswerError` or `RefusedError`.
+
+    An address that begins with `https://` is asked over TLS, trusting the authorities in `ca_file`
+    or those of the system.
+    """
     import json
 
-    body = _answer_of(address, path, timeout_s=timeout_s, post=post)
+    asked = partial(_exchange, address, "POST" if post else "GET", path, timeout_s, ca_file)
+    body = _answer_of(address, asked, timeout_s)
     needed = _OF_GROUP if post else {**_OF_GROUP, **_OF_HISTORY}
     try:
         found = json.loads(body)
@@ -52,13 +75,16 @@ def ask(address: str, path: str, *, timeout_s: float, post: bool = False) -> Any
     raise NoAnswerError(_not_coterie(address))
 
 
-def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> list[dict[str, Any]]:
+def list_groups(
+    address: str, timeout_s: float, states: Iterable[str] = (), *, ca_file: Path | None = None
+) -> list[dict[str, Any]]:
     """A node's groups as the HTTP pages show them, in any order; raises as `ask` does."""
     import json
     from urllib.parse import urlencode
 
     query = urlencode([("format", "jsonl"), *(("state", state) for state in states)])
-    body = _answer_of(address, f"/v1/groups?{query}", timeout_s=timeout_s, has_lines=True)
+    asked = partial(_exchange, address, "GET", f"/v1/groups?{query}", timeout_s, ca_file)
+    body = _answer_of(address, asked, timeout_s, has_lines=True)
     try:
         # One document is read faster than many.
         found = json.loads(b"[%s]" % b",".join(body.splitlines()))
@@ -70,15 +96,14 @@ def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> l
 
 
 def _answer_of(
-    address: str, path: str, *, timeout_s: float, post: bool = False, has_lines: bool = False
+    address: str, exchange: _Exchange, timeout_s: float, *, has_lines: bool = False
 ) -> bytes:
     """The body of an answer, which has JSON, or lines of it."""
     import http.client
 
     # A socket's timeout bounds each wait, of which a server that answers in drops has many, and
     # finding out where a host is has none.
-    method = "POST" if post else "GET"
-    asked = DaemonThreads().submit(_exchange, address, method, path, timeout_s)
+    asked = DaemonThreads().submit(exchange)
     try:
         status, kind, body = asked.result(timeout_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -88,13 +113,31 @@ def _answer_of(
     raise _refusal(body) or NoAnswerError(_not_coterie(address))
 
 
-def _exchange(address: str, method: str, path: str, timeout_s: float) -> tuple[int, str, bytes]:
-    import http.client
-
-    with closing(http.client.HTTPConnection(address, timeout=timeout_s)) as connection:
-        connection.request(method, path)
+def _exchange(
+    address: str, method: str, path: str, timeout_s: float, ca_file: Path | None
+) -> tuple[int, str, bytes]:
+    token = os.environ.get(Variable.HTTP_TOKEN)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with closing(_connection(address, timeout_s, ca_file)) as connection:
+        connection.request(method, path, headers=headers)
         response = connection.getresponse()
         return response.status, response.headers.get_content_type(), response.read()
+
+
+def _connection(address: str, timeout_s: float, ca_file: Path | None) -> HTTPConnection:
+    import http.client
+
+    if not address.startswith(_HTTPS):
+        return http.client.HTTPConnection(address, timeout=timeout_s)
+    import ssl
+
+    context = ssl.create_default_context(cafile=ca_file)
+    host = address.removeprefix(_HTTPS)
+    return http.client.HTTPSConnection(host, timeout=timeout_s, context=context)
+
+
+def _url(address: str) -> str:
+    return address if address.startswith(_HTTPS) else f"http://{address}"
 
 
 def _why_silent(address: str, timeout_s: float, error: Exception) -> str:
@@ -102,14 +145,14 @@ def _why_silent(address: str, timeout_s: float, error: Exception) -> str:
 
     match error:
         case TimeoutError():
-            return f"No answer from http://{address} within {timeout_s:g} s."
+            return f"No answer from {_url(address)} within {timeout_s:g} s."
         case http.client.RemoteDisconnected():
             return f"{address} closed the connection without an answer: it may not speak HTTP."
         case http.client.IncompleteRead():
-            return f"The answer of http://{address} broke off."
+            return f"The answer of {_url(address)} broke off."
         case OSError():
-            reason = error.strerror or str(error) or "the connection was closed"
-            return f"No answer from http://{address}: {reason}."
+            reason = getattr(error, "verify_message", "") or error.strerror or str(error)
+            return f"No answer from {_url(address)}: {reason or 'the connection was closed'}."
         case http.client.InvalidURL():
             return f"{address} is no address; expected HOST:PORT."
         case _:
@@ -130,4 +173,4 @@ def _refusal(body: bytes) -> RefusedError | None:
 
 
 def _not_coterie(address: str) -> str:
-    return f"http://{address} answers, but is no node of Coterie."
+    return f"{_url(address)} answers, but is no node of Coterie."

@@ -53,12 +53,12 @@ def _is_right(key: str, value: object) -> bool:
     if key == "mechanism":
         return value in MECHANISMS
     if key == "http":
-        return _is_address(without_scheme(value))
+        return _is_address(without_scheme(value).removeprefix("https://"))
     return value != "" and value.isprintable()
 
 
 def without_scheme(address: str) -> str:
-    """HOST:PORT of an address that may be a URL, as the daemon prints it."""
+    """HOST:PORT of an address that may be a URL, as the daemon prints it; HTTPS is kept."""
     return address.removeprefix("http://").removesuffix("/")
 
 

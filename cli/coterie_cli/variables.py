@@ -26,6 +26,7 @@ class Variable(StrEnum):
     DATA_DIR = "COTERIE_DATA_DIR"
     HTTP = "COTERIE_HTTP"
     HTTP_LISTEN = "COTERIE_HTTP_LISTEN"
+    HTTP_TOKEN = "COTERIE_HTTP_TOKEN"  # noqa: S105 - the name, not the token
     LISTEN = "COTERIE_LISTEN"
     PASSWORD = "COTERIE_PASSWORD"  # noqa: S105 - the name, not the password
     PROFILE = "COTERIE_PROFILE"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_cli.interrupts import raising_interrupts
-from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
+from coterie_cli.node_http import NoAnswerError, RefusedError
 from coterie_cli.output import count_of, printable, reader_is_gone, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
@@ -30,6 +30,10 @@ _EXPLAINED: Final = 3
 _STYLES: Final = {"Stable": "green", "Empty": "dim"}
 
 
+Ask = Callable[[float], Record]
+"""Asks for the group, and waits for so many seconds at most."""
+
+
 class _View(Protocol):
     def answered(self, found: Record, now_ms: int) -> None:
         """Show a group as a node tells it."""
@@ -38,7 +42,7 @@ class _View(Protocol):
         """Show that a look failed."""
 
 
-def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s: float) -> None:
+def watch(ask: Ask, first: Record, *, every_s: float, timeout_s: float) -> None:
     """Show a group, of which `first` was told, until Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
@@ -47,23 +51,22 @@ def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s:
     try:
         if not console.is_terminal:
             with raising_interrupts():
-                _look_on(_Printed(), address, group, first, every_s, timeout_s)
+                _look_on(_Printed(), ask, first, every_s, timeout_s)
             return
         with raising_interrupts(), Live(console=console, auto_refresh=False) as live:
-            _look_on(_Screen(live), address, group, first, every_s, timeout_s)
+            _look_on(_Screen(live), ask, first, every_s, timeout_s)
     except KeyboardInterrupt:
         return
 
 
 def _look_on(  # what `watch` was given
-    view: _View, address: str, group: str, first: Record, every_s: float, timeout_s: float
+    view: _View, ask: Ask, first: Record, every_s: float, timeout_s: float
 ) -> None:
     view.answered(first, _now_ms())
-    path = path_of_group(group)
     while not reader_is_gone(sys.stdout):
         time.sleep(every_s)
         try:
-            found = ask(address, path, timeout_s=min(timeout_s, _LOOK_S))
+            found = ask(min(timeout_s, _LOOK_S))
         except (NoAnswerError, RefusedError) as error:
             view.failed(str(error), _now_ms())
         else:

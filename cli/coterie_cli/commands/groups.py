@@ -22,7 +22,7 @@ from coterie_cli.output import (
     terminal_columns,
     time_text,
 )
-from coterie_cli.rebalances import explain
+from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import group_view
 
 if TYPE_CHECKING:
@@ -187,10 +187,17 @@ def watch_group(
     ] = 1.0,
 ) -> None:
     """Watch a group live, until Ctrl-C; outside of a terminal, print a line for each change."""
+    from coterie_cli.node_http import ask, path_of_group
     from coterie_cli.watching import watch
 
     first = ask_about_group(target, group)
-    watch(http_address(target, group), group, first, every_s=every, timeout_s=target.timeout_s)
+    address, path = http_address(target, group), path_of_group(group)
+
+    def look(timeout_s: float) -> Record:
+        found: Record = ask(address, path, timeout_s=timeout_s, ca_file=target.ca_file)
+        return found
+
+    watch(look, first, every_s=every, timeout_s=target.timeout_s)
 
 
 # -- rebalance -------------------------------------------------------------------------------------
