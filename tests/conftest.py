@@ -1,9 +1,10 @@
 """What every test runs under."""
 
+import gc
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -71,6 +72,22 @@ def postgres() -> Iterator[PostgresServer]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process is left alone with it in the end."""
     items.sort(key=lambda item: rank(item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Spare the garbage collector the tests themselves, which stay to the end of the run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Have all be collected again: modules in C complain of what outlives them."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
-from coterie_cli.variables import Variable
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection
+    import ssl
 
-__all__ = ["NoAnswerError", "RefusedError", "ask", "list_groups", "path_of_group"]
+__all__ = [
+    "Access",
+    "NoAnswerError",
+    "RefusedError",
+    "ask",
+    "is_https",
+    "list_groups",
+    "path_of_group",
+]
+
+_HTTPS: Final = "https://"
 
 #: What is in each line of a list of groups, and in the page of one: by this a node is known.
 _OF_ROW: Final = frozenset({"group", "state", "type", "protocol", "generation", "members"})
 _OF_GROUP: Final[Mapping[str, type]] = {"group": str, "state": str, "members": list}
 _OF_HISTORY: Final[Mapping[str, type]] = {"rebalances": list, "history": dict}
 _LINES: Final = "application/x-ndjson"
-_HTTPS: Final = "https://"
-
-_Exchange = Callable[[], tuple[int, str, bytes]]
-"""Asks, and returns the status, the type of the content, and the content."""
 
 
 class NoAnswerError(Exception):
@@ -41,6 +44,29 @@ class RefusedError(Exception):
         self.name = name
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a node is shown over HTTP."""
+
+    token: str | None = field(default=None, repr=False)
+    #: Whether there is a token that is not for this node.
+    is_withheld: bool = False
+    #: For an address that begins with https://.
+    tls: ssl.SSLContext | None = None
+
+
+_NO_ACCESS: Final = Access()
+
+
+def is_https(address: str) -> bool:
+    """Whether HTTP is to be spoken with TLS there."""
+    return address.startswith(_HTTPS)
+
+
+def _url(address: str) -> str:
+    return address if is_https(address) else f"http://{address}"
+
+
 def path_of_group(group: str, *rest: str) -> str:
     """The path of a group's page, or of one below it."""
     from urllib.parse import quote
@@ -48,23 +74,18 @@ def path_of_group(group: str, *rest: str) -> str:
     return "/".join(("/v1/groups", quote(group, safe=""), *rest))
 
 
-def ask(
+def ask(  # any JSON
     address: str,
     path: str,
     *,
     timeout_s: float,
     post: bool = False,
-    ca_file: Path | None = None,
+    access: Access = _NO_ACCESS,
 ) -> Any:  # noqa: ANN401  # any JSON
-    """Return what a node tells of a group, or raise `NoAnswerError` or `RefusedError`.
-
-    An address that begins with `https://` is asked over TLS, trusting the authorities in `ca_file`
-    or those of the system.
-    """
+    """Return what a node tells of a group, or raise `NoAnswerError` or `RefusedError`."""
     import json
 
-    asked = partial(_exchange, address, "POST" if post else "GET", path, timeout_s, ca_file)
-    body = _answer_of(address, asked, timeout_s)
+    body = _answer_of(address, path, timeout_s=timeout_s, post=post, access=access)
     needed = _OF_GROUP if post else {**_OF_GROUP, **_OF_HISTORY}
     try:
         found = json.loads(body)
@@ -76,15 +97,15 @@ def ask(
 
 
 def list_groups(
-    address: str, timeout_s: float, states: Iterable[str] = (), *, ca_file: Path | None = None
+    address: str, timeout_s: float, states: Iterable[str] = (), access: Access = _NO_ACCESS
 ) -> list[dict[str, Any]]:
     """A node's groups as the HTTP pages show them, in any order; raises as `ask` does."""
     import json
     from urllib.parse import urlencode
 
     query = urlencode([("format", "jsonl"), *(("state", state) for state in states)])
-    asked = partial(_exchange, address, "GET", f"/v1/groups?{query}", timeout_s, ca_file)
-    body = _answer_of(address, asked, timeout_s, has_lines=True)
+    path = f"/v1/groups?{query}"
+    body = _answer_of(address, path, timeout_s=timeout_s, has_lines=True, access=access)
     try:
         # One document is read faster than many.
         found = json.loads(b"[%s]" % b",".join(body.splitlines()))
@@ -96,48 +117,63 @@ def list_groups(
 
 
 def _answer_of(
-    address: str, exchange: _Exchange, timeout_s: float, *, has_lines: bool = False
+    address: str,
+    path: str,
+    *,
+    timeout_s: float,
+    post: bool = False,
+    has_lines: bool = False,
+    access: Access,
 ) -> bytes:
     """The body of an answer, which has JSON, or lines of it."""
     import http.client
 
     # A socket's timeout bounds each wait, of which a server that answers in drops has many, and
     # finding out where a host is has none.
-    asked = DaemonThreads().submit(exchange)
+    method = "POST" if post else "GET"
+    asked = DaemonThreads().submit(_exchange, address, method, path, timeout_s, access)
     try:
         status, kind, body = asked.result(timeout_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NoAnswerError(_why_silent(address, timeout_s, error)) from None
     if status == http.client.OK and (kind == _LINES) == has_lines:
         return body
+    if status == http.client.UNAUTHORIZED:
+        raise _unauthorized(address, access)
     raise _refusal(body) or NoAnswerError(_not_coterie(address))
 
 
+def _unauthorized(address: str, access: Access) -> RefusedError:
+    """What to do about it, which the node can't know."""
+    if access.is_withheld:
+        return RefusedError(
+            "unauthorized",
+            f"{_url(address)} wants a token, and did not get it, as it has no TLS: name the address"
+            " with --http if the token may go there.",
+        )
+    return RefusedError(
+        "unauthorized",
+        f"{_url(address)} wants {'another' if access.token else 'a'} token: put it into"
+        " COTERIE_HTTP_TOKEN, or name a file with --http-token-file.",
+    )
+
+
 def _exchange(
-    address: str, method: str, path: str, timeout_s: float, ca_file: Path | None
+    address: str, method: str, path: str, timeout_s: float, access: Access
 ) -> tuple[int, str, bytes]:
-    token = os.environ.get(Variable.HTTP_TOKEN)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    with closing(_connection(address, timeout_s, ca_file)) as connection:
+    import http.client
+
+    opened: http.client.HTTPConnection
+    if is_https(address):
+        host = address.removeprefix(_HTTPS)
+        opened = http.client.HTTPSConnection(host, timeout=timeout_s, context=access.tls)
+    else:
+        opened = http.client.HTTPConnection(address, timeout=timeout_s)
+    headers = {} if access.token is None else {"Authorization": f"Bearer {access.token}"}
+    with closing(opened) as connection:
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
         return response.status, response.headers.get_content_type(), response.read()
-
-
-def _connection(address: str, timeout_s: float, ca_file: Path | None) -> HTTPConnection:
-    import http.client
-
-    if not address.startswith(_HTTPS):
-        return http.client.HTTPConnection(address, timeout=timeout_s)
-    import ssl
-
-    context = ssl.create_default_context(cafile=ca_file)
-    host = address.removeprefix(_HTTPS)
-    return http.client.HTTPSConnection(host, timeout=timeout_s, context=context)
-
-
-def _url(address: str) -> str:
-    return address if address.startswith(_HTTPS) else f"http://{address}"
 
 
 def _why_silent(address: str, timeout_s: float, error: Exception) -> str:
@@ -151,12 +187,23 @@ def _why_silent(address: str, timeout_s: float, error: Exception) -> str:
         case http.client.IncompleteRead():
             return f"The answer of {_url(address)} broke off."
         case OSError():
-            reason = getattr(error, "verify_message", "") or error.strerror or str(error)
-            return f"No answer from {_url(address)}: {reason or 'the connection was closed'}."
+            reason = _why_no_tls(error) or error.strerror or str(error)
+            reason = reason or "the connection was closed"
+            return f"No answer from {_url(address)}: {reason}."
         case http.client.InvalidURL():
             return f"{address} is no address; expected HOST:PORT."
         case _:
             return f"{address} does not answer HTTP."
+
+
+def _why_no_tls(error: OSError) -> str | None:
+    import ssl
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS could be agreed on ({(error.reason or 'unknown').lower()})"
+    return None
 
 
 def _refusal(body: bytes) -> RefusedError | None:

@@ -95,12 +95,13 @@ def test_commands_send_the_token_of_their_environment(guarded: Guarded) -> None:
     command = [coterie(), "groups", "list", "--json", "--http", at, "--ca-file", guarded.ca_file]
     for environ, code, said in (
         ({"COTERIE_HTTP_TOKEN": READING}, 0, "[]"),
-        ({}, 1, "This needs a token, sent as Authorization: Bearer TOKEN."),
+        ({}, 1, "wants a token: put it into COTERIE_HTTP_TOKEN"),
     ):
         done = subprocess.run(
             command, capture_output=True, text=True, env=environment(**environ), check=False
         )
-        assert (done.returncode, (done.stdout + done.stderr).strip()) == (code, said)
+        assert done.returncode == code
+        assert said in done.stdout + done.stderr
 
 
 def test_clients_are_told_that_http_is_answered_over_tls(guarded: Guarded) -> None:

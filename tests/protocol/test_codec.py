@@ -106,6 +106,11 @@ def test_versions_spoken_are_those_promised() -> None:
         "CreatePartitions": "0-3",
         "DeleteGroups": "0-2",
         "OffsetDelete": "0-0",
+        "DescribeAcls": "0-3",
+        "CreateAcls": "0-3",
+        "DeleteAcls": "0-3",
+        "DescribeUserScramCredentials": "0-0",
+        "AlterUserScramCredentials": "0-0",
     }
 
 
@@ -606,6 +611,7 @@ def test_known_tags_exist() -> None:
         "topics[0].topic_config_error_code",
         # Coterie's own.
         "wants_http",
+        "shards_are_free",
         "http_address",
         "wants_token",
         "fencing_token",

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie_cli.connection import administer, ask_about_group, find_groups, http_address
+from coterie_cli.connection import (
+    access_to,
+    administer,
+    ask_about_group,
+    find_groups,
+    http_address,
+    http_addresses,
+)
 from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import GroupName, Json, Target, check_number, with_target
 from coterie_cli.output import (
@@ -22,7 +29,7 @@ from coterie_cli.output import (
     terminal_columns,
     time_text,
 )
-from coterie_cli.rebalances import Record, explain
+from coterie_cli.rebalances import explain
 from coterie_cli.views import group_view
 
 if TYPE_CHECKING:
@@ -187,17 +194,18 @@ def watch_group(
     ] = 1.0,
 ) -> None:
     """Watch a group live, until Ctrl-C; outside of a terminal, print a line for each change."""
-    from coterie_cli.node_http import ask, path_of_group
-    from coterie_cli.watching import watch
+    from coterie_cli.watching import AnyNode, watch
 
     first = ask_about_group(target, group)
-    address, path = http_address(target, group), path_of_group(group)
-
-    def look(timeout_s: float) -> Record:
-        found: Record = ask(address, path, timeout_s=timeout_s, ca_file=target.ca_file)
-        return found
-
-    watch(look, first, every_s=every, timeout_s=target.timeout_s)
+    address = http_address(target, group)
+    nodes = AnyNode(
+        group,
+        address,
+        lambda: http_addresses(target),
+        target.timeout_s,
+        lambda other: access_to(target, other),
+    )
+    watch(nodes.look, first, every_s=every)
 
 
 # -- rebalance -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from coterie_server.group import commit as offset_commit
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import Step
 from coterie_server.group.table import Config, GroupTable, IdSource
+from coterie_server.group.topic_changes import rebalance_for_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,17 +82,23 @@ class GroupCoordinator:
         self.groups: Mapping[str, Group] = self.table.groups
 
     def recover(
-        self, rows: Iterable[StoredRow], now_ms: int, *, generations_lost: int = 0
+        self,
+        rows: Iterable[StoredRow],
+        now_ms: int,
+        *,
+        is_lossy: bool = False,
+        timeline: int = 0,
     ) -> Outcome[Record]:
         """Take up where the stored rows leave off; members get a fresh session to come back in.
 
-        `generations_lost` says how many generations may be missing in the rows: all numbers go on
-        behind those.
+        With `is_lossy`, rows may be missing: all generations are over, and their numbers go on
+        behind any that can have been used.  `timeline` is that of the database; after it has
+        changed, only the next generation of each group goes on so.
         """
         table = self.table
         table.deadlines.set(_SWEEP, now_ms + table.config.offsets_check_interval_ms)
         step = Step(table, now_ms)
-        recovery.recover(step, rows, generations_lost)
+        recovery.recover(step, rows, is_lossy=is_lossy, timeline=timeline)
         return step.finish()
 
     def generation_of(self, group_id: str) -> int:
@@ -171,15 +178,9 @@ class GroupCoordinator:
                 offsets.forget_topics(step, group, deleted, until_ms)
             topics = group.topics()
             if is_cause and topics and not topics.isdisjoint(changes):
-                topic = next(each for each in changes if each in topics)
-                _rebalance(step, group, f"{topic} {changes[topic]}")
+                own = {topic: change for topic, change in changes.items() if topic in topics}
+                rebalance_for_topics(step, group, own)
         return step.finish()
-
-
-def _rebalance(step: Step, group: Group, topic_changed: str) -> None:
-    if group.state in (GroupState.STABLE, GroupState.COMPLETING):
-        step.group(group.id)  # so that its row is stored
-        rebalance.prepare(step, group, "topic_changed", topic_changed)
 
 
 def _fire_one(step: Step, deadline: Deadline) -> None:

@@ -8,9 +8,9 @@ refused as Kafka does, so that clients ask for the right one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from coterie_server.group import CommitOrder, GroupCoordinator
+from coterie_server.group import GENERATIONS_SKIPPED, CommitOrder, GroupCoordinator
 from coterie_server.log.limits import LimitLog
 from coterie_server.log.logger import get_logger
 from coterie_server.serving import (
@@ -26,8 +26,9 @@ from coterie_server.serving import (
     TopicCounts,
     TopicService,
     ask_node,
+    wake,
 )
-from coterie_server.serving.clock import Ticker
+from coterie_server.serving.clock import Alarm, Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
 from coterie_server.serving.node_options import NodeOptions, owner_name
 from coterie_server.serving.router import Router
@@ -54,10 +55,6 @@ __all__ = ["Node", "NodeOptions"]
 
 _log = get_logger(__name__)
 
-#: More generations than a store can have lost: a group would have to rebalance every second for
-#: eleven days.
-_GENERATIONS_SKIPPED: Final = 1_000_000
-
 
 class Node:
     """Serves its share of the shards of a store."""
@@ -83,6 +80,7 @@ class Node:
         #: How other nodes are asked.
         self.ask: AskNode = ask_node
         self._ticker = Ticker(clock, observe)
+        self._alarm = Alarm(clock, self._fire)
         #: How many partitions each topic has.
         self.topics = TopicCounts()
         self._shard_count = options.shards
@@ -110,11 +108,9 @@ class Node:
             LimitLog(),
             is_shared=options.look_every_ms is not None,
             observe=observe,
-            arm=self._arm,
+            arm=self._alarm.arm,
         )
         self._has_joined = False
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_ms = 0
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -124,8 +120,8 @@ class Node:
         await self._agree_on_shards()
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
-        http = self._options.http_addresses
-        self._router = Router(self.shards, service, self._directory, http)
+        http, look_now = self._options.http_addresses, self._keeper.look_now
+        self._router = Router(self.shards, service, self._directory, http, look_now)
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:
@@ -150,7 +146,7 @@ class Node:
         _log.warning(
             "what the store lacks is taken for lost, and all groups begin new generations;"
             " from now on start it without --accept-data-loss",
-            generations_skipped=_GENERATIONS_SKIPPED,
+            generations_skipped=GENERATIONS_SKIPPED,
         )
 
     async def _agree_on_shards(self) -> None:
@@ -187,7 +183,7 @@ class Node:
                 commit_order=order,
                 date_of=self._clock.date_of,
             ),
-            generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
+            is_lossy=self._options.accept_loss,
             know_topics=self._know_topics,
         )
 
@@ -196,12 +192,15 @@ class Node:
         if not self._serving.topics.catalogue.may_answer:
             await self._serving.topics.copy.refresh()
 
+    async def leave(self) -> None:
+        """Give the shards to other nodes, if there are any, and serve them until then."""
+        await self._keeper.leave()
+
     async def stop(self) -> None:
         """Wait until what was begun is durable, refuse what is parked, and give the shards up."""
         self._keeper.claim_no_more()
         self._ticker.stop()
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
         await asyncio.gather(*(shard.close() for shard in self.shards))
         if self._router is not None:
             await self._router.topics.close()
@@ -213,7 +212,7 @@ class Node:
         """The shards of groups by number, then the catalogue."""
         return [] if self._router is None else [*self.shards, self._router.topics.catalogue]
 
-    def note(self, *, is_settled: bool) -> bytes:
+    def note(self, *, is_settled: bool, is_leaving: bool = False) -> bytes:
         """What the node tells the others."""
         service, tls = self._serving.topics, self._options.http_tls
         recovered = {
@@ -223,6 +222,7 @@ class Node:
             self._options.node_id,
             self._addresses,
             is_settled,
+            is_leaving,
             service.made,
             service.seen,
             recovered,
@@ -254,6 +254,10 @@ class Node:
         else:
             await self.shards[shard].give_up()
 
+    async def wake_others(self) -> None:
+        """Have the other nodes look at once, as there is something for them to claim."""
+        await wake(self.cluster.others, self.ask)
+
     def looked(self) -> None:
         """The other nodes may not be what they were."""
         self._serving.topics.looked()
@@ -284,24 +288,12 @@ class Node:
 
     # -- time ----------------------------------------------------------------------------------
 
-    def _arm(self, due_ms: int) -> None:
-        """One timer for all: the earliest deadline of any shard."""
-        if self._alarm is not None and self._alarm_ms <= due_ms:
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_ms = due_ms
-        wait_s = max(due_ms - self._clock.now_ms(), 0) / 1000
-        self._alarm = asyncio.get_running_loop().call_later(wait_s, self._fire)
-
     def _fire(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = None
+        self._alarm.cancel()
         fire_due(self.shards, self._clock.now_ms())
         due = [at_ms for shard in self.shards if (at_ms := shard.next_deadline()) is not None]
         if due and self._trust.holds:  # or `confirmed` comes back to it
-            self._arm(min(due))
+            self._alarm.arm(min(due))
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -340,6 +332,14 @@ class Node:
         if shard.is_owned:
             return shard.has_recovered
         return self.cluster.groups_know(shard.shard, version)
+
+    def are_unread(self) -> bool:
+        """Whether groups are on their way from one node to another, and known to none."""
+        return any(
+            not shard.is_served and not shard.failure
+            for shard in self.shards
+            if shard.is_owned or shard.shard not in self.cluster.owners
+        )
 
     # -- what there is, to be shown and not to be changed --------------------------------------
 

@@ -6,6 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
+from coterie_protocol import request_class
 from coterie_server.serving import discovery
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
@@ -32,11 +33,13 @@ class Router:
         topics: TopicService,
         directory: Directory,
         http: HttpAddresses,
+        look_now: Callable[[], None],
     ) -> None:
         self._shards = shards
         self.topics = topics
         self._directory = directory
         self._http = http
+        self._look_now = look_now
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
             m.ApiVersionsRequest: self._tell_versions,
             m.CreatePartitionsRequest: topics.handle,
@@ -62,6 +65,7 @@ class Router:
             m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
             m.SyncGroupRequest: self._to_group,
         }
+        self.routes |= dict.fromkeys(map(request_class, discovery.NOT_SERVED), _hang_up)
 
     def group_shard(self, group_id: str) -> GroupShard:
         """The shard of a group."""
@@ -88,6 +92,8 @@ class Router:
             exchange.reply(m.ListGroupsResponse(groups=()))
 
     def _tell_versions(self, exchange: Exchange) -> None:
+        if exchange.message.shards_are_free:
+            self._look_now()
         http = self._http.told_to(exchange.host, exchange.advertised)
         exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
 
@@ -97,3 +103,8 @@ class Router:
 
         message, version = exchange.message, exchange.version
         exchange.reply(discovery.find_coordinator(message, version, coordinator_of))
+
+
+def _hang_up(exchange: Exchange) -> None:
+    """As with an API that is not known at all."""
+    exchange.close(f"{exchange.request.api_key.title} is not served")

@@ -25,6 +25,8 @@ from coterie_protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from tests.support.cases import for_each
+from tests.support.profiles import by_profile
 from tests.support.scripted_membership import Script
 
 T0, T1, U0, U1 = ("t", 0), ("t", 1), ("u", 0), ("u", 1)
@@ -261,7 +263,7 @@ def says_who_we_are(script: Script, kind: type[Any], code: ErrorCode) -> bool | 
 
 
 @pytest.mark.parametrize(("moment", "kind"), under_way(), ids=named)
-@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+@for_each("code", CODES)
 def test_error(moment: Callable[[], Script], kind: type[Any], code: ErrorCode) -> None:
     script = moment()
     before, means_us = set(script.working), says_who_we_are(script, kind, code)
@@ -274,7 +276,7 @@ def test_error(moment: Callable[[], Script], kind: type[Any], code: ErrorCode) -
 
 
 @pytest.mark.parametrize(("moment", "kind"), under_way(), ids=named)
-@pytest.mark.parametrize("failure", list(FailureKind), ids=lambda kind: kind.name)
+@for_each("failure", FailureKind)
 def test_no_answer(moment: Callable[[], Script], kind: type[Any], failure: FailureKind) -> None:
     script = moment()
     script.fail(kind, failure)
@@ -282,7 +284,7 @@ def test_no_answer(moment: Callable[[], Script], kind: type[Any], failure: Failu
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
-@pytest.mark.parametrize("first", CODES, ids=lambda code: code.name)
+@for_each("first", CODES)
 def test_one_error_on_all_requests_has_its_effect_once(
     moment: Callable[[], Script], first: ErrorCode
 ) -> None:
@@ -392,7 +394,7 @@ EVENTS: tuple[Callable[[Script], None], ...] = (
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
-@pytest.mark.parametrize("happens", EVENTS, ids=named)
+@for_each("happens", EVENTS)
 def test_event(moment: Callable[[], Script], happens: Callable[[Script], None]) -> None:
     script = moment()
     happens(script)
@@ -400,15 +402,15 @@ def test_event(moment: Callable[[], Script], happens: Callable[[Script], None]) 
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
-@pytest.mark.parametrize("first", EVENTS, ids=named)
-def test_two_events(moment: Callable[[], Script], first: Callable[[Script], None]) -> None:
-    for second in EVENTS:
-        script = moment()
-        try:
-            for happens in (first, second):
-                if script.stopped is None:
-                    happens(script)
-            assert_recovers(script)
-        except Exception as error:
-            error.add_note(f"{second.__name__} came second")
-            raise
+@for_each("first", EVENTS[:: by_profile(quick=3, long=1)])
+@for_each("second", EVENTS)
+def test_two_events(
+    moment: Callable[[], Script],
+    first: Callable[[Script], None],
+    second: Callable[[Script], None],
+) -> None:
+    script = moment()
+    for happens in (first, second):
+        if script.stopped is None:
+            happens(script)
+    assert_recovers(script)

@@ -89,6 +89,22 @@ def test_topic_that_comes_to_be_is_announced_after_a_restart() -> None:
     assert world.seen(RebalanceStarted)[-1].detail == "t created"
 
 
+def test_topic_that_only_the_leader_knew_is_no_news_to_the_next_coordinator() -> None:
+    """Leaders ask any node for topics, and this one had not heard of it."""
+    world = World()
+    del world.topics["t"]
+    leader = world.member("a")
+    leader.join()
+    world.sleep(3_000)
+    assert leader.sync({leader: assigned("t", 0, 1, 2, 3)}).error is OK
+    world.topics["t"] = 4
+    world.crash()
+    assert len(world.seen(RebalanceStarted)) == 1
+    world.topics["t"] = 5
+    world.crash()
+    assert world.seen(RebalanceStarted)[-1].detail == "t grown"
+
+
 def test_announced_topic_change_costs_no_second_rebalance() -> None:
     """The generation that followed took it into account."""
     world = World()
@@ -421,7 +437,14 @@ def test_a_new_node_starts_with_nothing_and_sweeps_in_due_time() -> None:
 # -- rows --------------------------------------------------------------------------------------
 
 ROWS: list[StoredRow] = [
-    GroupRow(group_id="g", state="Stable", generation=7, protocol_type="consumer", leader="a-1"),
+    GroupRow(
+        group_id="g",
+        state="Stable",
+        generation=7,
+        protocol_type="consumer",
+        leader="a-1",
+        timeline=4,
+    ),
     MemberRow(
         group_id="g",
         member_id="a-1",
@@ -432,7 +455,7 @@ ROWS: list[StoredRow] = [
         protocols=(),
         assignment=b"\x00",
     ),
-    FloorRow(generation=7, forgot_at_ms=3),
+    FloorRow(generation=7, forgot_at_ms=3, timeline=4),
 ]
 
 
@@ -447,8 +470,8 @@ def test_a_row_reads_back_as_it_was_stored(row: StoredRow) -> None:
 def test_row_of_a_later_version_is_refused(row: StoredRow) -> None:
     key, value = to_stored(row)
     assert value is not None
-    with pytest.raises(ValueError, match="a row in version 2, which is not known"):
-        from_stored(key, b"\x02" + value[1:])
+    with pytest.raises(ValueError, match="a row in version 3, which is not known"):
+        from_stored(key, b"\x03" + value[1:])
 
 
 def test_a_row_that_is_gone_has_the_key_under_which_it_was_stored() -> None:
