@@ -41,7 +41,7 @@ _FINAL: Final = re.compile(
     rf",p=(?P<proof>{_BASE64})"
 )
 #: Says that the name is a delegation token's, of which there are none here.
-_TOKEN_EXTENSION: Final = ",tokenauth=true"
+_BY_DELEGATION: Final = ",tokenauth=true"
 
 _OTHER_IDENTITY: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
@@ -93,7 +93,7 @@ class ScramConversation:
             why = f"it asks to act for {_unescaped(identity)!r}"
             raise LoginRefusedError(why, told=_OTHER_IDENTITY, user=name)
         found = self._find(name)
-        if _TOKEN_EXTENSION in parts["extensions"].lower():
+        if _BY_DELEGATION in parts["extensions"].lower():
             found = found._replace(is_real=False)
         self._found = found
         self._nonce = parts["nonce"] + self._nonce
