@@ -13,7 +13,7 @@ from coterie_server.net.connection import Connection
 from coterie_server.net.limits import Limits
 from coterie_server.net.registry import Registry
 from tests.server.net.doubles import (
-    ADVERTISED,
+    ENDPOINT,
     Clock,
     FakeClient,
     FakeTransport,
@@ -54,7 +54,7 @@ class FastPath:
             on_reply=lambda *what: self.counted.append(what),
             at_once={ApiKey.HEARTBEAT: self.scripted},
         )
-        connection = Connection(self.registry, ADVERTISED)
+        connection = Connection(self.registry, ENDPOINT)
         self.client = FakeClient(connection, FakeTransport(connection, ("127.0.0.1", 4711)))
         connection.connection_made(self.client.transport)
 
