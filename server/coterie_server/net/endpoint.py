@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie_server.address import Address
+from coterie_server.net.guard import Authenticator
 from coterie_server.security import SecurityProtocol
 
 __all__ = ["Endpoint"]
@@ -18,3 +19,5 @@ class Endpoint:
     advertised: Address
     name: str = "default"
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    #: How they authenticate; None if they can't.
+    authenticator: Authenticator | None = None
