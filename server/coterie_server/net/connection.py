@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
         #: How many requests may be in flight.
         self.window = registry.limits.max_requests_in_flight
         #: Stands before the connection until its client is known; None from then on.
-        self.guard: Guard | None = guard_for(self, endpoint.authenticator)
+        self.guard: Guard | None = guard_for(self, endpoint.terms.authenticator)
 
     # From the transport
 
@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol):
 
     def authenticate(self, exchange: Exchange) -> None:
         """Take a request to authenticate that no guard has taken."""
-        take_login(self, self.endpoint.authenticator, exchange)
+        take_login(self, self.endpoint.terms.authenticator, exchange)
 
     # Time
 

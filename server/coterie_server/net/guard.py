@@ -26,8 +26,8 @@ from coterie_server.security.authentication import (
     Failure,
     Outcome,
     Reply,
+    SaslTerms,
     State,
-    Terms,
 )
 from coterie_server.security.sasl import Accepted, Check, LoginRefusedError
 
@@ -107,7 +107,7 @@ class Authenticator:
 
     name: str
     logins: Logins
-    terms: Terms
+    terms: SaslTerms
     #: Whether they have to.
     is_required: bool
     #: The largest frame before they have.
@@ -247,6 +247,7 @@ class Guard:
             return
         path.log(
             "authentication failed",
+            listener=self._authenticator.name,
             why=failure.why,
             user=_shortened(failure.user),
             mechanism=_shortened(failure.mechanism),

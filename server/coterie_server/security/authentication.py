@@ -43,7 +43,7 @@ from coterie_server.security.sasl.steps import (
     LoginRefusedError,
 )
 
-__all__ = ["Admitted", "Authentication", "Failure", "Outcome", "Reply", "State", "Terms"]
+__all__ = ["Admitted", "Authentication", "Failure", "Outcome", "Reply", "SaslTerms", "State"]
 
 #: How long a client has to wait, as with Kafka, before it may authenticate once more.
 _REAUTHENTICATION_MS: Final = 1000
@@ -88,7 +88,7 @@ _BEFORE_TOKENS: Final = frozenset({State.INITIAL, State.VERSIONS_OR_HANDSHAKE, S
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class SaslTerms:
     """How the clients of a listener authenticate."""
 
     #: Makes a conversation, by the name of its mechanism, in the order that clients are told.
@@ -157,7 +157,7 @@ class Authentication:
 
     _conversation: Conversation
 
-    def __init__(self, terms: Terms, principal: Principal = ANONYMOUS) -> None:
+    def __init__(self, terms: SaslTerms, principal: Principal = ANONYMOUS) -> None:
         self._terms = terms
         self._mechanism: str | None = None
         self._has_headers = False

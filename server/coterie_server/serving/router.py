@@ -6,6 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
+from coterie_protocol import request_class
 from coterie_server.net import Exchange
 from coterie_server.serving import discovery
 from coterie_server.serving.context import call_soon
@@ -62,6 +63,7 @@ class Router:
             m.SaslHandshakeRequest: Exchange.authenticate,
             m.SyncGroupRequest: self._to_group,
         }
+        self.routes |= dict.fromkeys(map(request_class, discovery.NOT_SERVED), _hang_up)
 
     def group_shard(self, group_id: str) -> GroupShard:
         """The shard of a group."""
@@ -97,3 +99,8 @@ class Router:
 
         message, version = exchange.message, exchange.version
         exchange.reply(discovery.find_coordinator(message, version, coordinator_of))
+
+
+def _hang_up(exchange: Exchange) -> None:
+    """As with an API that is not known at all."""
+    exchange.close(f"{exchange.request.api_key.title} is not served")

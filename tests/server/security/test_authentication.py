@@ -1,6 +1,6 @@
 """What a connection may say before its client is known, and afterwards, compared with Kafka's.
 
-Kafka's side is its `SaslServerAuthenticator`: in each of its states, what it does with each request.
+Kafka's side is its `SaslServerAuthenticator`: what it does with each request in each state.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from coterie_server.security.authentication import (
     Failure,
     Outcome,
     Reply,
+    SaslTerms,
     State,
-    Terms,
 )
 from coterie_server.security.sasl import Accepted, Challenge, Check, LoginRefusedError, Step
 
@@ -51,12 +51,12 @@ class Script:
         raise LoginRefusedError("wrong", user="ann")
 
 
-def terms(session_ms: int = 0, lifetime_ms: int | None = None) -> Terms:
+def terms(session_ms: int = 0, lifetime_ms: int | None = None) -> SaslTerms:
     def make() -> Script:
         return Script(lifetime_ms)
 
     offered = dict.fromkeys(("PLAIN", "SCRAM-SHA-256"), make)
-    return Terms(offered, {"COTERIE-NODE": make}, dict.fromkeys(offered, session_ms))
+    return SaslTerms(offered, {"COTERIE-NODE": make}, dict.fromkeys(offered, session_ms))
 
 
 def versions(version: int = 3, name: str = "test") -> bytes:
@@ -222,8 +222,10 @@ def test_refusal_of_a_bare_token_is_not_answered() -> None:
     [
         (
             b"wrong",
-            "Authentication failed during authentication due to invalid credentials with SASL"
-            + " mechanism PLAIN",
+            (
+                "Authentication failed during authentication due to invalid credentials with SASL"
+                " mechanism PLAIN"
+            ),
         ),
         (b"told", "You know why."),
     ],

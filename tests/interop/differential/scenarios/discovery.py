@@ -6,6 +6,7 @@ from typing import Final
 
 from coterie_protocol import API_VERSIONS, ApiKey
 from coterie_protocol import messages as m
+from coterie_server.serving.discovery import NOT_SERVED
 from tests.interop.differential.differences import GROUPS_ONLY, NO_AUTHENTICATION, VERSIONS
 from tests.interop.differential.scenario import scenario
 from tests.interop.differential.script import Exchange, Script
@@ -25,6 +26,11 @@ _KAFKAS: Final[dict[ApiKey, list[int]]] = {
     ApiKey.OFFSET_FETCH: [1, 10],
     ApiKey.CREATE_TOPICS: [2, 7],
     ApiKey.DELETE_TOPICS: [1, 6],
+    ApiKey.DESCRIBE_ACLS: [1, 3],
+    ApiKey.CREATE_ACLS: [1, 3],
+    ApiKey.DELETE_ACLS: [1, 3],
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: [0, 0],
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: [0, 0],
 }
 
 
@@ -38,7 +44,8 @@ async def versions_are_told(s: Script, version: int) -> None:
     for api, ours in API_VERSIONS.items():
         spoken = s.note(api.title, told.pop(api, None))
         if api in _KAFKAS:
-            spoken.differs(VERSIONS, kafka=_KAFKAS[api], coterie=[ours.first, ours.last])
+            coteries = None if api in NOT_SERVED else [ours.first, ours.last]
+            spoken.differs(VERSIONS, kafka=_KAFKAS[api], coterie=coteries)
     s.note("other APIs", sorted(told)).differs(VERSIONS, kafka=ANY, coterie=[])
     if version >= 3:
         levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
