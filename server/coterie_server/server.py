@@ -38,7 +38,9 @@ from coterie_server.metrics import Metrics
 from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
+from coterie_server.security import SecurityProtocol
 from coterie_server.security.sasl import KnownUsers
+from coterie_server.serving import Asker
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.loss import find_loss
@@ -176,6 +178,7 @@ class Server:
         authenticators = await self._make_authenticators(store)
         node_options = await self._listen(listener, authenticators, is_shared=store.is_shared)
         node = self._node = self._make_node(store, node_options)
+        node.ask = Asker(node_options.node_id, authenticators.secret)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
         self._parts.callback(view.close)
@@ -307,6 +310,8 @@ class Server:
             look_every_ms=settings.shard_poll_interval_ms if is_shared else None,
             peer_http=self._peer_http(),
             companions=() if options.worker is None else options.worker.node_ids,
+            has_tls=options.listeners[0].protocol.has_tls,
+            wants_proof=options.listeners[0].protocol is not SecurityProtocol.PLAINTEXT,
         )
 
     async def _listen_on(

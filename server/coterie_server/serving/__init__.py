@@ -19,7 +19,7 @@ from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue, Meter
 from coterie_server.serving.group_shard import GroupShard
 from coterie_server.serving.leases import LeaseKeeper, LeaseTerms, LeaseTrust
-from coterie_server.serving.peers import AskNode, ask_node
+from coterie_server.serving.peers import Asker, AskNode, ask_node
 from coterie_server.serving.shard import ServedShard
 from coterie_server.serving.topic_counts import TopicCounts
 from coterie_server.serving.topic_service import TopicService
@@ -27,6 +27,7 @@ from coterie_server.serving.topic_service import TopicService
 __all__ = [
     "CATALOGUE_SHARD",
     "AskNode",
+    "Asker",
     "CatalogueShard",
     "Cluster",
     "Directory",
