@@ -75,7 +75,7 @@ class Asker:
     tls: Callable[[], ssl.SSLContext] = unverified_tls
 
     async def __call__(self, node: NodeNote, api: ApiKey, message: Any, version: int) -> Any:  # noqa: ANN401
-        """Ask a node by its first listener, on a connection of its own, as there is little to ask."""
+        """Ask a node by its first listener; there is little to ask, so each time it is dialled."""
         address = next(iter(node.addresses.values()))
         was_sent = False
         try:
