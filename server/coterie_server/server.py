@@ -16,11 +16,7 @@ from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
 from coterie_protocol.version import VERSION
 from coterie_server.address import Address
-from coterie_server.authenticators import (
-    Authenticators,
-    read_first_users,
-    stored_credentials,
-)
+from coterie_server.authenticators import Authenticators, first_credentials
 from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
     catalogue_maker,
@@ -175,15 +171,18 @@ class Server:
         self._parts.push_async_callback(
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
         )
-        authenticators = await self._make_authenticators(store)
+        authenticators = await Authenticators.make(self.options, store)
+        self._parts.push_async_callback(authenticators.close)
         node_options = await self._listen(listener, authenticators, is_shared=store.is_shared)
         node = self._node = self._make_node(store, node_options)
         node.ask = Asker(node_options.node_id, authenticators.secret)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
+        # Clients that look for a group's coordinator meanwhile still find it here.
+        self._parts.push_async_callback(node.leave)
         self._parts.callback(view.close)
         await node.start(dict(self.options.topics))
-        users = KnownUsers(await stored_credentials(read_first_users(self.options.settings)))
+        users = KnownUsers(await first_credentials(self.options.settings))
         await self._compare_with_journal(node, store)
         self._observers.release()
         self._note_started(node, int((time.monotonic() - began) * 1000))
@@ -277,13 +276,6 @@ class Server:
         addresses = [options.http, *(address for each in listeners for address in each.addresses)]
         ours = (address.host for address in addresses if address is not None)
         return AllowedHosts((*ours, *options.settings.http_allowed_hosts.split(",")))
-
-    async def _make_authenticators(self, store: Store) -> Authenticators:
-        settings = self.options.settings
-        limits = connection_limits(settings)
-        made = await Authenticators.make(settings, limits, store, self.options.listeners)
-        self._parts.push_async_callback(made.close)
-        return made
 
     async def _listen(
         self, listener: Listener, authenticators: Authenticators, *, is_shared: bool

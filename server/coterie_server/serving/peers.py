@@ -11,6 +11,7 @@ import base64
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from coterie_protocol import (
     response_class,
 )
 from coterie_protocol import messages as m
+from coterie_protocol.messages import ApiVersionsRequest
 from coterie_server.security.sasl import (
     NODE_MECHANISM,
     NodeNotProvenError,
@@ -31,13 +33,21 @@ from coterie_server.security.sasl import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coterie_server.serving.cluster import NodeNote
 
-__all__ = ["AskNode", "Asker", "PeerError", "ask_node", "unverified_tls"]
+__all__ = ["AskNode", "Asker", "PeerError", "ask_node", "unverified_tls", "wake"]
 
 #: How long another node may take, besides what the request allows it.
 _PATIENCE_S: Final = 5.0
 _ALLOWED_MAX_S: Final = 30.0
+_SHARDS_ARE_FREE: Final = ApiVersionsRequest(
+    client_software_name="coterie-node", client_software_version="0", shards_are_free=True
+)
+_SHARDS_ARE_FREE_VERSION: Final = 3
+#: How long to try to wake other nodes, which look by themselves before long.
+_WAKE_S: Final = 0.1
 _CHUNK_BYTES: Final = 65_536
 _NONCE_BYTES: Final = 24
 
@@ -151,6 +161,16 @@ class _Link:
 
 #: Asks nodes that need no proof.
 ask_node: Final = Asker(node_id=-1)
+
+
+async def wake(nodes: Iterable[NodeNote], ask: AskNode) -> None:
+    """Have nodes look at once who has which shard."""
+    asked = (
+        ask(node, ApiKey.API_VERSIONS, _SHARDS_ARE_FREE, _SHARDS_ARE_FREE_VERSION) for node in nodes
+    )
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_WAKE_S):
+            await asyncio.gather(*asked, return_exceptions=True)
 
 
 def _allowed_s(message: Any) -> float:  # noqa: ANN401  # any request

@@ -33,11 +33,13 @@ class Router:
         topics: TopicService,
         directory: Directory,
         http: HttpAddresses,
+        look_now: Callable[[], None],
     ) -> None:
         self._shards = shards
         self.topics = topics
         self._directory = directory
         self._http = http
+        self._look_now = look_now
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
             m.ApiVersionsRequest: self._tell_versions,
             m.CreatePartitionsRequest: topics.handle,
@@ -90,6 +92,8 @@ class Router:
             exchange.reply(m.ListGroupsResponse(groups=()))
 
     def _tell_versions(self, exchange: Exchange) -> None:
+        if exchange.message.shards_are_free:
+            self._look_now()
         http = self._http.told_to(exchange.host, exchange.advertised)
         exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
 
