@@ -37,6 +37,7 @@ class CloseReason(StrEnum):
     UNREAD_REPLIES = "write_buffer_max_bytes"
     SLOW_READER = "drain_timeout_ms"
     AUTHENTICATION = "authentication"
+    SLOW_LOGIN = "login_timeout_ms"
     SESSION_OVER = "session_over"
 
 
