@@ -207,17 +207,15 @@ class Authentication:
     # -- before tokens -------------------------------------------------------------------------
 
     def _receive_first(self, payload: bytes) -> Outcome:
-        was_initial = self.state is State.INITIAL
         try:
             header = decode_request_header(payload)
             api = ApiKey(header.api_key)
         except (ProtocolError, ValueError):
-            # To Kafka, such a first frame is one of Kerberos, and that is refused like a mechanism.
-            return self._fail("no request", is_delayed=was_initial)
+            return self._fail("no request", is_delayed=False)
         if api is ApiKey.API_VERSIONS:
             return self._ask_versions(header, payload)
         if api is not ApiKey.SASL_HANDSHAKE:
-            return self._fail(f"unexpected {api.title} request during SASL handshake")
+            return self._fail(f"unexpected {api.title} request", is_delayed=False)
         try:
             self.request = request = decode_request(payload)
         except ProtocolError as error:
@@ -246,6 +244,8 @@ class Authentication:
         self._has_headers = request.api_version >= 1
         offered = tuple(terms.mechanisms)
         make = terms.find(mechanism)
+        if make is None and self._former is not None:
+            return self._fail("mechanism is not enabled", is_delayed=False)
         if make is None:
             error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             told = SaslHandshakeResponse(error_code=error, mechanisms=offered)
@@ -301,7 +301,7 @@ class Authentication:
         if not self._has_headers:
             return Reply(token)
         answer = SaslAuthenticateResponse(
-            error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms
+            error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms
         )
         return Reply(answer)
 

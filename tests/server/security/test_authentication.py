@@ -153,10 +153,9 @@ KAFKA: list[tuple[State, bytes, str, int | None, State]] = [
         for each in (START, AGAIN, ASKED)
     ),
     *((each, UNREADABLE, NOW, None, State.FAILED) for each in (START, AGAIN, ASKED)),
-    *((each, metadata(), LATER, None, State.FAILED) for each in (START, AGAIN, ASKED)),
-    *((each, token(b"ann"), LATER, None, State.FAILED) for each in (START, AGAIN, ASKED)),
-    # A first frame that is no request may be one of Kerberos, and that is not offered.
-    *((START, each, LATER, None, State.FAILED) for each in (GARBAGE, UNKNOWN_API, b"")),
+    *((each, metadata(), NOW, None, State.FAILED) for each in (START, AGAIN, ASKED)),
+    *((each, token(b"ann"), NOW, None, State.FAILED) for each in (START, AGAIN, ASKED)),
+    *((START, each, NOW, None, State.FAILED) for each in (GARBAGE, UNKNOWN_API, b"")),
     *((AGAIN, each, NOW, None, State.FAILED) for each in (GARBAGE, UNKNOWN_API, b"")),
     *((ASKED, each, NOW, None, State.FAILED) for each in (GARBAGE, UNKNOWN_API, b"")),
     *((TOKENS, token(b"ann", each), SAID, NONE, KNOWN) for each in (0, 1, 2)),
@@ -173,7 +172,7 @@ KAFKA: list[tuple[State, bytes, str, int | None, State]] = [
     ),
     (KNOWN, handshake(), SAID, NONE, TOKENS),
     (KNOWN, handshake("SCRAM-SHA-256"), SAID, NONE, OTHER),
-    (KNOWN, handshake("GSSAPI"), LATER, UNSUPPORTED, State.FAILED),
+    (KNOWN, handshake("GSSAPI"), NOW, None, State.FAILED),
 ]
 
 
