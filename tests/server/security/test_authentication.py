@@ -42,6 +42,9 @@ class Script:
         self.heard.append(token)
         if token == b"more":
             return Challenge(b"challenge")
+        if token == b"lost":
+            error = LoginRefusedError("forged", is_logged=True)
+            return Challenge(b"no", error)
         if token == b"slow":
             return Check(lambda: Accepted(ANN))
         if token == b"told":
@@ -262,6 +265,14 @@ def test_check_that_fails_is_a_refusal() -> None:
     outcome = authentication.resume(LoginRefusedError("wrong password", told="No."), NOW_MS)
     assert isinstance(outcome, Failure)
     assert outcome.message.error_message == "No."
+
+
+def test_login_that_is_lost_is_known_before_the_clients_last_word() -> None:
+    """It may never say it."""
+    reply = brought_to(State.TOKENS).receive(token(b"lost"), NOW_MS)
+    assert isinstance(reply, Reply)
+    assert reply.refusal is not None
+    assert (reply.refusal.why, reply.refusal.mechanism) == ("forged", "PLAIN")
 
 
 # -- sessions --------------------------------------------------------------------------------------
