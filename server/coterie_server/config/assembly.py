@@ -63,6 +63,7 @@ def connection_limits(settings: Settings, per_ip_overrides: Mapping[str, int]) -
         max_handshakes=settings.connection_max_handshakes,
         connections_max_idle_ms=settings.connections_max_idle_ms,
         first_byte_timeout_ms=settings.connection_first_byte_timeout_ms,
+        login_timeout_ms=settings.connection_login_timeout_ms,
         frame_timeout_ms=settings.connection_frame_timeout_ms,
         max_requests_in_flight=settings.connection_max_requests_in_flight,
         unfinished_frames_max_bytes=settings.unfinished_frames_max_bytes,

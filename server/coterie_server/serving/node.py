@@ -228,6 +228,8 @@ class Node:
             recovered,
             self._options.peer_http,
             "" if tls is None else tls.fingerprint,
+            self._options.has_tls,
+            self._options.wants_proof,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:

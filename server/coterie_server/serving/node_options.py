@@ -40,6 +40,9 @@ class NodeOptions:
     http_tls: ServerTls | None = None
     #: The ids of the nodes that are started together with it.
     companions: tuple[int, ...] = ()
+    #: What the listener for other nodes wants of them: TLS, and a proof that they are nodes.
+    has_tls: bool = False
+    wants_proof: bool = False
 
     @property
     def http_addresses(self) -> HttpAddresses:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
 from coterie_protocol import request_class
+from coterie_server.net import Exchange
 from coterie_server.serving import discovery
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
@@ -14,7 +15,6 @@ from coterie_server.serving.fan_out import ask_all, divide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie_server.net import Exchange
     from coterie_server.serving.cluster import Directory, Neighbour
     from coterie_server.serving.context import PendingRequest
     from coterie_server.serving.discovery import HttpAddresses
@@ -61,8 +61,8 @@ class Router:
                 self._to_several(e) if e.message.groups else self._to_group(e)
             ),
             m.ProduceRequest: topics.handle,
-            m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.message)),
-            m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
+            m.SaslAuthenticateRequest: Exchange.authenticate,
+            m.SaslHandshakeRequest: Exchange.authenticate,
             m.SyncGroupRequest: self._to_group,
         }
         self.routes |= dict.fromkeys(map(request_class, discovery.NOT_SERVED), _hang_up)
