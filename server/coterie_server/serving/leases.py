@@ -157,7 +157,10 @@ class LeaseKeeper:
         with suppress(TimeoutError):
             async with asyncio.timeout(_TAKEN_WITHIN_S):
                 while True:
-                    if not self._free_in(await self._store.survey()).intersection(shards):
+                    survey = await self._store.survey()
+                    # So that clients are told at once where their groups have gone.
+                    self._cluster.look(survey, self._leases)
+                    if not self._free_in(survey).intersection(shards):
                         return True
                     await asyncio.sleep(_LOOK_IF_TAKEN_S)
         return False

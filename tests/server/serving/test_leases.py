@@ -547,6 +547,7 @@ async def test_node_that_leaves_hands_its_shards_over_one_after_another(
     told = [each for each in harness.holder.told if each.startswith(("gives", "wakes"))]
     assert told == ["gives 1", "wakes others", "gives 0", "wakes others"]
     assert await other.held() == [0, 1, 2, 3]
+    assert set(harness.cluster.owners.values()) == {"node-2"}
     await asyncio.gather(*noting)
     assert free == [[1], [0]]
 
