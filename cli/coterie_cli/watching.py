@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_cli.interrupts import raising_interrupts
-from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
+from coterie_cli.node_http import Access, NoAnswerError, RefusedError, ask, path_of_group
 from coterie_cli.output import count_of, printable, reader_is_gone, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
@@ -73,7 +73,12 @@ class AnyNode:
     """Asks about a group the node that answered last, and other nodes if it does not."""
 
     def __init__(
-        self, group: str, address: str, find_nodes: Callable[[], Sequence[str]], timeout_s: float
+        self,
+        group: str,
+        address: str,
+        find_nodes: Callable[[], Sequence[str]],
+        timeout_s: float,
+        access_to: Callable[[str], Access] = lambda _: Access(),
     ) -> None:
         self._path = path_of_group(group)
         self._address = address
@@ -81,6 +86,7 @@ class AnyNode:
         #: Known from when all was well: the nodes that are left may not be those given.
         self._nodes = find_nodes()
         self._timeout_s = min(timeout_s, _LOOK_S)
+        self._access_to = access_to
 
     def look(self) -> Record:
         """Return what a node tells; raise what came of asking the first if none does."""
@@ -106,7 +112,8 @@ class AnyNode:
         return None
 
     def _ask(self, address: str) -> Record:
-        found: Record = ask(address, self._path, timeout_s=self._timeout_s)
+        access = self._access_to(address)
+        found: Record = ask(address, self._path, timeout_s=self._timeout_s, access=access)
         return found
 
 

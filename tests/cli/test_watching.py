@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from coterie_cli import watching
-from coterie_cli.node_http import NoAnswerError, RefusedError
+from coterie_cli.node_http import Access, NoAnswerError, RefusedError
 from coterie_cli.watching import AnyNode, Lines, Silence, picture
 
 NOW_MS = 1_800_000_000_000
@@ -83,8 +83,9 @@ class Nodes:
         self.asked: list[str] = []
         monkeypatch.setattr(watching, "ask", self._ask)
 
-    def _ask(self, address: str, path: str, *, timeout_s: float) -> dict[str, Any]:
+    def _ask(self, address: str, path: str, *, timeout_s: float, access: Access) -> dict[str, Any]:
         assert (path, timeout_s) == ("/v1/groups/billing", 3.0)
+        assert access.token == f"token for {address}"
         self.asked.append(address)
         error = self.answers[address]
         if error is not None:
@@ -93,7 +94,13 @@ class Nodes:
 
     def looker(self) -> AnyNode:
         """What asks them, the first one at first."""
-        return AnyNode("billing", self.known[0], lambda: self.known, 10.0)
+        return AnyNode(
+            "billing",
+            self.known[0],
+            lambda: self.known,
+            10.0,
+            lambda address: Access(f"token for {address}"),
+        )
 
 
 DEAD = NoAnswerError("Connection refused.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie_cli.connection import (
+    access_to,
     administer,
     ask_about_group,
     find_groups,
@@ -197,7 +198,13 @@ def watch_group(
 
     first = ask_about_group(target, group)
     address = http_address(target, group)
-    nodes = AnyNode(group, address, lambda: http_addresses(target), target.timeout_s)
+    nodes = AnyNode(
+        group,
+        address,
+        lambda: http_addresses(target),
+        target.timeout_s,
+        lambda other: access_to(target, other),
+    )
     watch(nodes.look, first, every_s=every)
 
 

@@ -51,6 +51,8 @@ class NodeNote:
     recovered: Mapping[int, Fence] = field(default_factory=dict)
     #: Where it answers other nodes over HTTP; None if it does not.
     http: Address | None = None
+    #: The SHA-256 of the certificate that it has there, in hexadecimal digits; empty without TLS.
+    http_certificate: str = ""
 
     def to_bytes(self) -> bytes:
         """Write it down."""
@@ -72,6 +74,7 @@ class NodeNote:
                 node_id=int(found["node_id"]),
                 addresses=_addresses(found["addresses"]),
                 http=_address(found["http"]) if found.get("http") else None,
+                http_certificate=str(found.get("http_certificate", "")),
                 is_settled=bool(found["is_settled"]),
                 is_leaving=bool(found.get("is_leaving", False)),
                 made=TopicsVersion(*map(int, found["made"])),

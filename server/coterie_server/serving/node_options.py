@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from coterie_server.serving.discovery import HttpAddresses
+
 if TYPE_CHECKING:
     from coterie_server.address import Address
+    from coterie_server.tls import ServerTls
 
 __all__ = ["NodeOptions", "owner_name"]
 
@@ -33,8 +36,15 @@ class NodeOptions:
     look_every_ms: int | None = None
     #: Where it answers other nodes over HTTP, if it does.
     peer_http: Address | None = None
+    #: The certificate that it has there; None without TLS.
+    http_tls: ServerTls | None = None
     #: The ids of the nodes that are started together with it.
     companions: tuple[int, ...] = ()
+
+    @property
+    def http_addresses(self) -> HttpAddresses:
+        """Where clients find HTTP."""
+        return HttpAddresses(self.http, self.advertised_http, self.http_tls is not None)
 
     @property
     def owner(self) -> str:
