@@ -335,6 +335,14 @@ class Node:
             return shard.has_recovered
         return self.cluster.groups_know(shard.shard, version)
 
+    def are_unread(self) -> bool:
+        """Whether groups are on their way from one node to another, and known to none."""
+        return any(
+            not shard.is_served and not shard.failure
+            for shard in self.shards
+            if shard.is_owned or shard.shard not in self.cluster.owners
+        )
+
     # -- what there is, to be shown and not to be changed --------------------------------------
 
     def shard_of(self, group_id: str) -> GroupShard:
