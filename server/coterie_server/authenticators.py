@@ -24,6 +24,7 @@ from coterie_server.security import ScramCredential, ScramMechanism, SecurityPro
 from coterie_server.security.authentication import MakeConversation, SaslTerms
 from coterie_server.security.sasl import (
     NODE_MECHANISM,
+    SALT_BYTES,
     Credentials,
     Decoys,
     KnownUsers,
@@ -47,7 +48,6 @@ __all__ = ["Authenticators", "first_credentials"]
 _log = get_logger(__name__)
 
 _NONCE_BYTES: Final = 24
-_SALT_BYTES: Final = 24
 
 Stored = dict[tuple[str, ScramMechanism], ScramCredential]
 
@@ -62,6 +62,7 @@ class Authenticators:
         self._limits = limits
         self.secret = secret
         self._plain_users = plain
+        self._decoys = Decoys(hmac.digest(secret, b"decoys", "sha256"))
         self._users: Users = KnownUsers()
         self._loop = asyncio.get_running_loop()
         self._threads = CheckThreads()
@@ -108,7 +109,7 @@ class Authenticators:
             _warn_of_readable(listener, mechanisms)
         credentials = Credentials(
             users=_Current(lambda: self._users),
-            decoys=Decoys(hmac.digest(self.secret, b"decoys", "sha256")),
+            decoys=self._decoys,
             plain_users=KnownUsers(self._plain_users.get(listener.name, {})),
         )
         terms = SaslTerms(
@@ -201,7 +202,7 @@ async def _stored(users: list[FirstUser]) -> Stored:
 
 
 def _salt() -> bytes:
-    return secrets.token_bytes(_SALT_BYTES)
+    return secrets.token_bytes(SALT_BYTES)
 
 
 async def first_credentials(settings: Settings) -> Stored:

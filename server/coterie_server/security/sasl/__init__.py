@@ -28,6 +28,7 @@ from coterie_server.security.sasl.steps import (
     Step,
 )
 from coterie_server.security.sasl.users import (
+    SALT_BYTES,
     Credentials,
     Decoys,
     Found,
@@ -38,6 +39,7 @@ from coterie_server.security.sasl.users import (
 
 __all__ = [
     "NODE_MECHANISM",
+    "SALT_BYTES",
     "Accepted",
     "Challenge",
     "Check",
