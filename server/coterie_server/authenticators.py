@@ -30,6 +30,7 @@ from coterie_server.security.sasl import (
     KnownUsers,
     OAuthBearerConversation,
     PlainConversation,
+    RightPasswords,
     ScramConversation,
     Users,
     VerifyToken,
@@ -48,6 +49,7 @@ __all__ = ["Authenticators", "first_credentials"]
 _log = get_logger(__name__)
 
 _NONCE_BYTES: Final = 24
+_KEY_BYTES: Final = 32
 
 Stored = dict[tuple[str, ScramMechanism], ScramCredential]
 
@@ -62,6 +64,7 @@ class Authenticators:
         self._limits = limits
         self.secret = secret
         self._plain_users = plain
+        self._right = RightPasswords(secrets.token_bytes(_KEY_BYTES))
         self._decoys = Decoys(hmac.digest(secret, b"decoys", "sha256"))
         self._users: Users = KnownUsers()
         self._loop = asyncio.get_running_loop()
@@ -113,7 +116,7 @@ class Authenticators:
             plain_users=KnownUsers(self._plain_users.get(listener.name, {})),
         )
         terms = SaslTerms(
-            {each: _conversation(each, credentials, settings) for each in mechanisms}
+            {each: self._conversation(each, credentials, settings) for each in mechanisms}
             if has_sasl
             else {},
             {NODE_MECHANISM: lambda: node_conversation(self.secret, _nonce(), bindings())},
@@ -128,6 +131,17 @@ class Authenticators:
             limits=self._limits,
             now=self._loop.time,
         )
+
+    def _conversation(
+        self, mechanism: str, credentials: Credentials, settings: Settings
+    ) -> MakeConversation:
+        if mechanism == "PLAIN":
+            return lambda: PlainConversation(credentials, self._right)
+        if mechanism == "OAUTHBEARER":
+            verify = _token_verifier(settings)
+            return lambda: OAuthBearerConversation(verify)
+        scram = ScramMechanism[mechanism.replace("-", "_")]
+        return lambda: ScramConversation(lambda name: credentials.for_scram(name, scram), _nonce())
 
     def open(self, users: Users) -> None:
         """Begin, now that the users are known."""
@@ -160,16 +174,6 @@ def _warn_of_readable(listener: ListenerOptions, mechanisms: list[str]) -> None:
             listener=listener.name,
             mechanisms=readable,
         )
-
-
-def _conversation(mechanism: str, credentials: Credentials, settings: Settings) -> MakeConversation:
-    if mechanism == "PLAIN":
-        return lambda: PlainConversation(credentials)
-    if mechanism == "OAUTHBEARER":
-        verify = _token_verifier(settings)
-        return lambda: OAuthBearerConversation(verify)
-    scram = ScramMechanism[mechanism.replace("-", "_")]
-    return lambda: ScramConversation(lambda name: credentials.for_scram(name, scram), _nonce())
 
 
 def _nonce() -> str:

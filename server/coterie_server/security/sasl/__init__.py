@@ -17,7 +17,7 @@ from coterie_server.security.sasl.oauthbearer import (
     TokenRefusedError,
     VerifyToken,
 )
-from coterie_server.security.sasl.plain import PlainConversation
+from coterie_server.security.sasl.plain import PlainConversation, RightPasswords
 from coterie_server.security.sasl.scram import ScramConversation
 from coterie_server.security.sasl.steps import (
     Accepted,
@@ -53,6 +53,7 @@ __all__ = [
     "NodeProof",
     "OAuthBearerConversation",
     "PlainConversation",
+    "RightPasswords",
     "ScramConversation",
     "ShownToken",
     "Step",
