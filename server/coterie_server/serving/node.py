@@ -345,10 +345,6 @@ class Node:
 
     # -- what there is, to be shown and not to be changed --------------------------------------
 
-    def shard_of(self, group_id: str) -> GroupShard:
-        """The shard of a group, whether this node has it or another."""
-        return self._serving.group_shard(group_id)
-
     @property
     def serves_all(self) -> bool:
         """Whether all groups are this node's, and in memory."""
