@@ -67,7 +67,7 @@ def node(world: WatchedWorld, other: Other) -> Node:
             shard=0 if mine else 5, is_owned=mine, is_served=mine, taken_over_ms=node.taken_over_ms
         )
 
-    node.shard_of = shard_of  # type: ignore[method-assign, assignment]
+    node.group_shard = shard_of  # type: ignore[method-assign, assignment]
     return node
 
 
