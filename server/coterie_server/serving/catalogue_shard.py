@@ -35,10 +35,19 @@ if TYPE_CHECKING:
     from coterie_server.storage import KeptRecord
     from coterie_server.topics import PartitionEnds
 
-__all__ = ["CATALOGUE_SHARD", "CHANGES", "CatalogueShard"]
+__all__ = ["ABOUT_RIGHTS", "CATALOGUE_SHARD", "CHANGES", "CatalogueShard"]
 
-#: The requests that change topics.
-CHANGES: Final = (m.CreatePartitionsRequest, m.CreateTopicsRequest, m.DeleteTopicsRequest)
+#: The requests that change topics or rights.
+CHANGES: Final = (
+    m.AlterUserScramCredentialsRequest,
+    m.CreateAclsRequest,
+    m.CreatePartitionsRequest,
+    m.CreateTopicsRequest,
+    m.DeleteAclsRequest,
+    m.DeleteTopicsRequest,
+)
+#: The requests that tell of rights.
+ABOUT_RIGHTS: Final = (m.DescribeAclsRequest, m.DescribeUserScramCredentialsRequest)
 
 #: How long a deletion waits at most for the groups to forget, whatever its client allows.
 _DELETION_MIN_S: Final = 1.0
@@ -47,6 +56,10 @@ _DELETION_MAX_S: Final = 30.0
 
 async def _no_groups() -> None:
     """Wait for nothing."""
+
+
+def _no_others() -> None:
+    """Tell nothing to any node."""
 
 
 @dataclass(eq=False, slots=True)
@@ -64,8 +77,9 @@ class _Deletion:
 class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     """Runs the catalogue.
 
-    `on_change` is told what became of topics when that is durable; `until_told` waits until the
-    groups have taken in, durably, what they were told.
+    `on_change` is told what became of topics when that is durable, and `on_rights_change` that ACLs
+    or users have changed; `until_told` waits until the groups have taken in, durably, what they
+    were told.
     """
 
     def __init__(
@@ -75,12 +89,15 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         *,
         counts: TopicCounts,
         on_change: Callable[[Mapping[str, str]], None],
+        on_rights_change: Callable[[], None] = _no_others,
         until_told: Callable[[], Awaitable[None]] = _no_groups,
     ) -> None:
         super().__init__(CATALOGUE_SHARD, context)
         self._make = make
         self._counts = counts
         self._on_change = on_change
+        self._on_rights_change = on_rights_change
+        self._access = context.access
         self._until_told = until_told
         self._changes = 0
         #: Whether another node had the catalogue when it was last read, and told of its changes.
@@ -110,6 +127,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         catalogue = self._make(self._ends)
         catalogue.recover(from_stored(key, value) for key, value in stored)
         self.core = catalogue
+        self._access.read(catalogue.rights)
         # A change may have been stored though the store said that it failed.  What another node
         # has stored is in that node's journal.
         is_told, self._is_taken_over = self._is_taken_over, False
@@ -198,6 +216,9 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     def _send(self, outcome: Outcome[Record], date_ms: int) -> None:
         del date_ms  # a change has the date at which it became durable
         self._tell(outcome.events)
+        if changes := self._access.apply(outcome.records):
+            self._changes += changes
+            self._on_rights_change()
         deletion = next((each for each in self._deletions if each.outcome is outcome), None)
         if deletion is not None:
             finish = self._finish(deletion, outcome)

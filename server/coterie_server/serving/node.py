@@ -28,6 +28,7 @@ from coterie_server.serving import (
     ask_node,
     discovery,
 )
+from coterie_server.serving.access import Access
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
 from coterie_server.serving.node_options import NodeOptions, owner_name
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from coterie_protocol.journal import Event
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.net import Exchange
+    from coterie_server.net.fast_path import Sender
     from coterie_server.serving import (
         AskNode,
         CatalogueShard,
@@ -74,6 +76,7 @@ class Node:
         make_catalogue: Callable[[PartitionEnds], Catalogue],
         observe: Callable[[int, Event], None],
         meter: Meter | None = None,
+        access: Access | None = None,
     ) -> None:
         self._options = options
         self._config = config
@@ -109,6 +112,7 @@ class Node:
             self._keeper.claim_again,
             meter,
             LimitLog(),
+            access or Access(),
             is_shared=options.look_every_ms is not None,
             observe=observe,
             arm=self._arm,
@@ -126,7 +130,7 @@ class Node:
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
         http = discovery.HttpAddresses(self._options.http, self._options.advertised_http)
-        self._router = Router(self.shards, service, self._directory, http)
+        self._router = Router(self.shards, service, self._directory, http, service.make_guard())
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:
@@ -205,6 +209,7 @@ class Node:
             self._alarm.cancel()
         await asyncio.gather(*(shard.close() for shard in self.shards))
         if self._router is not None:
+            self._router.close()
             await self._router.topics.close()
         await self._keeper.stop()
 
@@ -309,9 +314,11 @@ class Node:
         """Take a request."""
         self._serving.routes[type(exchange.message)](exchange)
 
-    def try_heartbeat(self, message: m.HeartbeatRequest) -> m.HeartbeatResponse | None:
+    def try_heartbeat(
+        self, message: m.HeartbeatRequest, sender: Sender
+    ) -> m.HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
-        return self._serving.group_shard(message.group_id).try_heartbeat(message)
+        return self._serving.try_heartbeat(message, sender)
 
     @property
     def _serving(self) -> Router:
@@ -342,10 +349,6 @@ class Node:
         return self.cluster.groups_know(shard.shard, version)
 
     # -- what there is, to be shown and not to be changed --------------------------------------
-
-    def shard_of(self, group_id: str) -> GroupShard:
-        """The shard of a group, whether this node has it or another."""
-        return self._serving.group_shard(group_id)
 
     @property
     def serves_all(self) -> bool:

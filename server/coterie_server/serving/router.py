@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie_server.net import Exchange
+    from coterie_server.net.fast_path import Sender
     from coterie_server.serving.cluster import Directory, Neighbour
     from coterie_server.serving.context import PendingRequest
     from coterie_server.serving.discovery import HttpAddresses
     from coterie_server.serving.group_shard import GroupShard
+    from coterie_server.serving.guard import Guard
     from coterie_server.serving.topic_service import TopicService
 
 __all__ = ["Router"]
@@ -32,8 +34,10 @@ class Router:
         topics: TopicService,
         directory: Directory,
         http: HttpAddresses,
+        guard: Guard | None = None,
     ) -> None:
         self._shards = shards
+        self._guard = guard
         self.topics = topics
         self._directory = directory
         self._http = http
@@ -62,10 +66,25 @@ class Router:
             m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
             m.SyncGroupRequest: self._to_group,
         }
+        if guard is not None:
+            self.routes = {kind: guard.guarded(route) for kind, route in self.routes.items()}
+
+    def close(self) -> None:
+        """End what is under way."""
+        if self._guard is not None:
+            self._guard.close()
 
     def group_shard(self, group_id: str) -> GroupShard:
         """The shard of a group."""
         return self._shards[self._shard_of(group_id)]
+
+    def try_heartbeat(
+        self, message: m.HeartbeatRequest, sender: Sender
+    ) -> m.HeartbeatResponse | None:
+        """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
+        if self._guard is not None and not self._guard.lets_beat(sender, message.group_id):
+            return None
+        return self.group_shard(message.group_id).try_heartbeat(message)
 
     def _shard_of(self, group_id: str) -> int:
         return zlib.crc32(group_id.encode()) % len(self._shards)

@@ -48,6 +48,7 @@ class TopicCopy:
     ) -> None:
         self._store = context.store
         self._ends = context.ends
+        self._access = context.access
         self._make = make
         self._counts = counts
         self._own = own
@@ -105,6 +106,7 @@ class TopicCopy:
         self.topics, self._stored = copy, stored
         if self._own.may_answer:
             return
+        self._access.read(copy.rights)
         changes = self._counts.read(copy.topics)
         for change in changes:
             if change.change == "deleted":

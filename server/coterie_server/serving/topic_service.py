@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
-from coterie_server.serving.catalogue_shard import CHANGES, CatalogueShard
+from coterie_server.serving.catalogue_shard import ABOUT_RIGHTS, CHANGES, CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
+from coterie_server.serving.guard import Guard, KnownTopics
 from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError
@@ -60,7 +61,7 @@ class TopicService:
         groups: Groups,
         ask: AskNode,
     ) -> None:
-        self._store = context.store
+        self._context = context
         self._clock = context.clock
         self._ends = context.ends
         self._make = make
@@ -74,6 +75,7 @@ class TopicService:
             self._make_catalogue,
             counts=counts,
             on_change=self._changed,
+            on_rights_change=self._rights_changed,
             until_told=self._until_all_told,
         )
         self.copy = TopicCopy(context, self._make_catalogue, counts, self.catalogue, groups)
@@ -89,6 +91,15 @@ class TopicService:
         catalogue = self._make(ends)
         catalogue.nodes = self._directory
         return catalogue
+
+    def make_guard(self) -> Guard | None:
+        """What screens requests, if rights are checked at all."""
+        context = self._context
+        if context.access.authorizer is None:
+            return None
+        known = KnownTopics(self.catalogue, self.copy, self._make(self._ends).config)
+        authorizer = context.access.authorizer
+        return Guard(authorizer, context.access, known, context.clock, context.turns)
 
     # -- what the others are told --------------------------------------------------------------
 
@@ -117,6 +128,11 @@ class TopicService:
     def _changed(self, changes: Mapping[str, str]) -> None:
         """Tell of topics that this node has changed, durably."""
         self._groups.topics_changed(changes)
+        if self._cluster.others:
+            self.announce()
+
+    def _rights_changed(self) -> None:
+        """Have the others read rights that this node has changed, durably."""
         if self._cluster.others:
             self.announce()
 
@@ -243,7 +259,7 @@ class TopicService:
             self.catalogue.handle(exchange)
         elif isinstance(exchange.message, CHANGES):
             self._begin_answer(exchange, self._pass_on(exchange))
-        elif _names_topics(exchange.message):
+        elif _names_topics(exchange.message) or isinstance(exchange.message, ABOUT_RIGHTS):
             self._begin_answer(exchange, self._tell_topics(exchange))
         else:
             self._answer_from_copy(exchange)

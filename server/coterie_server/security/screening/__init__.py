@@ -5,9 +5,9 @@ it is refused, with the answer that says so, or that a part of it is: then there
 request, and a function that puts what was refused into the answer.  So the parts of the node that
 serve requests know nothing of rights.
 
-`asking` is who asks.  `groups`, `offsets`, `topics`, `topic_changes` and `cluster` have the rules, one
-function for each request.  Rules about many names, and the completion of long answers, are made in
-pieces (`turns`).
+`asking` is who asks.  `groups`, `offsets`, `topics`, `topic_changes` and `cluster` have the rules,
+one function for each request.  Rules about many names, and long answers, are made in pieces
+(`turns`).
 """
 
 from coterie_server.security.screening.asking import (
