@@ -82,7 +82,10 @@ def _getter_of(cls: type[Any]) -> Callable[[Any], Any]:
 
 
 def _repr(self: Any) -> str:
-    values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+    values = ", ".join(
+        f"{each.name}={getattr(self, each.name)!r}" if each.repr else f"{each.name}=<secret>"
+        for each in dataclasses.fields(self)
+    )
     return f"{type(self).__qualname__}({values})"
 
 

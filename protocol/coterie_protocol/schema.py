@@ -211,9 +211,13 @@ def field(
     tag: int | None = None,
     ignorable: bool = False,
     compact: bool = True,
+    secret: bool = False,
     default: Any = dataclasses.MISSING,
 ) -> Any:
-    """Declare a field; one without a `default` is a required argument of the class."""
+    """Declare a field; one without a `default` is a required argument of the class.
+
+    The value of a `secret` one is not in the `repr` of messages.
+    """
     spec = FieldSpec(
         type=wire_type,
         versions=VersionRange.parse(versions),
@@ -223,7 +227,7 @@ def field(
         compact=compact,
         default=default,
     )
-    return dataclasses.field(default=default, metadata={FieldSpec: spec})
+    return dataclasses.field(default=default, repr=not secret, metadata={FieldSpec: spec})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))

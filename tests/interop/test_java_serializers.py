@@ -64,6 +64,9 @@ LACKING: Final[dict[str, dict[ApiKey, set[int]]]] = {
         ApiKey.OFFSET_FETCH: {0},
         ApiKey.CREATE_TOPICS: {0, 1},
         ApiKey.DELETE_TOPICS: {0},
+        ApiKey.DESCRIBE_ACLS: {0},
+        ApiKey.CREATE_ACLS: {0},
+        ApiKey.DELETE_ACLS: {0},
     },
     OLD: {ApiKey.FETCH: {18}, ApiKey.DESCRIBE_GROUPS: {6}},
 }

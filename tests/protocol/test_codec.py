@@ -106,6 +106,11 @@ def test_versions_spoken_are_those_promised() -> None:
         "CreatePartitions": "0-3",
         "DeleteGroups": "0-2",
         "OffsetDelete": "0-0",
+        "DescribeAcls": "0-3",
+        "CreateAcls": "0-3",
+        "DeleteAcls": "0-3",
+        "DescribeUserScramCredentials": "0-0",
+        "AlterUserScramCredentials": "0-0",
     }
 
 

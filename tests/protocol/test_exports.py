@@ -48,35 +48,41 @@ PUBLIC = {
         FRAME_SIZE_LIMIT FrameReader
     """,
     "coterie_protocol.messages": """
-        AbortedTransaction ApiVersion ApiVersionsRequest ApiVersionsResponse
+        AbortedTransaction AclCreation AclCreationResult AclDescription
+        AlterUserScramCredentialsRequest AlterUserScramCredentialsResponse
+        AlterUserScramCredentialsResult ApiVersion ApiVersionsRequest ApiVersionsResponse
         BatchIndexAndErrorMessage Coordinator CreatableReplicaAssignment CreatableTopic
-        CreatableTopicConfig CreatableTopicConfigs CreatableTopicResult
-        CreatePartitionsAssignment CreatePartitionsRequest CreatePartitionsResponse
-        CreatePartitionsTopic CreatePartitionsTopicResult CreateTopicsRequest
-        CreateTopicsResponse DeletableGroupResult DeletableTopicResult DeleteGroupsRequest
-        DeleteGroupsResponse DeleteTopicState DeleteTopicsRequest DeleteTopicsResponse
-        DescribeGroupsRequest DescribeGroupsResponse DescribedGroup DescribedGroupMember
-        EpochEndOffset FetchPartition FetchRequest FetchResponse FetchTopic
-        FetchableTopicResponse FinalizedFeatureKey FindCoordinatorRequest
-        FindCoordinatorResponse ForgottenTopic HeartbeatRequest HeartbeatResponse
-        JoinGroupRequest JoinGroupRequestProtocol JoinGroupResponse JoinGroupResponseMember
-        LeaderIdAndEpoch LeaveGroupRequest LeaveGroupResponse ListGroupsRequest
-        ListGroupsResponse ListOffsetsPartition ListOffsetsPartitionResponse ListOffsetsRequest
-        ListOffsetsResponse ListOffsetsTopic ListOffsetsTopicResponse ListedGroup MemberIdentity
-        MemberResponse MetadataRequest MetadataRequestTopic MetadataResponse
-        MetadataResponseBroker MetadataResponsePartition MetadataResponseTopic NodeEndpoint
-        OffsetCommitRequest OffsetCommitRequestPartition OffsetCommitRequestTopic
-        OffsetCommitResponse OffsetCommitResponsePartition OffsetCommitResponseTopic
-        OffsetDeleteRequest OffsetDeleteRequestPartition OffsetDeleteRequestTopic
-        OffsetDeleteResponse OffsetDeleteResponsePartition OffsetDeleteResponseTopic
-        OffsetFetchRequest OffsetFetchRequestGroup OffsetFetchRequestTopic
-        OffsetFetchRequestTopics OffsetFetchResponse OffsetFetchResponseGroup
-        OffsetFetchResponsePartition OffsetFetchResponsePartitions OffsetFetchResponseTopic
-        OffsetFetchResponseTopics PartitionData PartitionProduceData PartitionProduceResponse
-        ProduceRequest ProduceResponse ReplicaState SaslAuthenticateRequest
-        SaslAuthenticateResponse SaslHandshakeRequest SaslHandshakeResponse SnapshotId
+        CreatableTopicConfig CreatableTopicConfigs CreatableTopicResult CreateAclsRequest
+        CreateAclsResponse CreatePartitionsAssignment CreatePartitionsRequest
+        CreatePartitionsResponse CreatePartitionsTopic CreatePartitionsTopicResult
+        CreateTopicsRequest CreateTopicsResponse CredentialInfo DeletableGroupResult
+        DeletableTopicResult DeleteAclsFilter DeleteAclsFilterResult DeleteAclsMatchingAcl
+        DeleteAclsRequest DeleteAclsResponse DeleteGroupsRequest DeleteGroupsResponse
+        DeleteTopicState DeleteTopicsRequest DeleteTopicsResponse DescribeAclsRequest
+        DescribeAclsResource DescribeAclsResponse DescribeGroupsRequest DescribeGroupsResponse
+        DescribeUserScramCredentialsRequest DescribeUserScramCredentialsResponse
+        DescribeUserScramCredentialsResult DescribedGroup DescribedGroupMember EpochEndOffset
+        FetchPartition FetchRequest FetchResponse FetchTopic FetchableTopicResponse
+        FinalizedFeatureKey FindCoordinatorRequest FindCoordinatorResponse ForgottenTopic
+        HeartbeatRequest HeartbeatResponse JoinGroupRequest JoinGroupRequestProtocol
+        JoinGroupResponse JoinGroupResponseMember LeaderIdAndEpoch LeaveGroupRequest
+        LeaveGroupResponse ListGroupsRequest ListGroupsResponse ListOffsetsPartition
+        ListOffsetsPartitionResponse ListOffsetsRequest ListOffsetsResponse ListOffsetsTopic
+        ListOffsetsTopicResponse ListedGroup MemberIdentity MemberResponse MetadataRequest
+        MetadataRequestTopic MetadataResponse MetadataResponseBroker MetadataResponsePartition
+        MetadataResponseTopic NodeEndpoint OffsetCommitRequest OffsetCommitRequestPartition
+        OffsetCommitRequestTopic OffsetCommitResponse OffsetCommitResponsePartition
+        OffsetCommitResponseTopic OffsetDeleteRequest OffsetDeleteRequestPartition
+        OffsetDeleteRequestTopic OffsetDeleteResponse OffsetDeleteResponsePartition
+        OffsetDeleteResponseTopic OffsetFetchRequest OffsetFetchRequestGroup
+        OffsetFetchRequestTopic OffsetFetchRequestTopics OffsetFetchResponse
+        OffsetFetchResponseGroup OffsetFetchResponsePartition OffsetFetchResponsePartitions
+        OffsetFetchResponseTopic OffsetFetchResponseTopics PartitionData PartitionProduceData
+        PartitionProduceResponse ProduceRequest ProduceResponse ReplicaState
+        SaslAuthenticateRequest SaslAuthenticateResponse SaslHandshakeRequest
+        SaslHandshakeResponse ScramCredentialDeletion ScramCredentialUpsertion SnapshotId
         SupportedFeatureKey SyncGroupRequest SyncGroupRequestAssignment SyncGroupResponse
-        TopicProduceData TopicProduceResponse
+        TopicProduceData TopicProduceResponse UserName
     """,
     "coterie_protocol.schema": """
         Array BOOL BYTES Declaration FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID

@@ -8,7 +8,13 @@ import pickle
 
 import pytest
 
-from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
+from coterie_protocol.messages import (
+    AlterUserScramCredentialsRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    SaslAuthenticateRequest,
+    ScramCredentialUpsertion,
+)
 from coterie_protocol.schema import replaced
 
 
@@ -55,3 +61,14 @@ def test_the_signature_shows_fields_and_defaults() -> None:
         "throttle_time_ms": 0,
         "error_code": 0,
     }
+
+
+def test_secrets_are_not_in_the_repr() -> None:
+    upsertion = ScramCredentialUpsertion(
+        name="ann", mechanism=1, iterations=4096, salt=b"a salt", salted_password=b"a password"
+    )
+    message = AlterUserScramCredentialsRequest(deletions=(), upsertions=(upsertion,))
+    assert "ann" in repr(message)
+    assert "a salt" not in repr(message)
+    assert "a password" not in repr(message)
+    assert "a token" not in repr(SaslAuthenticateRequest(auth_bytes=b"a token"))

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from coterie_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from coterie_protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
+)
+from coterie_protocol.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
 )
 from coterie_protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -25,6 +38,13 @@ from coterie_protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from coterie_protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
 from coterie_protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -36,11 +56,24 @@ from coterie_protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from coterie_protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 from coterie_protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+)
+from coterie_protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    UserName,
 )
 from coterie_protocol.messages.fetch import (
     AbortedTransaction,
@@ -152,6 +185,12 @@ from coterie_protocol.messages.sync_group import (
 
 __all__ = [
     "AbortedTransaction",
+    "AclCreation",
+    "AclCreationResult",
+    "AclDescription",
+    "AlterUserScramCredentialsRequest",
+    "AlterUserScramCredentialsResponse",
+    "AlterUserScramCredentialsResult",
     "ApiVersion",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
@@ -162,6 +201,8 @@ __all__ = [
     "CreatableTopicConfig",
     "CreatableTopicConfigs",
     "CreatableTopicResult",
+    "CreateAclsRequest",
+    "CreateAclsResponse",
     "CreatePartitionsAssignment",
     "CreatePartitionsRequest",
     "CreatePartitionsResponse",
@@ -169,15 +210,27 @@ __all__ = [
     "CreatePartitionsTopicResult",
     "CreateTopicsRequest",
     "CreateTopicsResponse",
+    "CredentialInfo",
     "DeletableGroupResult",
     "DeletableTopicResult",
+    "DeleteAclsFilter",
+    "DeleteAclsFilterResult",
+    "DeleteAclsMatchingAcl",
+    "DeleteAclsRequest",
+    "DeleteAclsResponse",
     "DeleteGroupsRequest",
     "DeleteGroupsResponse",
     "DeleteTopicState",
     "DeleteTopicsRequest",
     "DeleteTopicsResponse",
+    "DescribeAclsRequest",
+    "DescribeAclsResource",
+    "DescribeAclsResponse",
     "DescribeGroupsRequest",
     "DescribeGroupsResponse",
+    "DescribeUserScramCredentialsRequest",
+    "DescribeUserScramCredentialsResponse",
+    "DescribeUserScramCredentialsResult",
     "DescribedGroup",
     "DescribedGroupMember",
     "EpochEndOffset",
@@ -249,6 +302,8 @@ __all__ = [
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",
     "SaslHandshakeResponse",
+    "ScramCredentialDeletion",
+    "ScramCredentialUpsertion",
     "SnapshotId",
     "SupportedFeatureKey",
     "SyncGroupRequest",
@@ -256,4 +311,5 @@ __all__ = [
     "SyncGroupResponse",
     "TopicProduceData",
     "TopicProduceResponse",
+    "UserName",
 ]

@@ -15,7 +15,7 @@ __all__ = [
 class SaslAuthenticateRequest:
     """The client's next token."""
 
-    auth_bytes: bytes = field(BYTES)
+    auth_bytes: bytes = field(BYTES, secret=True)
 
 
 @response(ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+")
@@ -24,5 +24,5 @@ class SaslAuthenticateResponse:
 
     error_code: int = field(INT16, default=0)
     error_message: str | None = field(STRING, nullable="0+")
-    auth_bytes: bytes = field(BYTES)
+    auth_bytes: bytes = field(BYTES, secret=True)
     session_lifetime_ms: int = field(INT64, versions="1+", ignorable=True, default=0)

@@ -73,7 +73,7 @@ class Access:
         is_set, mechanism = record.credential is not None, record.mechanism
         what = "password set" if is_set else "password deleted"
         _log.info(what, user=record.user, mechanism=mechanism.title)
-        kept = {each: old for each, old in self._credentials.get(record.user, {}).items()}
+        kept = dict(self._credentials.get(record.user, {}))
         kept.pop(mechanism, None)
         if record.credential is not None:
             kept[mechanism] = record.credential

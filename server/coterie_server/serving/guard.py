@@ -32,6 +32,7 @@ __all__ = ["Guard", "KnownTopics"]
 
 _log = get_logger(__name__)
 
+
 class KnownTopics:
     """The topics as far as this node knows them, where a right depends on them."""
 
@@ -70,7 +71,12 @@ class Guard:
     """Asks the authorizer about each request, and answers for what is refused."""
 
     def __init__(
-        self, authorizer: Authorizer, access: Access, topics: KnownTopics, clock: Clock, turns: Turns
+        self,
+        authorizer: Authorizer,
+        access: Access,
+        topics: KnownTopics,
+        clock: Clock,
+        turns: Turns,
     ) -> None:
         self._authorizer = authorizer
         self._access = access

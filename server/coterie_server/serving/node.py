@@ -28,7 +28,6 @@ from coterie_server.serving import (
     ask_node,
     discovery,
 )
-from coterie_server.serving.access import Access
 from coterie_server.serving.clock import Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
 from coterie_server.serving.node_options import NodeOptions, owner_name
@@ -76,7 +75,6 @@ class Node:
         make_catalogue: Callable[[PartitionEnds], Catalogue],
         observe: Callable[[int, Event], None],
         meter: Meter | None = None,
-        access: Access | None = None,
     ) -> None:
         self._options = options
         self._config = config
@@ -112,7 +110,7 @@ class Node:
             self._keeper.claim_again,
             meter,
             LimitLog(),
-            access or Access(),
+            options.access,
             is_shared=options.look_every_ms is not None,
             observe=observe,
             arm=self._arm,
@@ -209,8 +207,7 @@ class Node:
             self._alarm.cancel()
         await asyncio.gather(*(shard.close() for shard in self.shards))
         if self._router is not None:
-            self._router.close()
-            await self._router.topics.close()
+            await self._router.close()
         await self._keeper.stop()
 
     # -- leases --------------------------------------------------------------------------------

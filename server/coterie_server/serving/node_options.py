@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from coterie_server.serving.access import Access
+
 if TYPE_CHECKING:
     from coterie_server.address import Address
 
@@ -35,6 +37,8 @@ class NodeOptions:
     peer_http: Address | None = None
     #: The ids of the nodes that are started together with it.
     companions: tuple[int, ...] = ()
+    #: Who may do what on it, and who is who.
+    access: Access = field(default_factory=Access)
 
     @property
     def owner(self) -> str:

@@ -42,12 +42,17 @@ class Router:
         self._directory = directory
         self._http = http
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
+            m.AlterUserScramCredentialsRequest: topics.handle,
             m.ApiVersionsRequest: self._tell_versions,
+            m.CreateAclsRequest: topics.handle,
             m.CreatePartitionsRequest: topics.handle,
             m.CreateTopicsRequest: topics.handle,
+            m.DeleteAclsRequest: topics.handle,
             m.DeleteGroupsRequest: self._to_several,
             m.DeleteTopicsRequest: topics.handle,
+            m.DescribeAclsRequest: topics.handle,
             m.DescribeGroupsRequest: self._to_several,
+            m.DescribeUserScramCredentialsRequest: topics.handle,
             m.FetchRequest: topics.handle,
             m.FindCoordinatorRequest: self._find_coordinator,
             m.HeartbeatRequest: self._to_group,
@@ -69,10 +74,11 @@ class Router:
         if guard is not None:
             self.routes = {kind: guard.guarded(route) for kind, route in self.routes.items()}
 
-    def close(self) -> None:
-        """End what is under way."""
+    async def close(self) -> None:
+        """Answer who waits, and end what is under way."""
         if self._guard is not None:
             self._guard.close()
+        await self.topics.close()
 
     def group_shard(self, group_id: str) -> GroupShard:
         """The shard of a group."""

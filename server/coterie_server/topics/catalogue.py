@@ -11,9 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol.messages import (
+    AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteTopicsRequest,
+    DescribeAclsRequest,
+    DescribeUserScramCredentialsRequest,
     FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
@@ -21,6 +26,7 @@ from coterie_protocol.messages import (
 )
 from coterie_server.security.rights import Rights
 from coterie_server.step import Refusal
+from coterie_server.topics.acl_requests import create_acls, delete_acls, describe_acls
 from coterie_server.topics.checks import CLUSTER_METADATA, Quota, check_new_name
 from coterie_server.topics.create_partitions import create_partitions
 from coterie_server.topics.create_topics import create_topics
@@ -33,6 +39,7 @@ from coterie_server.topics.produce import produce
 from coterie_server.topics.records import TopicRow
 from coterie_server.topics.step import Nodes, OneNode, Request, Step, TopicConfig, TopicIds
 from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
+from coterie_server.topics.user_requests import alter_users, describe_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,9 +52,14 @@ __all__ = ["Catalogue", "TopicRefusal"]
 
 #: Each returns the response, or `Later` or `HangUp` in its place.
 _RULES: Final[dict[type[Any], Callable[[Step, Request], Any]]] = {
+    AlterUserScramCredentialsRequest: alter_users,
+    CreateAclsRequest: create_acls,
     CreatePartitionsRequest: create_partitions,
     CreateTopicsRequest: create_topics,
+    DeleteAclsRequest: delete_acls,
     DeleteTopicsRequest: delete_topics,
+    DescribeAclsRequest: describe_acls,
+    DescribeUserScramCredentialsRequest: describe_users,
     FetchRequest: fetch,
     ListOffsetsRequest: list_offsets,
     MetadataRequest: metadata,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
-from coterie_server.security.screening import groups, offsets, topic_changes, topics
+from coterie_server.security.screening import cluster, groups, offsets, topic_changes, topics
 from coterie_server.security.screening.asking import PASS, Asking, Verdict
 from coterie_server.turns import begin
 
@@ -19,6 +19,11 @@ __all__ = ["FREE", "screen"]
 FREE: Final = frozenset({m.ApiVersionsRequest, m.SaslAuthenticateRequest, m.SaslHandshakeRequest})
 
 _AT_ONCE: Final[dict[type[Any], Callable[[Asking, Any, int], Verdict]]] = {
+    m.AlterUserScramCredentialsRequest: cluster.alter_users,
+    m.CreateAclsRequest: cluster.create_acls,
+    m.DeleteAclsRequest: cluster.delete_acls,
+    m.DescribeAclsRequest: cluster.describe_acls,
+    m.DescribeUserScramCredentialsRequest: cluster.describe_users,
     m.FetchRequest: topics.fetch,
     m.HeartbeatRequest: groups.heartbeat,
     m.JoinGroupRequest: groups.join,
