@@ -25,7 +25,6 @@ from coterie_server.config.assembly import (
 )
 from coterie_server.config.listeners import ListenerOptions
 from coterie_server.config.options import ServerOptions
-from coterie_server.config.settings import SETTINGS
 from coterie_server.history import History
 from coterie_server.http import AllowedHosts, HttpServer, NodeView, OtherNodes, create_app
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
@@ -34,6 +33,7 @@ from coterie_server.metrics import Metrics
 from coterie_server.net import Listener
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
+from coterie_server.security import SecurityProtocol
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.loss import find_loss
@@ -294,11 +294,14 @@ class Server:
 
     async def _listen_on(self, listener: Listener, each: ListenerOptions) -> Address:
         bind, shared, worker = each.bind, each.shared, self.options.worker
+        if each.protocol is not SecurityProtocol.PLAINTEXT:
+            raise ServerError(f"{each.protocol} is not served yet.")
         bound = await listener.start(
             bind.host,
             bind.port,
             advertise=each.advertise,
             name=each.name,
+            protocol=each.protocol,
             shares_port=shared is not None,
         )
         if shared is not None and worker is not None:
@@ -307,6 +310,7 @@ class Server:
                 shared.port,
                 advertise=each.advertise or bound,
                 name=each.name,
+                protocol=each.protocol,
                 shares_port=True,
                 inherited=worker.inherited.get(shared, ()),
             )
@@ -374,7 +378,7 @@ class Server:
             groups=len(groups),
             offsets=sum(len(group.offsets) for group in groups),
             load_ms=load_ms,
-            settings={setting.key: self.options.settings[setting.key] for setting in SETTINGS},
+            settings=self.options.settings.shown(),
             accepted_loss=self.options.accept_data_loss,
         )
         self._observers.observe(self.clock.date_ms(), event)

@@ -17,7 +17,7 @@ from coterie_cli.output import say
 
 if TYPE_CHECKING:
     from coterie_server.address import Address
-    from coterie_server.config.listeners import NamedAddress
+    from coterie_server.config.listeners import ListenerOptions, NamedAddress
     from coterie_server.config.settings import Settings
     from coterie_server.server import ServerOptions
 
@@ -26,14 +26,14 @@ __all__ = ["serve"]
 DATA_DIR: Final = "coterie-data"
 # int() also takes other scripts' digits; more than these are never allowed.
 _PARTITIONS: Final = re.compile(r"[0-9]{1,19}")
-_LISTEN: Final = [BOOTSTRAP]
 
 Listen = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         metavar="[NAME://]HOST:PORT",
         envvar=Variable.LISTEN,
-        help="Where to serve clients; more than once for several listeners.",
+        help="Where to serve clients; more than once for several listeners."
+        f"  [default: {BOOTSTRAP}]",
     ),
 ]
 Advertise = Annotated[
@@ -80,7 +80,7 @@ DataDir = Annotated[
 
 def serve(  # noqa: PLR0913  # one for each option
     *,
-    listen: Listen = _LISTEN,
+    listen: Listen = None,
     advertise: Advertise = None,
     http: HttpListen = HTTP,
     advertise_http: AdvertiseHttp = None,
@@ -113,20 +113,15 @@ def serve(  # noqa: PLR0913  # one for each option
 ) -> None:
     """Run the coordinator until SIGTERM or Ctrl-C."""
     with _signals_end_process():
-        from coterie_server.config.listeners import ListenerError, make_listeners
+        from coterie_server.config.listeners import ListenerError
         from coterie_server.config.settings import SettingsError
         from coterie_server.server import ServerOptions
 
         try:
+            chosen = _settings(config, settings or [], workers)
             options = ServerOptions(
-                settings=_settings(config, settings or [], workers),
-                listeners=make_listeners(
-                    _named_addresses("--listen", Variable.LISTEN, listen),
-                    _named_addresses("--advertise", Variable.ADVERTISE, advertise or []),
-                    _named_addresses(
-                        "--advertise-http", Variable.ADVERTISE_HTTP, advertise_http or []
-                    ),
-                ),
+                settings=chosen,
+                listeners=_listeners(chosen, listen, advertise, advertise_http or []),
                 http=_http_address(http),
                 store=None if store is None else _without_secret(_given("--store", store)),
                 data_dir=Path(_given("--data-dir", data_dir)),
@@ -176,6 +171,30 @@ def _settings(config: Path | None, given: list[str], workers: int | None) -> Set
 
     overrides = given if workers is None else [*given, f"workers={workers}"]
     return Settings.load(config, os.environ, overrides, foreign_variables=frozenset(Variable))
+
+
+def _listeners(
+    settings: Settings,
+    listen: list[str] | None,
+    advertise: list[str] | None,
+    advertise_http: list[str],
+) -> tuple[ListenerOptions, ...]:
+    """The listeners by options and variables or, where those are not given, by settings."""
+    from coterie_server.config.listeners import NamedAddress, make_listeners, named_addresses
+
+    bound = _named_addresses("--listen", Variable.LISTEN, listen or [])
+    if listen is None:
+        default = NamedAddress.parse(BOOTSTRAP)
+        bound = named_addresses("listeners", settings.listeners) or [default]
+    advertised = _named_addresses("--advertise", Variable.ADVERTISE, advertise or [])
+    if advertise is None:
+        advertised = named_addresses("advertised.listeners", settings.advertised_listeners)
+    return make_listeners(
+        bound,
+        advertised,
+        _named_addresses("--advertise-http", Variable.ADVERTISE_HTTP, advertise_http),
+        protocol_map=settings.listener_security_protocol_map,
+    )
 
 
 class _ArgumentError(Exception):

@@ -15,11 +15,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.address import Address
+from coterie_server.security import SecurityProtocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["DEFAULT_NAME", "ListenerError", "ListenerOptions", "NamedAddress", "make_listeners"]
+__all__ = [
+    "DEFAULT_NAME",
+    "ListenerError",
+    "ListenerOptions",
+    "NamedAddress",
+    "make_listeners",
+    "named_addresses",
+    "protocols_by_name",
+]
 
 #: The name of a listener that is given none.
 DEFAULT_NAME: Final = "default"
@@ -71,6 +80,8 @@ class ListenerOptions:
     #: Where the process listens together with the other workers of its supervisor; None if it is
     #: not a worker.
     shared: Address | None = None
+    #: What its clients have to speak before Kafka's own protocol.
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def __post_init__(self) -> None:
         if self.advertise is None and self.bind.host in _ANY_HOST:
@@ -96,12 +107,42 @@ class ListenerOptions:
         return str(NamedAddress(self.bind, self.name))
 
 
+def named_addresses(setting: str, text: str) -> list[NamedAddress]:
+    """Read the addresses in the value of a setting, or raise `ListenerError`."""
+    try:
+        return [NamedAddress.parse(each.strip()) for each in text.split(",") if each.strip()]
+    except ValueError as error:
+        raise ListenerError(f"{setting}: {error}") from None
+
+
+def protocols_by_name(text: str) -> dict[str, SecurityProtocol]:
+    """Read `listener.security.protocol.map`, or raise `ListenerError`; the names are in capitals.
+
+    Those of the protocols are in it in any case.
+    """
+    found: dict[str, SecurityProtocol] = {}
+    for each in filter(None, map(str.strip, text.split(","))):
+        name, colon, protocol = (part.strip() for part in each.partition(":"))
+        if not colon or not _NAME.fullmatch(name) or protocol.upper() not in list(SecurityProtocol):
+            known = ", ".join(SecurityProtocol)
+            raise ListenerError(
+                f"listener.security.protocol.map: expected NAME:PROTOCOL, with one of {known}, got"
+                f" {each!r}."
+            )
+        if name.upper() in found:
+            raise ListenerError(f"listener.security.protocol.map has {name} twice; keep one.")
+        found[name.upper()] = SecurityProtocol(protocol.upper())
+    return {each: each for each in SecurityProtocol} | found
+
+
 def make_listeners(
     listen: Sequence[NamedAddress],
     advertise: Sequence[NamedAddress],
     advertise_http: Sequence[NamedAddress] = (),
+    *,
+    protocol_map: str = "",
 ) -> tuple[ListenerOptions, ...]:
-    """Give each listener its advertised addresses, or raise `ListenerError`.
+    """Give each listener its advertised addresses and its protocol, or raise `ListenerError`.
 
     They belong together by their names. A single listener need not be named for that.
     """
@@ -112,10 +153,36 @@ def make_listeners(
     bound = {each.name: each.address for each in listen}
     clients = _by_listener("advertised addresses", advertise, list(bound))
     http = _by_listener("advertised addresses of HTTP", advertise_http, list(bound))
+    protocols = protocols_by_name(protocol_map)
     return tuple(
-        ListenerOptions(address, clients.get(name), name, http.get(name))
+        ListenerOptions(
+            address,
+            clients.get(name),
+            name,
+            http.get(name),
+            protocol=_protocol(name, protocols, must_be_known=bool(protocol_map.strip())),
+        )
         for name, address in bound.items()
     )
+
+
+def _protocol(
+    name: str, protocols: Mapping[str, SecurityProtocol], *, must_be_known: bool
+) -> SecurityProtocol:
+    """What a listener speaks.
+
+    If there is a map, a name that is not in it may be a slip, by which secrets would be sent in
+    the clear.
+    """
+    found = protocols.get(name.upper())
+    if found is not None:
+        return found
+    if must_be_known and name != DEFAULT_NAME:
+        raise ListenerError(
+            f"listener.security.protocol.map has no protocol for the listener {name}: add"
+            f" {name}:SSL, or another protocol."
+        )
+    return SecurityProtocol.PLAINTEXT
 
 
 def _by_listener(
@@ -131,7 +198,10 @@ def _by_listener(
 
 
 def _check_names(what: str, given: Sequence[NamedAddress]) -> None:
-    for name, times in Counter(each.name for each in given).items():
+    # As in Kafka, capitals make no difference: settings name listeners in small letters.
+    first = {each.name.lower(): each.name for each in reversed(given)}
+    for key, times in Counter(each.name.lower() for each in given).items():
+        name = first[key]
         if times > 1 and name == DEFAULT_NAME:
             last = next(each for each in reversed(given) if each.name == name)
             raise ListenerError(

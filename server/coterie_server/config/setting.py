@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import re
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Final, TypeVar
 
 from coterie_protocol.exceptions import CoterieError
 
-__all__ = ["VARIABLE_PREFIX", "Setting", "SettingsError", "Value"]
+__all__ = [
+    "HIDDEN",
+    "INT32_MAX",
+    "INT64_MAX",
+    "VARIABLE_PREFIX",
+    "Setting",
+    "SettingsError",
+    "Value",
+    "declare",
+    "declare_number",
+]
 
 Value = int | bool | str
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+#: What is shown in place of a secret.
+HIDDEN: Final = "(hidden)"
+
+T = TypeVar("T", bound=Value)
 
 VARIABLE_PREFIX = "COTERIE_"
 
@@ -27,7 +46,8 @@ class Setting:
     """The declaration of one setting.
 
     `exception` is a number outside the bounds that has a meaning of its own, which `meaning` says.
-    `from_kafka` says whether Kafka's brokers have a setting of that name.
+    `from_kafka` says whether Kafka's brokers have a setting of that name.  The value of a `secret`
+    one is never shown.  A listener may have a value of its own for one that is `per_listener`.
     """
 
     key: str
@@ -36,12 +56,16 @@ class Setting:
     _: KW_ONLY
     choices: tuple[str, ...] = ()
     pattern: str = ""
+    #: What texts that match the pattern are, in words.
+    form: str = ""
     unit: str = ""
     at_least: int = 0
     at_most: int = 0
     exception: int | None = None
     meaning: str = ""
     from_kafka: bool = False
+    secret: bool = False
+    per_listener: bool = False
 
     @property
     def attribute(self) -> str:
@@ -61,7 +85,7 @@ class Setting:
         if self.choices:
             return " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
         if isinstance(self.default, str):
-            return f"text that matches {self.pattern}"
+            return self.form or f"text that matches {self.pattern}"
         unit = f" of {self.unit}" if self.unit else ""
         bounds = f"a whole number{unit} from {self.at_least} to {self.at_most}"
         return (
@@ -81,7 +105,8 @@ class Setting:
         if type(value) is type(self.default) and self._allows(value):
             return value
         where = f" ({source})" if source else ""
-        raise SettingsError(f"{self.key} = {raw!r}{where}: expected {self.expected}")
+        shown = HIDDEN if self.secret else repr(raw)
+        raise SettingsError(f"{self.key} = {shown}{where}: expected {self.expected}")
 
     def _from_text(self, text: str) -> Value | None:
         if isinstance(self.default, bool):
@@ -98,3 +123,28 @@ class Setting:
         if self.choices:
             return value in self.choices
         return re.fullmatch(self.pattern, value) is not None
+
+
+def declare(default: T, help: str, *, kafka: bool = False, **rest: Any) -> T:  # noqa: A002, ANN401  # the words of Setting
+    """Declare a setting, as a field of a dataclass."""
+    # The type is the value's, not the field's, as it is with dataclasses.field itself.
+    metadata = {"help": help, "from_kafka": kafka, **rest}
+    declared: T = field(default=default, metadata=metadata, repr=not rest.get("secret"))
+    return declared
+
+
+def declare_number(
+    default: int,
+    help: str,  # noqa: A002  # the word of Setting
+    *,
+    unit: str = "",
+    at_least: int = 1,
+    at_most: int = INT32_MAX,
+    exception: tuple[int, str] | None = None,
+    kafka: bool = False,
+    per_listener: bool = False,
+) -> int:
+    """Declare a setting that is a whole number."""
+    special = {} if exception is None else {"exception": exception[0], "meaning": exception[1]}
+    more = {"at_least": at_least, "at_most": at_most, "per_listener": per_listener}
+    return declare(default, help, kafka=kafka, unit=unit, **more, **special)

@@ -7,177 +7,44 @@ the setting, the name is Kafka's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, get_args, get_type_hints
+from typing import Literal, Self, get_args, get_type_hints
 
-from coterie_server.config.setting import Setting, SettingsError, Value
-from coterie_server.config.sources import read_sources
+from coterie_server.config.security_settings import SecuritySettings
+from coterie_server.config.setting import (
+    HIDDEN,
+    INT64_MAX,
+    Setting,
+    SettingsError,
+    Value,
+    declare,
+    declare_number,
+)
+from coterie_server.config.sources import OfListener, read_sources
 
 __all__ = ["SETTINGS", "Setting", "Settings", "SettingsError"]
 
-T = TypeVar("T", bound=Value)
-
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
-
-
-def _setting(default: T, help: str, *, kafka: bool = False, **rest: Any) -> T:  # noqa: A002, ANN401  # the words of Setting
-    # The type is the value's, not the field's, as it is with dataclasses.field itself.
-    metadata = {"help": help, "from_kafka": kafka, **rest}
-    declared: T = field(default=default, metadata=metadata)
-    return declared
-
-
-def _number(
-    default: int,
-    help: str,  # noqa: A002  # the word of Setting
-    *,
-    unit: str = "",
-    at_least: int = 1,
-    at_most: int = INT32_MAX,
-    exception: tuple[int, str] | None = None,
-    kafka: bool = False,
-) -> int:
-    special = {} if exception is None else {"exception": exception[0], "meaning": exception[1]}
-    bounds = {"at_least": at_least, "at_most": at_most}
-    return _setting(default, help, kafka=kafka, unit=unit, **bounds, **special)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(SecuritySettings):
     """All settings of a node; every instance is valid.
 
     An attribute is named after its key, with underscores in place of dots.
     """
 
-    # Groups
-
-    group_initial_rebalance_delay_ms: int = _number(
-        3000,
-        "How long an empty group waits for more members after the first joined; each arrival "
-        "prolongs it, up to the rebalance timeout.",
-        unit="ms",
-        at_least=0,
-        kafka=True,
-    )
-    group_min_session_timeout_ms: int = _number(
-        6000, "The shortest session timeout that a member may ask for.", unit="ms", kafka=True
-    )
-    group_max_session_timeout_ms: int = _number(
-        1_800_000, "The longest session timeout that a member may ask for.", unit="ms", kafka=True
-    )
-    group_max_size: int = _number(
-        INT32_MAX,
-        "How many members a group may have; further ones are refused.",
-        unit="members",
-        kafka=True,
-    )
-    group_new_member_join_timeout_ms: int = _number(
-        300_000,
-        "How long a new member may stay in a join that does not complete, whatever its rebalance "
-        "timeout; Kafka has the same limit, but fixed.",
-        unit="ms",
-    )
-    max_pending_members_per_group: int = _number(
-        10_000,
-        "How many clients of a group may have been given a member id without having joined with it "
-        "yet; further ones are refused until some have joined or expired.",
-        unit="members",
-    )
-    max_groups: int = _number(
-        100_000,
-        "How many groups there may be, with or without members; a join or commit that would create "
-        "another one is refused. About as many deleted groups are remembered by name, so that "
-        "their generations go on.",
-        unit="groups",
-    )
-    group_static_expansion_timeout_ms: int = _number(
-        0,
-        "How long to wait for more static members after the first one joined a stable group, so "
-        "that a scale-out is one rebalance; 0 does not wait.",
-        unit="ms",
-        at_least=0,
-    )
-    group_consumer_id_style: Literal["kafka", "sequence"] = _setting(
-        "kafka",
-        "How member ids are made: `kafka` is the client id and a UUID, `sequence` is the group, "
-        "the client's host and a number.",
-    )
-    group_ownership_guard: Literal["off", "report", "enforce"] = _setting(
-        "report",
-        "What to do when an assignment gives a member a partition that another member still "
-        "claims: nothing, report it, or withhold the partition until it is given up.",
-    )
-    group_topic_change_rebalance: bool = _setting(
-        default=True,
-        help="Make a group rebalance at once when a topic that it subscribes to is created, grows "
-        "or is deleted, instead of when its members notice.",
-    )
-
-    # Offsets
-
-    offset_metadata_max_bytes: int = _number(
-        4096,
-        "How much metadata may be committed with an offset.",
-        unit="bytes",
-        at_least=0,
-        kafka=True,
-    )
-    offsets_retention_minutes: int = _number(
-        10_080,
-        "How long offsets are kept after their group became empty or, without a group, after their "
-        "commit.",
-        unit="minutes",
-        kafka=True,
-    )
-    offsets_retention_check_interval_ms: int = _number(
-        600_000,
-        "How often expired offsets and groups are looked for.",
-        unit="ms",
-        at_most=INT64_MAX,
-        kafka=True,
-    )
-
-    # Topics
-
-    auto_create_topics_enable: bool = _setting(
-        default=True,
-        help="Create a topic when a client asks for its metadata and permits that.",
-        kafka=True,
-    )
-    num_partitions: int = _number(
-        1,
-        "How many partitions a topic gets if its creator does not say.",
-        unit="partitions",
-        kafka=True,
-    )
-    topic_max_partitions: int = _number(
-        100_000, "How many partitions a topic may have.", unit="partitions"
-    )
-    max_topics: int = _number(
-        100_000,
-        "How many topics there may be; further ones are refused, however they are created.",
-        unit="topics",
-    )
-    max_partitions: int = _number(
-        1_000_000,
-        "How many partitions all topics may have together; requests for more are refused.",
-        unit="partitions",
-    )
-    delete_topic_enable: bool = _setting(
-        default=True, help="Whether clients may delete topics.", kafka=True
-    )
+    #: What holds for one listener in place of what is set for all; see `for_listener`.
+    of_listeners: tuple[OfListener, ...] = ()
 
     # Connections
 
-    socket_request_max_bytes: int = _number(
+    socket_request_max_bytes: int = declare_number(
         104_857_600,
         "The largest request; a connection that announces a larger one is closed.",
         unit="bytes",
         kafka=True,
     )
-    unfinished_frames_max_bytes: int = _number(
+    unfinished_frames_max_bytes: int = declare_number(
         134_217_728,
         "How many bytes of incomplete requests are held, over all connections; beyond that, the "
         "connection with the largest one is closed. A value below `socket.request.max.bytes` "
@@ -185,51 +52,51 @@ class Settings:
         unit="bytes",
         at_most=INT64_MAX,
     )
-    max_connections: int = _number(
+    max_connections: int = declare_number(
         20_000,
         "How many connections may be open; further ones are closed at once. Kafka has no such "
         "limit unless it is set.",
         unit="connections",
         kafka=True,
     )
-    max_connections_per_ip: int = _number(
+    max_connections_per_ip: int = declare_number(
         20_000,
         "How many connections may be open from one address; further ones are closed at once. "
         "Kafka has no such limit unless it is set.",
         unit="connections",
         kafka=True,
     )
-    connections_max_idle_ms: int = _number(
+    connections_max_idle_ms: int = declare_number(
         600_000,
         "How long a connection may be silent, with no request waiting for its answer, before it "
         "is closed.",
         unit="ms",
         kafka=True,
     )
-    connection_first_byte_timeout_ms: int = _number(
+    connection_first_byte_timeout_ms: int = declare_number(
         10_000,
         "How long a new connection may take to send its first byte before it is closed.",
         unit="ms",
     )
-    connection_frame_timeout_ms: int = _number(
+    connection_frame_timeout_ms: int = declare_number(
         60_000,
         "How long a request may take from its first byte to its last before its connection is "
         "closed.",
         unit="ms",
     )
-    connection_drain_timeout_ms: int = _number(
+    connection_drain_timeout_ms: int = declare_number(
         60_000,
         "How long a client may leave answers unread while no more requests are read from it, "
         "before its connection is closed.",
         unit="ms",
     )
-    connection_max_requests_in_flight: int = _number(
+    connection_max_requests_in_flight: int = declare_number(
         1000,
         "How many requests of a connection may wait for their answers; no more are read from it "
         "until some are answered.",
         unit="requests",
     )
-    connection_write_buffer_max_bytes: int = _number(
+    connection_write_buffer_max_bytes: int = declare_number(
         67_108_864,
         "How many bytes may wait for a client that does not read its answers before the "
         "connection is closed.",
@@ -239,7 +106,7 @@ class Settings:
 
     # HTTP
 
-    http_allowed_hosts: str = _setting(
+    http_allowed_hosts: str = declare(
         "localhost",
         "Host names by which groups may be asked for over HTTP, separated by commas, besides "
         "localhost, IP addresses, and the hosts that the node listens on and advertises; `*` "
@@ -249,32 +116,32 @@ class Settings:
 
     # Journal and log
 
-    journal_segment_bytes: int = _number(
+    journal_segment_bytes: int = declare_number(
         67_108_864,
         "The size at which a new journal file is begun.",
         unit="bytes",
         at_most=INT64_MAX,
     )
-    journal_segment_ms: int = _number(
+    journal_segment_ms: int = declare_number(
         3_600_000,
         "The age at which a new journal file is begun.",
         unit="ms",
         at_most=INT64_MAX,
     )
-    journal_retention_ms: int = _number(
+    journal_retention_ms: int = declare_number(
         604_800_000,
         "How long journal files are kept after their last line.",
         unit="ms",
         at_most=INT64_MAX,
         exception=(-1, "for ever"),
     )
-    journal_commits: bool = _setting(
+    journal_commits: bool = declare(
         default=True, help="Whether offset commits are journalled as well."
     )
-    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+    log_level: Literal["debug", "info", "warning", "error"] = declare(
         "info", "The lowest level of lines that are logged."
     )
-    log_format: Literal["auto", "console", "json"] = _setting(
+    log_format: Literal["auto", "console", "json"] = declare(
         "auto",
         "How lines are logged: for people, as JSON objects, or, with `auto`, for people on a "
         "terminal and as JSON elsewhere.",
@@ -282,20 +149,20 @@ class Settings:
 
     # The node
 
-    node_id: int = _number(
+    node_id: int = declare_number(
         1, "The node's number, which clients see as the broker id.", at_least=0, kafka=True
     )
-    cluster_id: str = _setting(
+    cluster_id: str = declare(
         "coterie",
         "The cluster id that clients see.",
         pattern="[A-Za-z0-9._-]{1,128}",
     )
-    shards: int = _number(
+    shards: int = declare_number(
         50,
         "How many shards the groups are spread over; fixed once a store exists.",
         at_most=10_000,
     )
-    shard_lease_ms: int = _number(
+    shard_lease_ms: int = declare_number(
         3_000,
         "How long a node keeps its shards without renewing its leases on them: the time until "
         "another node can take over after a crash.",
@@ -303,7 +170,7 @@ class Settings:
         at_least=1000,
         at_most=3_600_000,
     )
-    shard_poll_interval_ms: int = _number(
+    shard_poll_interval_ms: int = declare_number(
         100,
         "How often a node that shares its store with others looks what they do: how soon it takes "
         "what one of them gives away.",
@@ -311,19 +178,19 @@ class Settings:
         at_least=10,
         at_most=60_000,
     )
-    workers: int = _number(
+    workers: int = declare_number(
         1,
         "How many processes serve, each as a node with a number and a port of its own: `node.id` "
         "is the first one's number.",
         at_most=64,
     )
-    worker_port_offset: int = _number(
+    worker_port_offset: int = declare_number(
         1,
         "How far the first worker's own ports are from those that all workers share; the others' "
         "follow it.",
         at_most=60_000,
     )
-    shutdown_timeout_ms: int = _number(
+    shutdown_timeout_ms: int = declare_number(
         5000,
         "How long a stopping node waits for clients to take their last answers.",
         unit="ms",
@@ -334,6 +201,8 @@ class Settings:
         for setting in SETTINGS:
             value = getattr(self, setting.attribute)
             setting.check(value, value)
+        for each in self.of_listeners:
+            _BY_ATTRIBUTE[each.attribute].check(each.value, each.value, f"listener {each.name}")
         self._at_most("group.min.session.timeout.ms", "group.max.session.timeout.ms")
         self._at_most("num.partitions", "topic.max.partitions")
         self._at_most("num.partitions", "max.partitions")
@@ -353,6 +222,22 @@ class Settings:
         value: Value = getattr(self, _BY_KEY[key].attribute)
         return value
 
+    def for_listener(self, name: str) -> Self:
+        """The settings of a listener, by its name in letters of any case."""
+        own = {
+            each.attribute: each.value for each in self.of_listeners if each.name == name.lower()
+        }
+        # Each value has the type of its field: `Setting.read` saw to that.
+        return replace(self, of_listeners=(), **own)  # type: ignore[arg-type]
+
+    def shown(self) -> dict[str, Value]:
+        """All values by their keys, for people to read: without secrets."""
+        values = {setting.key: _shown(setting, self[setting.key]) for setting in SETTINGS}
+        return values | {
+            each.key: _shown(_BY_ATTRIBUTE[each.attribute], each.value)
+            for each in self.of_listeners
+        }
+
     @classmethod
     def load(
         cls,
@@ -368,14 +253,20 @@ class Settings:
         and overrides of the form `KEY=VALUE`.  Variables among `foreign_variables` are not taken
         for settings.
         """
-        values = read_sources(SETTINGS, config_path, environ or {}, overrides, foreign_variables)
-        # Each value has the type of its field: `Setting.read` saw to that.
-        return cls(**values)  # type: ignore[arg-type]
+        values, of_listeners = read_sources(
+            SETTINGS, config_path, environ or {}, overrides, foreign_variables
+        )
+        # As above.
+        return cls(of_listeners=of_listeners, **values)  # type: ignore[arg-type]
+
+
+def _shown(setting: Setting, value: Value) -> Value:
+    return HIDDEN if setting.secret and value != setting.default else value
 
 
 def _declared() -> Iterator[Setting]:
     types = get_type_hints(Settings)
-    for each in fields(Settings):
+    for each in (each for each in fields(Settings) if each.metadata):
         assert isinstance(each.default, int | bool | str)
         yield Setting(
             each.name.replace("_", "."),
@@ -389,3 +280,4 @@ SETTINGS: tuple[Setting, ...] = tuple(_declared())
 """Every setting, in the order of the reference."""
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
+_BY_ATTRIBUTE = {setting.attribute: setting for setting in SETTINGS}

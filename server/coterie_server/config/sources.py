@@ -6,12 +6,13 @@ import difflib
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from coterie_server.config.setting import VARIABLE_PREFIX, Setting, SettingsError, Value
 
-__all__ = ["read_sources"]
+__all__ = ["OfListener", "read_sources"]
 
 # Kubernetes sets these in every container for a service called "coterie", or "coterie-something".
 # Nobody wrote them, so they are not mistaken for settings.
@@ -19,8 +20,31 @@ _OF_KUBERNETES = re.compile(
     r"(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_[A-Z]+(?:_(?:PROTO|PORT|ADDR))?)?)"
 )
 
-_Given = tuple[Setting, object, str]
-"""A setting, the value given to it, and where that was given."""
+#: What the names begin with of settings for one listener, as in Kafka.
+_OF_LISTENER: Final = "listener.name."
+_VARIABLE_OF_LISTENER: Final = f"{VARIABLE_PREFIX}LISTENER_NAME_"
+
+_Found = tuple[Setting, str]
+"""A setting, and the listener that it is for; empty for all of them."""
+
+_Given = tuple[_Found, object, str]
+"""What was found by a name, the value given to it, and where that was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfListener:
+    """The value of a setting for one listener."""
+
+    #: The listener's name, in small letters.
+    name: str
+    attribute: str
+    #: It may be a secret.
+    value: Value = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        """The name by which it is set, as in Kafka."""
+        return f"{_OF_LISTENER}{self.name}.{self.attribute.replace('_', '.')}"
 
 
 def read_sources(
@@ -29,26 +53,35 @@ def read_sources(
     environ: Mapping[str, str],
     overrides: Iterable[str],
     foreign_variables: Collection[str],
-) -> dict[str, Value]:
-    """The values that the sources give, by attribute, or raise `SettingsError`; later ones win.
+) -> tuple[dict[str, Value], tuple[OfListener, ...]]:
+    """The values that the sources give, by attribute, and those for one listener each.
 
-    Keys in the file may be dotted, quoted or spread over tables.
+    Later ones win.  Raises `SettingsError`.  Keys in the file may be dotted, quoted or spread over
+    tables.
     """
     by_key = {setting.key: setting for setting in settings}
     by_variable = {setting.variable: setting for setting in settings}
     values: dict[str, Value] = {}
-    for setting, raw, source in (
+    of_listeners: dict[tuple[str, str], Value] = {}
+    for (setting, listener), raw, source in (
         *_from_file(by_key, config_path),
         *_from_environment(by_variable, environ, foreign_variables),
         *_from_overrides(by_key, overrides),
     ):
-        values[setting.attribute] = setting.read(raw, source)
-    return values
+        value = setting.read(raw, source)
+        if listener:
+            of_listeners[listener, setting.attribute] = value
+        else:
+            values[setting.attribute] = value
+    return values, tuple(OfListener(*each, value) for each, value in of_listeners.items())
 
 
-def _find(known: Mapping[str, Setting], name: str, source: str) -> Setting:
+def _find(known: Mapping[str, Setting], name: str, source: str) -> _Found:
     if name in known:
-        return known[name]
+        return known[name], ""
+    for_one = _for_listener(known, name, source)
+    if for_one is not None:
+        return for_one
     # What all variables begin with makes none of them near.
     by_rest = {each.removeprefix(VARIABLE_PREFIX): each for each in known}
     rest = name.removeprefix(VARIABLE_PREFIX)
@@ -58,6 +91,30 @@ def _find(known: Mapping[str, Setting], name: str, source: str) -> Setting:
     hint = f"; the nearest known one is {by_rest[near[0]]}" if near else ""
     shown = name if name and name.isprintable() else repr(name)
     raise SettingsError(f"unknown setting {shown} ({source}){hint}")
+
+
+def _for_listener(known: Mapping[str, Setting], name: str, source: str) -> _Found | None:
+    """The setting of one listener that has this name, of a key or of a variable; None if none."""
+    if name.startswith(_OF_LISTENER):
+        listener, _, key = name.removeprefix(_OF_LISTENER).partition(".")
+        setting = known.get(key)
+        if setting is None or not listener:
+            return None
+        if not setting.per_listener:
+            raise SettingsError(f"{name} ({source}): {key} can't be set for one listener alone")
+        return setting, listener.lower()
+    if name.startswith(_VARIABLE_OF_LISTENER):
+        rest = name.removeprefix(_VARIABLE_OF_LISTENER)
+        possible = sorted((each for each in known.values() if each.per_listener), key=_by_length)
+        for setting in possible:
+            listener = rest.removesuffix(f"_{setting.attribute.upper()}")
+            if listener not in ("", rest):
+                return setting, listener.lower()
+    return None
+
+
+def _by_length(setting: Setting) -> int:
+    return -len(setting.attribute)
 
 
 def _from_file(by_key: Mapping[str, Setting], path: Path | str | None) -> Iterator[_Given]:
@@ -126,4 +183,10 @@ def _from_overrides(by_key: Mapping[str, Setting], overrides: Iterable[str]) -> 
         if not equals:
             shown = override if override and override.isprintable() else repr(override)
             raise SettingsError(f"--set {shown}: expected KEY=VALUE")
-        yield _find(by_key, key.strip(), "from --set"), raw, "from --set"
+        found = _find(by_key, key.strip(), "from --set")
+        if found[0].secret:
+            raise SettingsError(
+                f"--set {key.strip()}: others can read it in the list of processes. Set it in a"
+                f" file that --config names, or by the variable {found[0].variable}."
+            )
+        yield found, raw, "from --set"

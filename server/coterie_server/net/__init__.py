@@ -5,6 +5,7 @@ here knows what a group is, and the handler knows nothing of sockets.
 """
 
 from coterie_server.net.connection import Connection
+from coterie_server.net.endpoint import Endpoint
 from coterie_server.net.exchange import Exchange, Handler
 from coterie_server.net.limits import UNLIMITED, Limits
 from coterie_server.net.listener import Listener
@@ -15,6 +16,7 @@ __all__ = [
     "UNLIMITED",
     "CloseReason",
     "Connection",
+    "Endpoint",
     "Exchange",
     "Handler",
     "Limits",

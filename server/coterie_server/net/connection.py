@@ -14,9 +14,9 @@ from collections import deque
 from typing import Final, cast, final
 
 from coterie_protocol import ProtocolError, Request, decode_request
-from coterie_server.address import Address
 from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import Peer
+from coterie_server.net.endpoint import Endpoint
 from coterie_server.net.exchange import Exchange, answered, take_ready
 from coterie_server.net.fast_path import FastPath
 from coterie_server.net.faults import answer_to_unsupported, log_unencodable, reason_of
@@ -24,7 +24,7 @@ from coterie_server.net.incoming import Incoming
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason
 from coterie_server.net.time_limits import TimeLimits
-from coterie_server.security import ANONYMOUS
+from coterie_server.security import ANONYMOUS, Principal
 
 __all__ = ["Connection"]
 
@@ -56,6 +56,7 @@ class Connection(asyncio.Protocol):
         "_scheduled",
         "_transport",
         "advertised",
+        "endpoint",
         "exchanges",
         "gone",
         "incoming",
@@ -70,9 +71,9 @@ class Connection(asyncio.Protocol):
     _transport: asyncio.Transport
     opened_ms: int
 
-    def __init__(self, registry: Registry, advertised: Address) -> None:
-        self._registry = registry
-        self.advertised, self.principal = advertised, ANONYMOUS
+    def __init__(self, registry: Registry, endpoint: Endpoint, who: Principal = ANONYMOUS) -> None:
+        self._registry, self.endpoint, self.principal = registry, endpoint, who
+        self.advertised = endpoint.advertised
         self.on_reply, self.turns = registry.on_reply, registry.turns
         self.times = TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
@@ -311,11 +312,9 @@ class Connection(asyncio.Protocol):
 
     def check(self, now: float) -> None:
         """Close if a limit of time is over, else set `times.due` to when to look again."""
+        limits, is_waiting = self._registry.limits, bool(self.exchanges)
         broken = self.times.find_broken(
-            now,
-            self._registry.limits,
-            is_reading=self._reading,
-            is_waiting=bool(self.exchanges),
+            now, limits, is_reading=self._reading, is_waiting=is_waiting
         )
         if self.gone:
             # It had its time to send the rest.

@@ -12,12 +12,14 @@ from coterie_protocol import ApiKey
 from coterie_server.address import Address
 from coterie_server.log.logger import get_logger
 from coterie_server.net.connection import Connection
+from coterie_server.net.endpoint import Endpoint
 from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer
 from coterie_server.net.limits import Limits
 from coterie_server.net.registry import Registry
 from coterie_server.net.sockets import BACKLOG, adopted, listening_sockets
 from coterie_server.net.stats import NetStats
+from coterie_server.security import SecurityProtocol
 
 __all__ = ["Listener"]
 
@@ -77,6 +79,7 @@ class Listener:
         *,
         advertise: Address | None = None,
         name: str = "default",
+        protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
         tls: ssl.SSLContext | None = None,
         shares_port: bool = False,
         inherited: Sequence[int] = (),
@@ -99,10 +102,10 @@ class Listener:
             opened = await listening_sockets(self._loop, host, port, shares_port=shares_port)
         bound = Address(host, opened[0].getsockname()[1])
         advertised = bound if advertise is None else advertise
-        advertised = Address(advertised.host, advertised.port or bound.port)
+        endpoint = Endpoint(Address(advertised.host, advertised.port or bound.port), name, protocol)
         for listening in opened:
             server = await self._loop.create_server(
-                lambda: Connection(self._registry, advertised),
+                lambda: Connection(self._registry, endpoint),
                 sock=listening,
                 backlog=BACKLOG,
                 ssl=tls,
@@ -115,8 +118,8 @@ class Listener:
                 "listening",
                 listener=name,
                 address=str(Address(*address)),
-                advertised=str(advertised),
-                tls=tls is not None,
+                advertised=str(endpoint.advertised),
+                protocol=str(protocol),
             )
         return bound
 

@@ -12,6 +12,7 @@ from coterie_server.security.credentials import (
     ScramMechanism,
 )
 from coterie_server.security.principal import ANONYMOUS, Principal
+from coterie_server.security.protocol import SecurityProtocol
 
 __all__ = [
     "ANONYMOUS",
@@ -21,4 +22,5 @@ __all__ = [
     "Principal",
     "ScramCredential",
     "ScramMechanism",
+    "SecurityProtocol",
 ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from coterie_server.address import Address
 from coterie_server.config.options import ServerOptions, WorkerOptions
-from coterie_server.config.settings import INT32_MAX
+from coterie_server.config.setting import INT32_MAX
 from coterie_server.net.sockets import BACKLOG, can_share_ports, reserved
 from coterie_server.server import ServerError, why_not
 from coterie_server.serving.discovery import ANY_HOST

@@ -10,7 +10,9 @@ from coterie_server.config.listeners import (
     ListenerOptions,
     NamedAddress,
     make_listeners,
+    named_addresses,
 )
+from coterie_server.security import SecurityProtocol
 
 
 def made(listen: str, advertise: str = "") -> dict[str, tuple[str, str]]:
@@ -119,3 +121,57 @@ def test_listener_knows_all_its_addresses() -> None:
     assert ListenerOptions(here, there).addresses == (here, there)
     both = ListenerOptions(here, advertise_http=there)
     assert both.addresses == (here, there)
+
+
+# Protocols
+
+
+def spoken(listen: str, protocol_map: str = "") -> dict[str, str]:
+    """The protocol of each listener, by its name."""
+    addresses = named_addresses("listeners", listen)
+    made = make_listeners(addresses, (), protocol_map=protocol_map)
+    return {each.name: str(each.protocol) for each in made}
+
+
+@pytest.mark.parametrize("protocol", SecurityProtocol)
+def test_listener_named_after_a_protocol_speaks_it(protocol: SecurityProtocol) -> None:
+    assert spoken(f"{protocol}://here:1") == {str(protocol): str(protocol)}
+
+
+def test_protocols_are_mapped_to_names_in_letters_of_any_case() -> None:
+    told = "outside:SASL_SSL, Inside:ssl ,default:SASL_PLAINTEXT"
+    assert spoken("OUTSIDE://here:1,INSIDE://here:2,here:3", told) == {
+        "OUTSIDE": "SASL_SSL",
+        "INSIDE": "SSL",
+        "default": "SASL_PLAINTEXT",
+    }
+
+
+def test_without_a_map_any_other_name_is_plaintext() -> None:
+    assert spoken("here:1,OUTSIDE://here:2") == {"default": "PLAINTEXT", "OUTSIDE": "PLAINTEXT"}
+
+
+@pytest.mark.parametrize(
+    ("protocol_map", "sentence"),
+    [
+        ("OUTSDE:SSL", "no protocol for the listener OUTSIDE: add OUTSIDE:SSL"),
+        ("OUTSIDE:TLS", "expected NAME:PROTOCOL, .* got 'OUTSIDE:TLS'"),
+        ("OUTSIDE", "expected NAME:PROTOCOL, .* got 'OUTSIDE'"),
+        ("OUTSIDE:SSL,outside:PLAINTEXT", "has outside twice"),
+    ],
+)
+def test_map_that_would_leave_it_open_what_is_spoken_is_refused(
+    protocol_map: str, sentence: str
+) -> None:
+    with pytest.raises(ListenerError, match=sentence):
+        spoken("OUTSIDE://here:1", protocol_map)
+
+
+def test_names_that_differ_in_capitals_alone_are_refused() -> None:
+    with pytest.raises(ListenerError, match="2 listeners have the name 'A'"):
+        spoken("A://here:1,a://here:2")
+
+
+def test_setting_with_a_bad_address_is_named() -> None:
+    with pytest.raises(ListenerError, match="^advertised.listeners: expected HOST:PORT"):
+        named_addresses("advertised.listeners", "A://here:1,B://here")

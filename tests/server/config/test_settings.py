@@ -141,10 +141,11 @@ def test_variables_of_kubernetes_are_no_settings(variable: str) -> None:
 
 def test_no_setting_is_mistaken_for_a_variable_of_kubernetes() -> None:
     for setting in SETTINGS:
-        raw = str(setting.default).lower()
-        with pytest.raises(SettingsError):
-            Settings.load(environ={setting.variable: "?"})
-        assert Settings.load(environ={setting.variable: raw}) == Settings()
+        try:
+            found = Settings.load(environ={setting.variable: "?"})
+        except SettingsError:
+            continue
+        assert found[setting.key] == "?"
 
 
 def test_foreign_variables_are_left_to_others() -> None:
@@ -323,14 +324,96 @@ def test_key_that_is_given_twice(tmp_path: Path) -> None:
         Settings.load(path)
 
 
+# One listener's own
+
+
+@pytest.mark.parametrize(
+    ("environ", "overrides"),
+    [
+        ({}, ["listener.name.OUTSIDE.ssl.client.auth=required"]),
+        ({"COTERIE_LISTENER_NAME_OUTSIDE_SSL_CLIENT_AUTH": "required"}, []),
+        ({"COTERIE_SSL_CLIENT_AUTH": "none"}, ["listener.name.outside.ssl.client.auth=required"]),
+    ],
+)
+def test_listener_has_values_of_its_own(environ: dict[str, str], overrides: list[str]) -> None:
+    settings = Settings.load(environ=environ, overrides=overrides)
+    assert settings.for_listener("Outside").ssl_client_auth == "required"
+    assert settings.for_listener("inside") == replace(settings, of_listeners=())
+    assert settings.ssl_client_auth == "none"
+
+
+def test_file_with_values_of_listeners(tmp_path: Path) -> None:
+    path = config(tmp_path, '[listener.name.a]\nssl.client.auth = "requested"\n')
+    overrides = ["listener.name.b.ssl.client.auth=required"]
+    settings = Settings.load(path, overrides=overrides)
+    found = [settings.for_listener(name).ssl_client_auth for name in "abc"]
+    assert found == ["requested", "required", "none"]
+
+
+def test_value_for_a_listener_must_be_allowed() -> None:
+    assert refusal(["listener.name.a.ssl.client.auth=maybe"]).endswith("requested or required")
+
+
+def test_what_holds_for_all_listeners_is_refused_for_one() -> None:
+    assert refusal(["listener.name.a.group.max.size=5"]) == (
+        "listener.name.a.group.max.size (from --set): group.max.size can't be set for one listener"
+        " alone"
+    )
+
+
+def test_unknown_setting_of_a_listener_is_refused() -> None:
+    assert refusal(["listener.name.a.ssl.clint.auth=none"]).startswith("unknown setting listener.n")
+
+
+# Secrets
+
+SECRETS = [setting for setting in SETTINGS if setting.secret]
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.a."])
+@pytest.mark.parametrize("setting", SECRETS, ids=lambda setting: setting.key)
+def test_secret_is_neither_taken_from_arguments_nor_shown(setting: Setting, prefix: str) -> None:
+    said = refusal([f"{prefix}{setting.key}=hunter2"])
+    assert "list of processes" in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize("setting", SECRETS, ids=lambda setting: setting.key)
+def test_secret_is_hidden_wherever_settings_are_shown(setting: Setting) -> None:
+    prefix = "COTERIE_LISTENER_NAME_A_"
+    of_listener = f"{prefix}{setting.attribute.upper()}"
+    settings = Settings.load(environ={setting.variable: "hunter2"})
+    assert settings[setting.key] == "hunter2"
+    shown = [repr(settings), repr(settings.shown())]
+    if setting.per_listener:
+        settings = Settings.load(environ={of_listener: "hunter2"})
+        assert settings.for_listener("a")[setting.key] == "hunter2"
+        shown += [repr(settings), repr(settings.for_listener("a")), repr(settings.shown())]
+    assert "hunter2" not in "".join(shown)
+
+
+def test_bad_secret_is_not_shown_in_what_is_said_about_it() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(environ={"COTERIE_SSL_KEY_PASSWORD": "hunter2\0"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_all_that_is_set_is_shown() -> None:
+    settings = Settings.load(overrides=["listener.name.a.ssl.client.auth=required"])
+    shown = settings.shown()
+    assert shown.pop("listener.name.a.ssl.client.auth") == "required"
+    assert shown == {setting.key: setting.default for setting in SETTINGS}
+
+
 # The reference
 
 
 def reference_row(setting: Setting) -> str:
     """Return the line of the reference that a setting must have."""
-    default = str(setting.default).lower()
+    shown = str(setting.default).lower() if type(setting.default) is bool else setting.default
+    default = "none" if shown == "" else f"`{shown}`"
     origin = "Kafka" if setting.from_kafka else "Coterie"
-    cells = (f"`{setting.key}`", f"`{default}`", setting.expected, origin, setting.help)
+    cells = (f"`{setting.key}`", default, setting.expected, origin, setting.help)
     return f"| {' | '.join(cells)} |"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from coterie_protocol import ApiKey, FrameReader, decode_response, encode_request, response_class
 from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
 from coterie_server.address import Address
-from coterie_server.net import Exchange, Handler, Limits
+from coterie_server.net import Endpoint, Exchange, Handler, Limits
 from coterie_server.net.connection import Connection
 from coterie_server.net.registry import Registry
 
@@ -32,6 +32,7 @@ PATIENCE_S = 10.0
 
 #: Where clients of the connections under test are told to connect.
 ADVERTISED = Address("coterie.example", 9092)
+ENDPOINT = Endpoint(ADVERTISED)
 
 API, VERSION = ApiKey.HEARTBEAT, 3
 
@@ -232,7 +233,7 @@ class FakeListener:
 
     def connect(self, peername: tuple[str, int] | None = ("127.0.0.1", 4711)) -> FakeClient:
         """Connect a client."""
-        connection = Connection(self.registry, ADVERTISED)
+        connection = Connection(self.registry, ENDPOINT)
         transport = FakeTransport(connection, peername)
         connection.connection_made(transport)
         return FakeClient(connection, transport)

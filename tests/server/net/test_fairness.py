@@ -6,7 +6,7 @@ from coterie_server.net import Exchange, Limits
 from coterie_server.net.connection import Connection
 from coterie_server.net.registry import Registry
 from tests.server.net.doubles import (
-    ADVERTISED,
+    ENDPOINT,
     Clock,
     FakeClient,
     FakeListener,
@@ -78,7 +78,7 @@ def test_a_request_that_comes_alone_costs_no_look_at_the_time() -> None:
     slow = SlowHandler()
     clock = Clock()
     registry = Registry(slow, Limits(), now=Clock(), call_soon=lambda _: None, stopwatch=clock)
-    connection = Connection(registry, ADVERTISED)
+    connection = Connection(registry, ENDPOINT)
     transport = FakeTransport(connection, ("127.0.0.1", 1))
     connection.connection_made(transport)
     FakeClient(connection, transport).send(heartbeat(0))

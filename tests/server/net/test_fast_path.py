@@ -15,7 +15,7 @@ from coterie_server.net.limits import Limits
 from coterie_server.net.registry import Registry
 from coterie_server.security import ANONYMOUS
 from tests.server.net.doubles import (
-    ADVERTISED,
+    ENDPOINT,
     Clock,
     FakeClient,
     FakeTransport,
@@ -57,7 +57,7 @@ class FastPath:
             on_reply=lambda *what: self.counted.append(what),
             at_once={ApiKey.HEARTBEAT: self.scripted},
         )
-        connection = Connection(self.registry, ADVERTISED)
+        connection = Connection(self.registry, ENDPOINT)
         self.client = FakeClient(connection, FakeTransport(connection, ("127.0.0.1", 4711)))
         connection.connection_made(self.client.transport)
 
