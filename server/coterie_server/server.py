@@ -18,6 +18,7 @@ from coterie_protocol.version import VERSION
 from coterie_server.address import Address
 from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
+    access_config,
     catalogue_maker,
     connection_limits,
     group_config,
@@ -34,6 +35,7 @@ from coterie_server.net import Listener
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
 from coterie_server.security import SecurityProtocol
+from coterie_server.serving.access import Access
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.loss import find_loss
@@ -87,6 +89,8 @@ class Server:
         # In this order: the others ask the history.
         self._observers = Observers(self.history, self.metrics, EventLog(self.history))
         self._handler = NodeHandler(gate)
+        #: Who may do what, and who is who, as the catalogue has it.
+        self.access = Access(access_config(self.options.settings))
         #: What has been started, to be stopped.
         self._parts = AsyncExitStack()
         self._node: Node | None = None
@@ -290,6 +294,7 @@ class Server:
             look_every_ms=settings.shard_poll_interval_ms if is_shared else None,
             peer_http=self._peer_http(),
             companions=() if options.worker is None else options.worker.node_ids,
+            access=self.access,
         )
 
     async def _listen_on(self, listener: Listener, each: ListenerOptions) -> Address:

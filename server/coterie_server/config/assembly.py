@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import Config
 from coterie_server.net import Limits
+from coterie_server.security.authorizer import AccessConfig
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RandomIds",
     "SequenceIds",
+    "access_config",
     "catalogue_config",
     "catalogue_maker",
     "connection_limits",
@@ -52,6 +54,17 @@ def group_config(settings: Settings) -> Config:
     )
 
 
+def access_config(settings: Settings) -> AccessConfig | None:
+    """The configuration of the authorizer; None if there is none."""
+    if not settings.authorizer_class_name:
+        return None
+    names = (each.strip() for each in settings.super_users.split(";"))
+    return AccessConfig(
+        super_users=frozenset(filter(None, names)),
+        allow_if_no_acl=settings.allow_everyone_if_no_acl_found,
+    )
+
+
 def connection_limits(settings: Settings) -> Limits:
     """The limits of the listener."""
     return Limits(
@@ -79,6 +92,9 @@ def catalogue_config(settings: Settings, options: NodeOptions) -> TopicConfig:
         max_partitions=settings.topic_max_partitions,
         max_topics=settings.max_topics,
         max_partitions_in_all=settings.max_partitions,
+        has_authorizer=bool(settings.authorizer_class_name),
+        max_acls=settings.max_acls,
+        max_users=settings.max_users,
     )
 
 

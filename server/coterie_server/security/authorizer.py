@@ -83,8 +83,6 @@ class AccessConfig:
     super_users: frozenset[str] = frozenset()
     #: What is the answer if no ACL's pattern matches a resource.
     allow_if_no_acl: bool = False
-    #: How many ACLs there may be.
-    max_acls: int = 10_000
 
 
 class _Entry(NamedTuple):

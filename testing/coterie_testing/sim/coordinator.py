@@ -16,6 +16,7 @@ from coterie_server.address import Address
 from coterie_server.config.assembly import catalogue_config, connection_limits, group_config
 from coterie_server.config.settings import Settings
 from coterie_server.net import Connection, Exchange, Registry
+from coterie_server.net.endpoint import Endpoint
 from coterie_server.net.fast_path import Sender
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.node import Node, NodeOptions
@@ -267,9 +268,8 @@ class SimulatedCoordinator:
         )
         self.node = node
         for address in self.addresses:
-            self.network.listen(
-                process, address, partial(Connection, registry, _advertised(address))
-            )
+            endpoint = Endpoint(_advertised(address))
+            self.network.listen(process, address, partial(Connection, registry, endpoint))
 
     def _make_store(self, process: Process) -> DiskStore:
         if isinstance(self.disk, Database):
