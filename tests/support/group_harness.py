@@ -132,7 +132,9 @@ class CountedIds:
 class World:
     """A coordinator with its store, its clock and all its clients."""
 
-    def __init__(self, topics: Mapping[str, int] | None = None, **settings: Any) -> None:
+    def __init__(
+        self, topics: Mapping[str, int] | None = None, timeline: int = 0, **settings: Any
+    ) -> None:
         self.config = Config(**settings)
         self.topics: dict[str, int] = dict(topics if topics is not None else {"t": 4, "u": 2})
         self.now_ms = START_MS
@@ -148,6 +150,8 @@ class World:
         self._clients: dict[Asked, Client] = {}
         self._fresh: list[Answer] = []
         self.commit_order = CommitOrder()
+        #: That of the store's database; 0 if it has none.
+        self.timeline = timeline
         self._start()
 
     # -- the coordinator -----------------------------------------------------------------------
@@ -162,7 +166,7 @@ class World:
             commit_order=self.commit_order,
             date_of=lambda now_ms: now_ms + self.ahead_ms,
         )
-        self._take(self.coordinator.recover(rows, self.now_ms))
+        self._take(self.coordinator.recover(rows, self.now_ms, timeline=self.timeline))
 
     @property
     def table(self) -> GroupTable:
@@ -178,6 +182,16 @@ class World:
         """Lose all that is not stored, and start again, perhaps with other settings."""
         self.commit_order = CommitOrder()
         self.read_again(**settings)
+
+    def fail_over(self, replica: Mapping[bytes, bytes]) -> None:
+        """Go on as after a fail-over of the database, to a replica that may lack the last rows."""
+        self.store, self.timeline = dict(replica), self.timeline + 1
+        self.commit_order = CommitOrder()
+        self.generations.clear()
+        self.tokens.clear()
+        for answer in self.answers.values():
+            answer.lost = answer.lost or answer.message is None
+        self._start()
 
     def read_again(self, **settings: Any) -> None:
         """Lose what is not stored in the same process, whose connections stay."""

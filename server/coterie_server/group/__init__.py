@@ -38,7 +38,7 @@ stand by themselves.
 """
 
 from coterie_server.group.coordinator import GroupCoordinator
-from coterie_server.group.group import Group
+from coterie_server.group.group import GENERATIONS_SKIPPED, Group
 from coterie_server.group.records import (
     END_OF_TIME_MS,
     Gone,
@@ -55,6 +55,7 @@ from coterie_server.step import Refusal
 
 __all__ = [
     "END_OF_TIME_MS",
+    "GENERATIONS_SKIPPED",
     "TRANSITIONS",
     "CommitOrder",
     "Config",

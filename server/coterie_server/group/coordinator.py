@@ -81,17 +81,23 @@ class GroupCoordinator:
         self.groups: Mapping[str, Group] = self.table.groups
 
     def recover(
-        self, rows: Iterable[StoredRow], now_ms: int, *, generations_lost: int = 0
+        self,
+        rows: Iterable[StoredRow],
+        now_ms: int,
+        *,
+        is_lossy: bool = False,
+        timeline: int = 0,
     ) -> Outcome[Record]:
         """Take up where the stored rows leave off; members get a fresh session to come back in.
 
-        `generations_lost` says how many generations may be missing in the rows: all numbers go on
-        behind those.
+        With `is_lossy`, rows may be missing: all generations are over, and their numbers go on
+        behind any that can have been used.  `timeline` is that of the database; after it has
+        changed, only the next generation of each group goes on so.
         """
         table = self.table
         table.deadlines.set(_SWEEP, now_ms + table.config.offsets_check_interval_ms)
         step = Step(table, now_ms)
-        recovery.recover(step, rows, generations_lost)
+        recovery.recover(step, rows, is_lossy=is_lossy, timeline=timeline)
         return step.finish()
 
     def generation_of(self, group_id: str) -> int:

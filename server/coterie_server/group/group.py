@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coterie_server.group.ledger import Ledger
 from coterie_server.group.member import Member
@@ -21,17 +21,33 @@ if TYPE_CHECKING:
     from coterie_server.group.records import SupportedProtocol
     from coterie_server.step import Request
 
-__all__ = ["CONSUMER", "Group", "InitialDelay", "OngoingRebalance"]
+__all__ = [
+    "CONSUMER",
+    "GENERATIONS_SKIPPED",
+    "Group",
+    "InitialDelay",
+    "OngoingRebalance",
+    "has_changed",
+]
 
 #: A token is the generation, and in the lower bits the renewals within it: more than could ever
 #: be asked for.
 _RENEWAL_BITS = 32
+
+#: More generations than a store can have lost, whatever became of it: a group would have to
+#: rebalance every second for eleven days.
+GENERATIONS_SKIPPED: Final = 1_000_000
 
 #: What has become of a topic, by whether it exists now.
 _COME_OR_GONE = {True: "created", False: "deleted"}
 
 #: The protocol type of groups whose embedded bytes the coordinator can read.
 CONSUMER = "consumer"
+
+
+def has_changed(timeline: int, now: int) -> bool:
+    """Whether the database may have lost what came after something that was on a timeline."""
+    return timeline not in (0, now)
 
 
 @dataclass(slots=True)
@@ -66,12 +82,15 @@ class Group:
     changes.  The rest is stored in rows of its own (members, offsets), or lives in memory only.
     """
 
-    def __init__(self, group_id: str, *, generation: int = 0, date_ms: int = 0) -> None:
+    def __init__(
+        self, group_id: str, *, generation: int = 0, timeline: int = 0, date_ms: int = 0
+    ) -> None:
         self.id = group_id
         self.row = GroupRow(
             group_id=group_id,
             state=GroupState.EMPTY.value,
             generation=generation,
+            timeline=timeline,
             changed_at_ms=date_ms,
         )
         self.state = GroupState.EMPTY
@@ -106,7 +125,7 @@ class Group:
         It is higher than the token of any former owner: a partition changes hands with the
         generation, or when a member is let go on within it, which counts as a renewal.
         """
-        return self.row.generation << _RENEWAL_BITS | self.row.renewals
+        return (self.row.generation << _RENEWAL_BITS) + self.row.renewals
 
     @property
     def all_joined(self) -> bool:
@@ -157,16 +176,26 @@ class Group:
         self.state = state
         self.row = replace(self.row, state=state.value, changed_at_ms=date_ms)
 
-    def begin_generation(self) -> None:
-        """Begin the next generation; its row is stored before a member is told of it."""
-        self.row = replace(self.row, generation=self.row.generation + 1, renewals=0)
+    def begin_generation(self, timeline: int) -> None:
+        """Begin the next generation; its row is stored before a member is told of it.
 
-    def renew(self) -> None:
+        If the database has begun another timeline since the last one, later ones may be lost, and
+        their members still at work: none of their numbers may come again.
+        """
+        highest = (self.token >> _RENEWAL_BITS) + self._skipped(timeline)
+        self.row = replace(self.row, generation=highest + 1, renewals=0, timeline=timeline)
+
+    def renew(self, timeline: int) -> None:
         """Let a member begin anew in this generation, with higher tokens than any in it so far.
 
-        As with a generation, the row is stored before the member is told.
+        As with a generation, the row is stored before the member is told, and what may be lost
+        does not come again: a renewal can skip generations, too.
         """
-        self.row = replace(self.row, renewals=self.row.renewals + 1)
+        renewals = self.row.renewals + (self._skipped(timeline) << _RENEWAL_BITS) + 1
+        self.row = replace(self.row, renewals=renewals, timeline=timeline)
+
+    def _skipped(self, timeline: int) -> int:
+        return GENERATIONS_SKIPPED if has_changed(self.row.timeline, timeline) else 0
 
     # -- members -------------------------------------------------------------------------------
 

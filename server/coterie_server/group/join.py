@@ -247,7 +247,9 @@ def _join_with_id(step: Step, group: Group, request: Request) -> None:
         if member.row.is_away:
             step.save(group, replace(member.row, is_away=False))
         if group.state is GroupState.STABLE:
-            group.renew()  # it may have begun with its share before, and lost it since
+            group.renew(
+                step.table.timeline
+            )  # it may have begun with its share before, and lost it since
         step.reply(request, replies.join_answer(group, member, request.version))
         return
     _join_again(step, group, member, request)
@@ -383,7 +385,7 @@ def _answer_in_place(
     if member.row != member.saved:
         step.save(group, member.row)
         group.note_topics()
-    group.renew()
+    group.renew(step.table.timeline)
     step.keep_alive(group, member)
     leads = group.row.leader == member.id
     if request.version >= _SKIP_ASSIGNMENT_FROM:

@@ -151,7 +151,7 @@ def _complete_join(step: Step, group: Group) -> None:
     if group.members and not group.elect():
         step.arm(group, "join", max(group.rebalance_timeout_ms, _EXTENSION_MIN_MS))
         return
-    group.begin_generation()
+    group.begin_generation(step.table.timeline)
     if group.members:
         _start_generation(step, group, rebalance)
     else:

@@ -39,7 +39,7 @@ class TopicSize:
     partitions: int = field(INT32)
 
 
-@structure(versions="0-1")
+@structure(versions="0-2")
 class GroupRow:
     """A group as a whole."""
 
@@ -55,16 +55,19 @@ class GroupRow:
     #: The generation that was last given an assignment; -1 if none was.
     assigned_in: int = field(INT32, default=-1)
     #: How often members were let go on in this generation as if it had just begun for them: the
-    #: low half of its fencing tokens.
+    #: low half of its fencing tokens.  After a fail-over of the database it may reach into the
+    #: high half, over the generations that may be lost.
     renewals: int = field(INT64, default=0)
     #: The topics that its members subscribe to, as they were when the generation formed, so that a
     #: coordinator that takes over sees what has changed since; None if that is not known.
     topics: tuple[TopicSize, ...] | None = field(
         Array(TopicSize), versions="1+", nullable="1+", default=None
     )
+    #: The database's timeline on which the generation formed; 0 if it has none.
+    timeline: int = field(INT32, versions="2+", default=0)
 
 
-@structure(versions="0")
+@structure(versions="0-1")
 class FloorRow:
     """What a shard remembers of all that was deleted."""
 
@@ -74,6 +77,8 @@ class FloorRow:
     #: When offsets were deleted last. What is missing since was not lost, whatever a journal says
     #: whose last lines were.
     forgot_at_ms: int = field(INT64, default=-1)
+    #: The database's timeline on which all of this was so; 0 if it has none.
+    timeline: int = field(INT32, versions="1+", default=0)
 
 
 @structure()
@@ -153,7 +158,7 @@ _ROWS: Final = {kind: row for row, kind in _KINDS.items()}
 _KEY: Final = struct.Struct(">BH")
 #: The version in which each kind is written, in front of every value.  Earlier ones are read, and
 #: later ones refused.
-_VERSIONS: Final[dict[type[StoredRow], int]] = {GroupRow: 1, MemberRow: 0, FloorRow: 0}
+_VERSIONS: Final[dict[type[StoredRow], int]] = {GroupRow: 2, MemberRow: 0, FloorRow: 1}
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:

@@ -12,7 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coterie_protocol.journal import GroupRecovered
-from coterie_server.group.group import CONSUMER, Group, OngoingRebalance
+from coterie_server.group.group import (
+    CONSUMER,
+    GENERATIONS_SKIPPED,
+    Group,
+    OngoingRebalance,
+    has_changed,
+)
 from coterie_server.group.offsets import forget_topics
 from coterie_server.group.rebalance import prepare
 from coterie_server.group.records import END_OF_TIME_MS, FloorRow, GroupRow
@@ -27,9 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["recover"]
 
 
-def recover(step: Step, rows: Iterable[StoredRow], generations_lost: int) -> None:
+def recover(step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, timeline: int) -> None:
     """Apply stored rows, groups before their members, and set the groups going again."""
     table = step.table
+    table.timeline = timeline
     for row in rows:
         if isinstance(row, FloorRow):
             table.floor = row
@@ -43,8 +50,9 @@ def recover(step: Step, rows: Iterable[StoredRow], generations_lost: int) -> Non
         group.apply(row)
     by_age = sorted(table.tombstones.values(), key=lambda tombstone: tombstone.changed_at_ms)
     table.tombstones = {tombstone.group_id: tombstone for tombstone in by_age}
-    if generations_lost:
-        _skip_generations(step, generations_lost)
+    _raise_floor(step)
+    if is_lossy:
+        _skip_generations(step)
     for group_id in list(table.groups):
         group = step.group(group_id)
         if group is not None:
@@ -52,22 +60,34 @@ def recover(step: Step, rows: Iterable[StoredRow], generations_lost: int) -> Non
             _resume(step, group)
 
 
-def _skip_generations(step: Step, lost: int) -> None:
+def _raise_floor(step: Step) -> None:
+    """Begin new groups behind all generations of groups that may be lost with their names."""
+    table = step.table
+    floor, now = table.floor, table.timeline
+    if floor.timeline != now:
+        skipped = GENERATIONS_SKIPPED if has_changed(floor.timeline, now) else 0
+        table.floor = replace(floor, generation=floor.generation + skipped, timeline=now)
+        step.record(table.floor)
+
+
+def _skip_generations(step: Step) -> None:
     """Skip so many generations that no number comes twice, whichever have been used.
 
     A member of a generation that is missing learns at its next heartbeat that it is over, and
     joins anew.
     """
     table = step.table
-    table.floor = replace(table.floor, generation=table.floor.generation + lost)
+    table.floor = replace(table.floor, generation=table.floor.generation + GENERATIONS_SKIPPED)
     step.record(table.floor)
     for name, tombstone in table.tombstones.items():
-        table.tombstones[name] = replace(tombstone, generation=tombstone.generation + lost)
+        table.tombstones[name] = replace(
+            tombstone, generation=tombstone.generation + GENERATIONS_SKIPPED
+        )
         step.record(table.tombstones[name])
     for group_id in list(table.groups):
         group = step.group(group_id)
         if group is not None:
-            group.row = replace(group.row, generation=group.row.generation + lost)
+            group.row = replace(group.row, generation=group.row.generation + GENERATIONS_SKIPPED)
 
 
 def _forget_deleted_topics(step: Step, group: Group) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberFenced
 from coterie_server import step
-from coterie_server.group.group import Group
+from coterie_server.group.group import GENERATIONS_SKIPPED, Group, has_changed
 from coterie_server.group.records import Gone, GroupRow, OffsetRow, Record, Row
 from coterie_server.group.states import GroupState
 from coterie_server.step import Outcome, Request
@@ -61,9 +61,9 @@ class Step(step.Step[Record]):
             self.hit_limit("max.groups", max_groups, f"group {group_id[:SHOWN_MAX]}")
             return None
         tombstone = table.tombstones.pop(group_id, None)
-        generation = tombstone.generation if tombstone else table.floor.generation
+        known = tombstone or table.floor
         group = table.groups[group_id] = Group(
-            group_id, generation=generation, date_ms=self.date_ms
+            group_id, generation=known.generation, timeline=known.timeline, date_ms=self.date_ms
         )
         unsaved = GroupRow(group_id=group_id, state="", generation=-1)
         self._touched[group_id] = (group, unsaved)
@@ -93,8 +93,9 @@ class Step(step.Step[Record]):
         while len(table.tombstones) > self.config.max_tombstones:
             oldest = table.tombstones.pop(next(iter(table.tombstones)))
             self.record(Gone(GroupRow, oldest.group_id))
-            if oldest.generation > table.floor.generation:
-                table.floor = replace(table.floor, generation=oldest.generation)
+            skipped = GENERATIONS_SKIPPED if has_changed(oldest.timeline, table.timeline) else 0
+            if oldest.generation + skipped > table.floor.generation:
+                table.floor = replace(table.floor, generation=oldest.generation + skipped)
                 self.record(table.floor)
 
     # -- what is to be stored ------------------------------------------------------------------

@@ -115,6 +115,9 @@ class GroupTable:
         self.tombstones: dict[str, GroupRow] = {}
         #: The generation after which groups begin that are not remembered.
         self.floor = FloorRow()
+        #: The timeline of the database underneath: it begins another one when it may have lost
+        #: its last writes.
+        self.timeline = 0
         self.deadlines = Deadlines()
         self.commit_order = CommitOrder() if commit_order is None else commit_order
 

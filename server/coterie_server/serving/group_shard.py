@@ -64,12 +64,13 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         context: NodeContext,
         make: Callable[[], GroupCoordinator],
         *,
-        generations_lost: int = 0,
+        is_lossy: bool = False,
         know_topics: Callable[[], Awaitable[None]] = _know_already,
     ) -> None:
         super().__init__(shard, context)
         self._make = make
-        self._generations_lost = generations_lost
+        #: Whether rows may be missing in the store.
+        self._is_lossy = is_lossy
         self._know_topics = know_topics
         #: Whether another node may have had the shard last.
         self._is_taken_over = False
@@ -105,8 +106,10 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
         coordinator, bundles, now_ms = self._make(), OffsetBundles(), self._clock.now_ms()
-        lost = self._generations_lost
-        outcome = coordinator.recover(bundles.unpack(stored), now_ms, generations_lost=lost)
+        timeline = 0 if self._lease is None else self._lease.fence.timeline
+        outcome = coordinator.recover(
+            bundles.unpack(stored), now_ms, is_lossy=self._is_lossy, timeline=timeline
+        )
         outcome.events[:] = map(self._with_fence, outcome.events)
         for group in coordinator.groups.values():
             self._ends.recover(group.offsets.values(), coordinator.table.topics)
@@ -134,7 +137,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         return event
 
     def _recovered(self) -> None:
-        self._generations_lost = 0
+        self._is_lossy = False
         self.has_recovered = True
 
     def _forget(self) -> None:

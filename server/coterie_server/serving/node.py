@@ -8,9 +8,9 @@ refused as Kafka does, so that clients ask for the right one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from coterie_server.group import CommitOrder, GroupCoordinator
+from coterie_server.group import GENERATIONS_SKIPPED, CommitOrder, GroupCoordinator
 from coterie_server.log.limits import LimitLog
 from coterie_server.log.logger import get_logger
 from coterie_server.serving import (
@@ -55,10 +55,6 @@ if TYPE_CHECKING:
 __all__ = ["Node", "NodeOptions"]
 
 _log = get_logger(__name__)
-
-#: More generations than a store can have lost: a group would have to rebalance every second for
-#: eleven days.
-_GENERATIONS_SKIPPED: Final = 1_000_000
 
 
 class Node:
@@ -153,7 +149,7 @@ class Node:
         _log.warning(
             "what the store lacks is taken for lost, and all groups begin new generations;"
             " from now on start it without --accept-data-loss",
-            generations_skipped=_GENERATIONS_SKIPPED,
+            generations_skipped=GENERATIONS_SKIPPED,
         )
 
     async def _agree_on_shards(self) -> None:
@@ -190,7 +186,7 @@ class Node:
                 commit_order=order,
                 date_of=self._clock.date_of,
             ),
-            generations_lost=_GENERATIONS_SKIPPED if self._options.accept_loss else 0,
+            is_lossy=self._options.accept_loss,
             know_topics=self._know_topics,
         )
 

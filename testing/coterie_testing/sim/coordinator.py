@@ -15,8 +15,7 @@ from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
 from coterie_server.address import Address
 from coterie_server.config.assembly import catalogue_config, connection_limits, group_config
 from coterie_server.config.settings import Settings
-from coterie_server.net import Connection, Exchange, Registry
-from coterie_server.net.endpoint import Endpoint
+from coterie_server.net import Connection, Endpoint, Exchange, Registry
 from coterie_server.net.fast_path import Sender
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.node import Node, NodeOptions

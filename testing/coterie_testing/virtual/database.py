@@ -72,6 +72,7 @@ class Database(Disk):
     ) -> None:
         super().__init__(network.scheduler, options)
         self.host = host
+        self.content.promote()  # a database has a timeline from the start
         self.is_down = False
         self._conditions = network.conditions
         self._links: dict[Process, _Link] = {}

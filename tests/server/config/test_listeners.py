@@ -173,5 +173,5 @@ def test_names_that_differ_in_capitals_alone_are_refused() -> None:
 
 
 def test_setting_with_a_bad_address_is_named() -> None:
-    with pytest.raises(ListenerError, match="^advertised.listeners: expected HOST:PORT"):
+    with pytest.raises(ListenerError, match=r"^advertised\.listeners: expected HOST:PORT"):
         named_addresses("advertised.listeners", "A://here:1,B://here")

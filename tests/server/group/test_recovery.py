@@ -421,7 +421,14 @@ def test_a_new_node_starts_with_nothing_and_sweeps_in_due_time() -> None:
 # -- rows --------------------------------------------------------------------------------------
 
 ROWS: list[StoredRow] = [
-    GroupRow(group_id="g", state="Stable", generation=7, protocol_type="consumer", leader="a-1"),
+    GroupRow(
+        group_id="g",
+        state="Stable",
+        generation=7,
+        protocol_type="consumer",
+        leader="a-1",
+        timeline=4,
+    ),
     MemberRow(
         group_id="g",
         member_id="a-1",
@@ -432,7 +439,7 @@ ROWS: list[StoredRow] = [
         protocols=(),
         assignment=b"\x00",
     ),
-    FloorRow(generation=7, forgot_at_ms=3),
+    FloorRow(generation=7, forgot_at_ms=3, timeline=4),
 ]
 
 
@@ -447,8 +454,8 @@ def test_a_row_reads_back_as_it_was_stored(row: StoredRow) -> None:
 def test_row_of_a_later_version_is_refused(row: StoredRow) -> None:
     key, value = to_stored(row)
     assert value is not None
-    with pytest.raises(ValueError, match="a row in version 2, which is not known"):
-        from_stored(key, b"\x02" + value[1:])
+    with pytest.raises(ValueError, match="a row in version 3, which is not known"):
+        from_stored(key, b"\x03" + value[1:])
 
 
 def test_a_row_that_is_gone_has_the_key_under_which_it_was_stored() -> None:

@@ -91,7 +91,7 @@ def test_stop_database() -> None:
 def test_promote_replica() -> None:
     fences = lambda s: database(s).content._content.timeline  # noqa: E731, SLF001  # as nodes see it
     run = Injected("promote_replica", fences)
-    assert (run.during, run.after) == (1, 1)
+    assert (run.during, run.after) == (2, 2)
 
 
 @pytest.mark.parametrize("kind", AMONG_SEVERAL)
