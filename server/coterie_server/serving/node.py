@@ -124,7 +124,9 @@ class Node:
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
         http = discovery.HttpAddresses(self._options.http, self._options.advertised_http)
-        self._router = Router(self.shards, service, self._directory, http, service.make_guard())
+        self._router = Router(
+            self.shards, service, self._directory, http, service.make_access_control()
+        )
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coterie_server.serving.context import PendingRequest
     from coterie_server.serving.discovery import HttpAddresses
     from coterie_server.serving.group_shard import GroupShard
-    from coterie_server.serving.guard import Guard
+    from coterie_server.serving.access_control import AccessControl
     from coterie_server.serving.topic_service import TopicService
 
 __all__ = ["Router"]
@@ -34,10 +34,10 @@ class Router:
         topics: TopicService,
         directory: Directory,
         http: HttpAddresses,
-        guard: Guard | None = None,
+        access_control: AccessControl | None = None,
     ) -> None:
         self._shards = shards
-        self._guard = guard
+        self._access_control = access_control
         self.topics = topics
         self._directory = directory
         self._http = http
@@ -71,13 +71,15 @@ class Router:
             m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
             m.SyncGroupRequest: self._to_group,
         }
-        if guard is not None:
-            self.routes = {kind: guard.guarded(route) for kind, route in self.routes.items()}
+        if access_control is not None:
+            self.routes = {
+                kind: access_control.controlled(route) for kind, route in self.routes.items()
+            }
 
     async def close(self) -> None:
         """Answer who waits, and end what is under way."""
-        if self._guard is not None:
-            self._guard.close()
+        if self._access_control is not None:
+            self._access_control.close()
         await self.topics.close()
 
     def group_shard(self, group_id: str) -> GroupShard:
@@ -88,7 +90,9 @@ class Router:
         self, message: m.HeartbeatRequest, sender: Sender
     ) -> m.HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
-        if self._guard is not None and not self._guard.lets_beat(sender, message.group_id):
+        if self._access_control is not None and not self._access_control.lets_beat(
+            sender, message.group_id
+        ):
             return None
         return self.group_shard(message.group_id).try_heartbeat(message)
 

@@ -19,7 +19,7 @@ from coterie_server.log.logger import get_logger
 from coterie_server.serving.catalogue_shard import ABOUT_RIGHTS, CHANGES, CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
-from coterie_server.serving.guard import Guard, KnownTopics
+from coterie_server.serving.access_control import AccessControl, KnownTopics
 from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError
@@ -92,14 +92,14 @@ class TopicService:
         catalogue.nodes = self._directory
         return catalogue
 
-    def make_guard(self) -> Guard | None:
+    def make_access_control(self) -> AccessControl | None:
         """What screens requests, if rights are checked at all."""
         context = self._context
         if context.access.authorizer is None:
             return None
         known = KnownTopics(self.catalogue, self.copy, self._make(self._ends).config)
         authorizer = context.access.authorizer
-        return Guard(authorizer, context.access, known, context.clock, context.turns)
+        return AccessControl(authorizer, context.access, known, context.clock, context.turns)
 
     # -- what the others are told --------------------------------------------------------------
 

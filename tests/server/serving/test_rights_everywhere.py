@@ -236,13 +236,13 @@ def test_a_change_of_rights_is_known_everywhere_within_a_second(world: World, at
             asked, ADMIN, m.CreateAclsRequest(creations=(anns_right(Operation.READ, topic),))
         )
         assert [each.error_code for each in answer.results] == [0]
-        world.until(partial(_is_allowed_everywhere, world, topic, True), KNOWN_WITHIN_S)
+        world.until(partial(_is_allowed_everywhere, world, topic, expected=True), KNOWN_WITHIN_S)
         gone = world.ask(asked, ADMIN, m.DeleteAclsRequest(filters=(filter_of(topic),)))
         assert len(gone.filter_results[0].matching_acls) == 1
-        world.until(partial(_is_allowed_everywhere, world, topic, False), KNOWN_WITHIN_S)
+        world.until(partial(_is_allowed_everywhere, world, topic, expected=False), KNOWN_WITHIN_S)
 
 
-def _is_allowed_everywhere(world: World, topic: str, expected: bool) -> bool:  # noqa: FBT001
+def _is_allowed_everywhere(world: World, topic: str, *, expected: bool) -> bool:
     return {allowed_at(each, Operation.READ, topic) for each in world.machines} == {expected}
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from coterie_server.topics import Catalogue, TopicConfig
     from coterie_server.turns import Making, Turns
 
-__all__ = ["Guard", "KnownTopics"]
+__all__ = ["AccessControl", "KnownTopics"]
 
 _log = get_logger(__name__)
 
@@ -67,7 +67,7 @@ class KnownTopics:
 
 
 @final
-class Guard:
+class AccessControl:
     """Asks the authorizer about each request, and answers for what is refused."""
 
     def __init__(
@@ -92,12 +92,12 @@ class Guard:
             task.cancel()
 
     def lets_beat(self, sender: Sender, group_id: str) -> bool:
-        """Whether a heartbeat may be answered at once; one that may not is refused by `guarded`."""
+        """Whether a heartbeat may be answered at once; one that may not is refused by `controlled`."""
         return self._access.is_known and self._authorizer.allows(
             sender.principal, sender.peer.host, Operation.READ, ResourceType.GROUP, group_id
         )
 
-    def guarded(self, route: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
+    def controlled(self, route: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
         """A route that requests take as far as their clients' rights go."""
 
         def handle(exchange: Exchange) -> None:
