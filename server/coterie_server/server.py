@@ -16,6 +16,11 @@ from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
 from coterie_protocol.version import VERSION
 from coterie_server.address import Address
+from coterie_server.authenticators import (
+    Authenticators,
+    read_first_users,
+    stored_credentials,
+)
 from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
     access_config,
@@ -31,10 +36,9 @@ from coterie_server.http import AllowedHosts, HttpServer, NodeView, OtherNodes, 
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
-from coterie_server.net import Listener
+from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
-from coterie_server.security import SecurityProtocol
 from coterie_server.serving.access import Access
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.discovery import ANY_HOST
@@ -172,18 +176,21 @@ class Server:
         self._parts.push_async_callback(
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
         )
-        node_options = await self._listen(listener, is_shared=store.is_shared)
+        authenticators = await self._make_authenticators(store)
+        node_options = await self._listen(listener, authenticators, is_shared=store.is_shared)
         node = self._node = self._make_node(store, node_options)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
         self._parts.callback(view.close)
-        await node.start(dict(self.options.topics))
+        first_users = await stored_credentials(read_first_users(self.options.settings))
+        await node.start(dict(self.options.topics), first_users)
         await self._compare_with_journal(node, store)
         self._observers.release()
         self._note_started(node, int((time.monotonic() - began) * 1000))
         if journal is not None and self.options.accept_data_loss:
             # Until this is on disk, the next start would hold the store against older lines.
             await asyncio.to_thread(journal.flush)
+        authenticators.open(self.access)
         self._handler.open(node)
         view.open(node)
 
@@ -271,12 +278,21 @@ class Server:
         ours = (address.host for address in addresses if address is not None)
         return AllowedHosts((*ours, *options.settings.http_allowed_hosts.split(",")))
 
-    async def _listen(self, listener: Listener, *, is_shared: bool) -> NodeOptions:
+    async def _make_authenticators(self, store: Store) -> Authenticators:
+        settings = self.options.settings
+        limits = connection_limits(settings)
+        made = await Authenticators.make(settings, limits, store, self.options.listeners)
+        self._parts.push_async_callback(made.close)
+        return made
+
+    async def _listen(
+        self, listener: Listener, authenticators: Authenticators, *, is_shared: bool
+    ) -> NodeOptions:
         """Begin to listen; only then are the ports known."""
         options, settings = self.options, self.options.settings
         for each in options.listeners:
             try:
-                self._addresses[each.name] = await self._listen_on(listener, each)
+                self._addresses[each.name] = await self._listen_on(listener, each, authenticators)
             except OSError as error:
                 raise ServerError(
                     f"can't listen on {each}: {why_not(error)}. Choose another address with"
@@ -297,16 +313,18 @@ class Server:
             access=self.access,
         )
 
-    async def _listen_on(self, listener: Listener, each: ListenerOptions) -> Address:
+    async def _listen_on(
+        self, listener: Listener, each: ListenerOptions, authenticators: Authenticators
+    ) -> Address:
         bind, shared, worker = each.bind, each.shared, self.options.worker
-        if each.protocol is not SecurityProtocol.PLAINTEXT:
+        if each.protocol.has_tls:
             raise ServerError(f"{each.protocol} is not served yet.")
+        terms = Terms(each.name, each.protocol, authenticators.for_listener(each))
         bound = await listener.start(
             bind.host,
             bind.port,
             advertise=each.advertise,
-            name=each.name,
-            protocol=each.protocol,
+            terms=terms,
             shares_port=shared is not None,
         )
         if shared is not None and worker is not None:
@@ -314,8 +332,7 @@ class Server:
                 shared.host,
                 shared.port,
                 advertise=each.advertise or bound,
-                name=each.name,
-                protocol=each.protocol,
+                terms=terms,
                 shares_port=True,
                 inherited=worker.inherited.get(shared, ()),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from coterie_server.config.security_settings import SecuritySettings
+from coterie_server.config.sasl_settings import SaslSettings
 from coterie_server.config.setting import declare, declare_number
 
 __all__ = ["AccessSettings"]
@@ -19,7 +19,7 @@ _PRINCIPAL: Final = r"\s*[^\s:;][^:;]*:[^;]+"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccessSettings(SecuritySettings):
+class AccessSettings(SaslSettings):
     """A part of `Settings`."""
 
     # Access

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from coterie_server.address import Address
+from coterie_server.net.guard import Authenticator
 from coterie_server.security import SecurityProtocol
 
-__all__ = ["Endpoint"]
+__all__ = ["DEFAULT_TERMS", "Endpoint", "Terms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for those who come in at one named listener."""
+
+    name: str = "default"
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    #: How they log in; None if nothing can be logged in to.
+    authenticator: Authenticator | None = None
+
+
+DEFAULT_TERMS: Final = Terms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,5 +31,4 @@ class Endpoint:
 
     #: Where they are told to connect.
     advertised: Address
-    name: str = "default"
-    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    terms: Terms = DEFAULT_TERMS

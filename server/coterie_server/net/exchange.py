@@ -65,6 +65,9 @@ class ReplyPath(Protocol):
     def flush(self) -> None:
         """Send the answers that are ready and behind no other request."""
 
+    def authenticate(self, exchange: Exchange) -> None:
+        """Take a request to authenticate."""
+
     def close_for_handler(self, why: str) -> None:
         """Close the connection because the handler says so."""
 
@@ -219,6 +222,10 @@ class Exchange:
         forget, self._when_gone = self._when_gone, None
         if forget is not None and self.frame is None:
             forget(self)
+
+    def authenticate(self) -> None:
+        """Let the connection answer, as it is what authenticates its client."""
+        self._path.authenticate(self)
 
     def close(self, why: str) -> None:
         """Close the whole connection instead of answering."""

@@ -12,14 +12,13 @@ from coterie_protocol import ApiKey
 from coterie_server.address import Address
 from coterie_server.log.logger import get_logger
 from coterie_server.net.connection import Connection
-from coterie_server.net.endpoint import Endpoint
+from coterie_server.net.endpoint import DEFAULT_TERMS, Endpoint, Terms
 from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer
 from coterie_server.net.limits import Limits
 from coterie_server.net.registry import Registry
 from coterie_server.net.sockets import BACKLOG, adopted, listening_sockets
 from coterie_server.net.stats import NetStats
-from coterie_server.security import SecurityProtocol
 
 __all__ = ["Listener"]
 
@@ -78,8 +77,7 @@ class Listener:
         port: int,
         *,
         advertise: Address | None = None,
-        name: str = "default",
-        protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+        terms: Terms = DEFAULT_TERMS,
         tls: ssl.SSLContext | None = None,
         shares_port: bool = False,
         inherited: Sequence[int] = (),
@@ -102,7 +100,7 @@ class Listener:
             opened = await listening_sockets(self._loop, host, port, shares_port=shares_port)
         bound = Address(host, opened[0].getsockname()[1])
         advertised = bound if advertise is None else advertise
-        endpoint = Endpoint(Address(advertised.host, advertised.port or bound.port), name, protocol)
+        endpoint = Endpoint(Address(advertised.host, advertised.port or bound.port), terms)
         for listening in opened:
             server = await self._loop.create_server(
                 lambda: Connection(self._registry, endpoint),
@@ -116,10 +114,10 @@ class Listener:
             self._addresses.append(address)
             _log.info(
                 "listening",
-                listener=name,
+                listener=terms.name,
                 address=str(Address(*address)),
                 advertised=str(endpoint.advertised),
-                protocol=str(protocol),
+                protocol=str(terms.protocol),
             )
         return bound
 

@@ -33,6 +33,8 @@ class CloseReason(StrEnum):
     UNFINISHED_FRAMES = "unfinished_frames_max_bytes"
     UNREAD_REPLIES = "write_buffer_max_bytes"
     SLOW_READER = "drain_timeout_ms"
+    AUTHENTICATION = "authentication"
+    SESSION_OVER = "session_over"
 
 
 @dataclass(frozen=True, slots=True)

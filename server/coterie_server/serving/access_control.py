@@ -92,7 +92,7 @@ class AccessControl:
             task.cancel()
 
     def lets_beat(self, sender: Sender, group_id: str) -> bool:
-        """Whether a heartbeat may be answered at once; one that may not is refused by `controlled`."""
+        """Whether a heartbeat may be answered at once; others are refused as by `controlled`."""
         return self._access.is_known and self._authorizer.allows(
             sender.principal, sender.peer.host, Operation.READ, ResourceType.GROUP, group_id
         )

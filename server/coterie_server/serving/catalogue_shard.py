@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from coterie_protocol.journal import Event
+    from coterie_server.security import ScramCredential, ScramMechanism
     from coterie_server.serving.durable_queue import DurableQueue
     from coterie_server.serving.topic_counts import TopicCounts
     from coterie_server.step import Outcome
@@ -193,6 +194,19 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
             self.run(lambda now_ms: catalogue.ensure(name, partitions, self._clock.date_of(now_ms)))
         if not await self.until_durable():
             raise StoreError(f"Topic '{name}' could not be stored; the log says why.")
+
+    async def ensure_users(
+        self, users: Mapping[tuple[str, ScramMechanism], ScramCredential]
+    ) -> None:
+        """See to it that there are these users; that is durable then, or raises `StoreError`."""
+        catalogue = self.core
+        if catalogue is not None:
+            self.run(lambda now_ms: catalogue.ensure_users(users, self._clock.date_of(now_ms)))
+        if catalogue is None or not await self.until_durable():
+            raise StoreError("the first users can't be stored; the log says why")
+        self._access.read(catalogue.rights)
+        self._changes += 1
+        self._on_rights_change()
 
     def _take(self, request: Exchange) -> None:
         if self._deletions and self._is_being_deleted(_named(request.message)):

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         TopicsVersion,
     )
     from coterie_server.serving.clock import Clock
+    from coterie_server.serving.topic_service import FirstUsers
     from coterie_server.storage import Lease, Store
     from coterie_server.topics import Catalogue, PartitionEnds
 
@@ -117,7 +118,9 @@ class Node:
 
     # -- life ----------------------------------------------------------------------------------
 
-    async def start(self, topics: dict[str, int] | None = None) -> None:
+    async def start(
+        self, topics: dict[str, int] | None = None, users: FirstUsers | None = None
+    ) -> None:
         """Claim this node's share of the shards, read them, and be ready to serve."""
         self._ticker.start()
         await self._agree_on_shards()
@@ -141,6 +144,7 @@ class Node:
             await self._accept_loss()
         for name, partitions in (topics or {}).items():
             await service.ensure(name, partitions)
+        await service.ensure_users(users or {})
         self._clock.start()
 
     async def _accept_loss(self) -> None:

@@ -6,6 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
+from coterie_server.net import Exchange
 from coterie_server.serving import discovery
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
@@ -13,13 +14,12 @@ from coterie_server.serving.fan_out import ask_all, divide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie_server.net import Exchange
     from coterie_server.net.fast_path import Sender
+    from coterie_server.serving.access_control import AccessControl
     from coterie_server.serving.cluster import Directory, Neighbour
     from coterie_server.serving.context import PendingRequest
     from coterie_server.serving.discovery import HttpAddresses
     from coterie_server.serving.group_shard import GroupShard
-    from coterie_server.serving.access_control import AccessControl
     from coterie_server.serving.topic_service import TopicService
 
 __all__ = ["Router"]
@@ -67,8 +67,8 @@ class Router:
                 self._to_several(e) if e.message.groups else self._to_group(e)
             ),
             m.ProduceRequest: topics.handle,
-            m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.message)),
-            m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
+            m.SaslAuthenticateRequest: Exchange.authenticate,
+            m.SaslHandshakeRequest: Exchange.authenticate,
             m.SyncGroupRequest: self._to_group,
         }
         if access_control is not None:

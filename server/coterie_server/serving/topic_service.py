@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
+from coterie_server.serving.access_control import AccessControl, KnownTopics
 from coterie_server.serving.catalogue_shard import ABOUT_RIGHTS, CHANGES, CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
-from coterie_server.serving.access_control import AccessControl, KnownTopics
 from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping
 
     from coterie_server.net import Exchange
+    from coterie_server.security import ScramCredential, ScramMechanism
     from coterie_server.serving.cluster import Directory
     from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
     from coterie_server.storage import Lease
     from coterie_server.topics import Catalogue, PartitionEnds
 
-__all__ = ["TopicService"]
+    #: What is kept of the passwords of users who are to be there from the beginning.
+    FirstUsers = Mapping[tuple[str, ScramMechanism], ScramCredential]
+
+__all__ = ["FirstUsers", "TopicService"]
 
 _log = get_logger(__name__)
 
@@ -202,6 +206,11 @@ class TopicService:
                 await self._looked.wait()
             else:
                 return
+
+    async def ensure_users(self, users: FirstUsers) -> None:
+        """Have users stored, where this node has the catalogue; the node that has it does so."""
+        if users and self.catalogue.is_owned:
+            await self.catalogue.ensure_users(users)
 
     async def _ensure(self, name: str, partitions: int) -> None:
         if self.catalogue.is_owned:

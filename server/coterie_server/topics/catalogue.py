@@ -24,6 +24,7 @@ from coterie_protocol.messages import (
     MetadataRequest,
     ProduceRequest,
 )
+from coterie_server.security.records import CredentialRecord
 from coterie_server.security.rights import Rights
 from coterie_server.step import Refusal
 from coterie_server.topics.acl_requests import create_acls, delete_acls, describe_acls
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from uuid import UUID
 
+    from coterie_server.security import ScramCredential, ScramMechanism
     from coterie_server.step import Outcome
     from coterie_server.topics.records import Record, Row
 
@@ -145,6 +147,17 @@ class Catalogue:
                 step.create(name, partitions)
             else:
                 step.grow(name, partitions)
+        return step.outcome
+
+    def ensure_users(
+        self, users: Mapping[tuple[str, ScramMechanism], ScramCredential], now_ms: int
+    ) -> Outcome[Record]:
+        """See to it that there are these users; those who are there keep their passwords."""
+        step = self._step(now_ms)
+        known = frozenset(self.rights.credentials)
+        for (user, mechanism), credential in users.items():
+            if user not in known:
+                step.change_rights(CredentialRecord(user, mechanism, credential))
         return step.outcome
 
     def _step(self, now_ms: int) -> Step:

@@ -12,9 +12,7 @@ from coterie_server.serving.cluster import Neighbour
 from coterie_server.serving.discovery import (
     HttpAddresses,
     api_versions,
-    authenticate,
     find_coordinator,
-    handshake,
 )
 
 HERE = Address("host", 9092)
@@ -112,12 +110,3 @@ def test_transactions_have_no_coordinator_here(version: int) -> None:
     found = answer.coordinators[0] if version >= 4 else answer
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
     assert "consumer groups" in (found.error_message or "")
-
-
-def test_no_client_authenticates_here() -> None:
-    assert handshake(m.SaslHandshakeRequest(mechanism="PLAIN")).error_code == (
-        ErrorCode.ILLEGAL_SASL_STATE
-    )
-    assert authenticate(m.SaslAuthenticateRequest(auth_bytes=b"")).error_code == (
-        ErrorCode.ILLEGAL_SASL_STATE
-    )

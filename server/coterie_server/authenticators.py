@@ -1,0 +1,200 @@
+"""Authentication, assembled from the settings: what each listener's clients log in with."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import secrets
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import unquote, urlsplit
+
+from coterie_protocol.extras import needs_extra
+from coterie_server.config.setting import SettingsError
+from coterie_server.config.users import FirstUser, first_users, jaas_users
+from coterie_server.net.check_queue import CheckQueue, CheckThreads
+from coterie_server.net.guard import Authenticator, Logins
+from coterie_server.security import ScramCredential, ScramMechanism
+from coterie_server.security.authentication import MakeConversation, SaslTerms
+from coterie_server.security.sasl import (
+    NODE_MECHANISM,
+    Credentials,
+    Decoys,
+    KnownUsers,
+    OAuthBearerConversation,
+    PlainConversation,
+    ScramConversation,
+    Users,
+    VerifyToken,
+    node_conversation,
+)
+
+if TYPE_CHECKING:
+    from coterie_server.config.listeners import ListenerOptions
+    from coterie_server.config.settings import Settings
+    from coterie_server.net import Limits
+    from coterie_server.storage import Store
+
+__all__ = ["Authenticators", "read_first_users", "stored_credentials"]
+
+_NONCE_BYTES: Final = 24
+_SALT_BYTES: Final = 24
+
+Stored = dict[tuple[str, ScramMechanism], ScramCredential]
+
+
+class Authenticators:
+    """Makes what authenticates the clients of each listener; they wait until `open`."""
+
+    def __init__(
+        self, settings: Settings, limits: Limits, secret: bytes, plain: dict[str, Stored]
+    ) -> None:
+        self._settings = settings
+        self._limits = limits
+        self.secret = secret
+        self._plain_users = plain
+        self._users: Users = KnownUsers()
+        self._loop = asyncio.get_running_loop()
+        self._threads = CheckThreads()
+        self.logins = Logins(
+            CheckQueue(self._threads.start),
+            self._loop.call_later,
+            failure_delay_ms=settings.connection_failed_authentication_delay_ms,
+        )
+
+    @classmethod
+    async def make(
+        cls, settings: Settings, limits: Limits, store: Store, listeners: Iterable[ListenerOptions]
+    ) -> Self:
+        """Read what the settings say of the listeners; raises `SettingsError`.
+
+        All nodes on the store share a secret, by which they know each other.
+        """
+        secret = bytes.fromhex(await store.agree("cluster.secret", secrets.token_hex(32)))
+        plain: dict[str, Stored] = {}
+        for each in listeners:
+            own = settings.for_listener(each.name)
+            key = f"listener.name.{each.name.lower()}.plain.sasl.jaas.config"
+            users = jaas_users(key, own.plain_sasl_jaas_config)
+            made = [FirstUser(name, _STRONGEST, password) for name, password in users.items()]
+            plain[each.name] = await stored_credentials(made)
+        return cls(settings, limits, secret, plain)
+
+    def for_listener(
+        self, listener: ListenerOptions, bindings: Callable[[], Collection[bytes]] = tuple
+    ) -> Authenticator:
+        """What authenticates the clients of a listener.
+
+        `bindings` are what other nodes may bind their proofs to: the listener's certificates.
+        """
+        settings = self._settings.for_listener(listener.name)
+        mechanisms = [each.strip() for each in settings.sasl_enabled_mechanisms.split(",")]
+        has_sasl = listener.protocol.has_sasl
+        credentials = Credentials(
+            users=_Current(lambda: self._users),
+            decoys=Decoys(hmac.digest(self.secret, b"decoys", "sha256")),
+            plain_users=KnownUsers(self._plain_users.get(listener.name, {})),
+        )
+        terms = SaslTerms(
+            {each: _conversation(each, credentials, settings) for each in mechanisms}
+            if has_sasl
+            else {},
+            {NODE_MECHANISM: lambda: node_conversation(self.secret, _nonce(), bindings())},
+            dict.fromkeys(mechanisms, settings.connections_max_reauth_ms),
+        )
+        return Authenticator(
+            listener.name,
+            self.logins,
+            terms,
+            is_required=has_sasl,
+            max_receive_bytes=settings.sasl_server_max_receive_size,
+            limits=self._limits,
+            now=self._loop.time,
+        )
+
+    def open(self, users: Users) -> None:
+        """Begin, now that the users are known."""
+        self._users = users
+        self.logins.open()
+
+    async def close(self) -> None:
+        """Wait for the threads."""
+        await self._threads.close()
+
+
+_STRONGEST: Final = (ScramMechanism.SCRAM_SHA_512,)
+
+
+class _Current:
+    """The users that there are when one is asked for."""
+
+    def __init__(self, users: Callable[[], Users]) -> None:
+        self._get = users
+
+    def credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        return self._get().credential(name, mechanism)
+
+
+def _conversation(mechanism: str, credentials: Credentials, settings: Settings) -> MakeConversation:
+    if mechanism == "PLAIN":
+        return lambda: PlainConversation(credentials)
+    if mechanism == "OAUTHBEARER":
+        verify = _token_verifier(settings)
+        return lambda: OAuthBearerConversation(verify)
+    scram = ScramMechanism[mechanism.replace("-", "_")]
+    return lambda: ScramConversation(lambda name: credentials.for_scram(name, scram), _nonce())
+
+
+def _nonce() -> str:
+    return base64.b64encode(secrets.token_bytes(_NONCE_BYTES)).decode()
+
+
+def _token_verifier(settings: Settings) -> VerifyToken:
+    url = settings.sasl_oauthbearer_jwks_endpoint_url
+    if not url:
+        raise SettingsError(
+            "OAUTHBEARER needs the keys of the identity provider: set"
+            " sasl.oauthbearer.jwks.endpoint.url to file:///PATH, a JWKS or PEM file."
+        )
+    with needs_extra("oauth", "OAUTHBEARER"):
+        from coterie_server.key_file import token_verifier  # noqa: PLC0415  # in an extra
+    return token_verifier(Path(unquote(urlsplit(url).path)), settings)
+
+
+async def stored_credentials(users: list[FirstUser]) -> Stored:
+    """What is kept of users' passwords, worked out in a thread."""
+
+    def make() -> Stored:
+        return {
+            (each.name, mechanism): credential
+            for each in users
+            for mechanism, credential in each.credentials(_salt).items()
+        }
+
+    return await asyncio.to_thread(make) if users else {}
+
+
+def _salt() -> bytes:
+    return secrets.token_bytes(_SALT_BYTES)
+
+
+def read_first_users(settings: Settings) -> list[FirstUser]:
+    """The users who are to be stored at the start; raises `SettingsError`."""
+    found = []
+    path = settings.bootstrap_users_file
+    if path:
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise SettingsError(f"cannot read bootstrap.users.file {path}: {why}") from error
+        found += first_users(path, text)
+    if bool(settings.bootstrap_user) != bool(settings.bootstrap_password):
+        raise SettingsError("bootstrap.user and bootstrap.password must be set together")
+    if settings.bootstrap_user:
+        found.append(
+            FirstUser(settings.bootstrap_user, tuple(ScramMechanism), settings.bootstrap_password)
+        )
+    return found
