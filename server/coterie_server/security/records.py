@@ -6,6 +6,7 @@ Like all rows, each comes whole, and a row of the same key takes its place.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,15 @@ from coterie_protocol.schema import struct as structure
 from coterie_server.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from coterie_server.security.credentials import ScramCredential, ScramMechanism
 
-__all__ = ["ACL_KEY", "CREDENTIAL_KEY", "AclRecord", "CredentialRecord", "from_stored", "to_stored"]
+__all__ = [
+    "ACL_KEY",
+    "CREDENTIAL_KEY",
+    "AclRecord",
+    "CredentialRecord",
+    "Credentials",
+    "from_stored",
+    "to_stored",
+]
 
 #: In front of keys, beside those of topics.
 ACL_KEY: Final = b"\x02"
@@ -42,6 +51,10 @@ class CredentialRecord:
     user: str
     mechanism: ScramMechanism
     credential: ScramCredential | None
+
+
+#: What is kept of users' passwords.
+Credentials = Mapping[tuple[str, ScramMechanism], ScramCredential]
 
 
 @structure(versions="0")

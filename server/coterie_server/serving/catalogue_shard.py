@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from coterie_protocol.journal import Event
-    from coterie_server.security import ScramCredential, ScramMechanism
+    from coterie_server.security.records import Credentials
     from coterie_server.serving.durable_queue import DurableQueue
     from coterie_server.serving.topic_counts import TopicCounts
     from coterie_server.step import Outcome
@@ -195,9 +195,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         if not await self.until_durable():
             raise StoreError(f"Topic '{name}' could not be stored; the log says why.")
 
-    async def ensure_users(
-        self, users: Mapping[tuple[str, ScramMechanism], ScramCredential]
-    ) -> None:
+    async def ensure_users(self, users: Credentials) -> None:
         """See to it that there are these users; that is durable then, or raises `StoreError`."""
         catalogue = self.core
         if catalogue is not None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.net import Exchange
     from coterie_server.net.fast_path import Sender
+    from coterie_server.security.records import Credentials
     from coterie_server.serving import (
         AskNode,
         CatalogueShard,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
         TopicsVersion,
     )
     from coterie_server.serving.clock import Clock
-    from coterie_server.serving.topic_service import FirstUsers
     from coterie_server.storage import Lease, Store
     from coterie_server.topics import Catalogue, PartitionEnds
 
@@ -119,7 +119,7 @@ class Node:
     # -- life ----------------------------------------------------------------------------------
 
     async def start(
-        self, topics: dict[str, int] | None = None, users: FirstUsers | None = None
+        self, topics: dict[str, int] | None = None, users: Credentials | None = None
     ) -> None:
         """Claim this node's share of the shards, read them, and be ready to serve."""
         self._ticker.start()
@@ -168,14 +168,8 @@ class Node:
             )
 
     def _make_topic_service(self) -> TopicService:
-        service = TopicService(
-            self._context,
-            self._make_catalogue,
-            self.topics,
-            self._directory,
-            self,
-            self.ask,
-        )
+        context, make = self._context, self._make_catalogue
+        service = TopicService(context, make, self.topics, self._directory, self, self.ask)
         service.announce = self._keeper.announce
         return service
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping
 
     from coterie_server.net import Exchange
-    from coterie_server.security import ScramCredential, ScramMechanism
+    from coterie_server.security.records import Credentials
     from coterie_server.serving.cluster import Directory
     from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
@@ -40,10 +40,7 @@ if TYPE_CHECKING:
     from coterie_server.storage import Lease
     from coterie_server.topics import Catalogue, PartitionEnds
 
-    #: What is kept of the passwords of users who are to be there from the beginning.
-    FirstUsers = Mapping[tuple[str, ScramMechanism], ScramCredential]
-
-__all__ = ["FirstUsers", "TopicService"]
+__all__ = ["TopicService"]
 
 _log = get_logger(__name__)
 
@@ -207,7 +204,7 @@ class TopicService:
             else:
                 return
 
-    async def ensure_users(self, users: FirstUsers) -> None:
+    async def ensure_users(self, users: Credentials) -> None:
         """Have users stored, where this node has the catalogue; the node that has it does so."""
         if users and self.catalogue.is_owned:
             await self.catalogue.ensure_users(users)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from uuid import UUID
 
-    from coterie_server.security import ScramCredential, ScramMechanism
+    from coterie_server.security.records import Credentials
     from coterie_server.step import Outcome
     from coterie_server.topics.records import Record, Row
 
@@ -149,9 +149,7 @@ class Catalogue:
                 step.grow(name, partitions)
         return step.outcome
 
-    def ensure_users(
-        self, users: Mapping[tuple[str, ScramMechanism], ScramCredential], now_ms: int
-    ) -> Outcome[Record]:
+    def ensure_users(self, users: Credentials, now_ms: int) -> Outcome[Record]:
         """See to it that there are these users; those who are there keep their passwords."""
         step = self._step(now_ms)
         known = frozenset(self.rights.credentials)

@@ -136,6 +136,15 @@ NO_AUTHENTICATION = _difference(
     "no-authentication",
     "The server does not authenticate its clients, and says so to those that try.",
 )
+REFUSALS = _difference(
+    "refusals-say-what-is-refused",
+    "A client that is refused learns what was refused, and nothing of the server's insides.",
+)
+VALID_ACLS = _difference(
+    "acls-that-match-nothing",
+    "An ACL that can match no client, such as one for the host `10.*`, is a mistake that would go "
+    "unnoticed, and if it denies something, that would be allowed.",
+)
 TURNED_AWAY = _difference(
     "who-is-turned-away-is-not-awaited",
     "A rebalance is over when no member is awaited any more, also when the last one was turned "
