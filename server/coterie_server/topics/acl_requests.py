@@ -70,7 +70,7 @@ def _describe(found: Iterable[Acl]) -> Making[m.DescribeAclsResponse]:
                 resource_type=kind, resource_name=name, pattern_type=pattern, acls=described
             )
         )
-    return m.DescribeAclsResponse(error_message=None, resources=tuple(resources))
+    return m.DescribeAclsResponse(error_message="", resources=tuple(resources))
 
 
 def _describe_one(acl: Acl) -> m.AclDescription:
@@ -125,7 +125,7 @@ def _create(step: Step, creation: m.AclCreation) -> m.AclCreationResult:
             text = f"There are {limit} ACLs, and can't be more; max.acls is the limit."
             return _not_created(ErrorCode.POLICY_VIOLATION, text)
         step.change_rights(AclRecord(acl))
-    return m.AclCreationResult(error_message=None)
+    return m.AclCreationResult(error_message="")
 
 
 def _not_created(error: ErrorCode, text: str) -> m.AclCreationResult:

@@ -71,13 +71,13 @@ def _describe(
         results.append(_describe_one(name, number, infos[name]))
         if piece.is_whole():
             yield
-    return m.DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))
+    return m.DescribeUserScramCredentialsResponse(error_message="", results=tuple(results))
 
 
 def _describe_one(
     name: str, times: int, infos: tuple[m.CredentialInfo, ...]
 ) -> m.DescribeUserScramCredentialsResult:
-    error, text = ErrorCode.NONE, None
+    error, text = ErrorCode.NONE, ""
     if times > 1:
         error = ErrorCode.DUPLICATE_RESOURCE
         text = (

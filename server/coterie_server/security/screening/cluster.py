@@ -48,15 +48,14 @@ def describe_users(
     del version
     if asking.may_in_cluster(Operation.DESCRIBE):
         return PASS
-    results = tuple(
-        m.DescribeUserScramCredentialsResult(
-            user=user.name, error_code=_REFUSED, error_message=_TEXT, credential_infos=()
-        )
-        for user in message.users or ()
+    # Kafka's has no texts, nor the users' names.
+    result = m.DescribeUserScramCredentialsResult(
+        user="", error_code=_REFUSED, error_message=None, credential_infos=()
     )
+    results = (result,) * len(message.users or ())
     return Refused(
         m.DescribeUserScramCredentialsResponse(
-            error_code=_REFUSED, error_message=_TEXT, results=results
+            error_code=_REFUSED, error_message=None, results=results
         )
     )
 
