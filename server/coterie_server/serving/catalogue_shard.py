@@ -101,6 +101,8 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         self._access = context.access
         self._until_told = until_told
         self._changes = 0
+        #: How often it was read here, as the one that changes it.
+        self.lives = 0
         #: Whether another node had the catalogue when it was last read, and told of its changes.
         self._is_taken_over = False
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
@@ -128,6 +130,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         catalogue = self._make(self._ends)
         catalogue.recover(from_stored(key, value) for key, value in stored)
         self.core = catalogue
+        self.lives += 1
         self._access.read(catalogue.rights)
         # A change may have been stored though the store said that it failed.  What another node
         # has stored is in that node's journal.

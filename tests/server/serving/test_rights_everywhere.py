@@ -359,3 +359,26 @@ def test_rights_outlive_the_node_that_was_told_of_them() -> None:
     world.scheduler.run(1.0)
     assert allowed_at(heir, Operation.READ, "orders")
     assert heir.access.is_known
+
+
+def test_a_node_forgets_what_it_granted_itself_while_it_had_the_catalogue() -> None:
+    """Though it reads the very rows that it had read before."""
+    world = World(2)
+    first, second = world.owner, world.others[0]
+    _give_catalogue_to(world, second, first)
+    creation = anns_right(Operation.READ, "orders")
+    world.ask(second, ADMIN, m.CreateAclsRequest(creations=(creation,)))
+    first.process.resume()
+    world.scheduler.run(1.0)
+    _give_catalogue_to(world, first, second)
+    world.ask(first, ADMIN, m.DeleteAclsRequest(filters=(filter_of("orders"),)))
+    second.process.resume()
+    world.scheduler.run(5.0)
+    assert not allowed_at(second, Operation.READ, "orders")
+
+
+def _give_catalogue_to(world: World, heir: Machine, former: Machine) -> None:
+    former.process.pause()
+    assert heir.node is not None
+    catalogue = heir.node.all_shards()[-1]
+    world.until(lambda: catalogue.may_answer)
