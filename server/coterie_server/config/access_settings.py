@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coterie_server.config.sasl_settings import SaslSettings
-from coterie_server.config.setting import declare, declare_number
+from coterie_server.config.setting import INT32_MAX, declare, declare_number
 
 __all__ = ["AccessSettings"]
 
@@ -16,6 +16,9 @@ _AUTHORIZERS: Final = (
     r"|kafka\.security\.authorizer\.AclAuthorizer"
 )
 _PRINCIPAL: Final = r"\s*[^\s:;][^:;]*:[^;]+"
+_NUMBER: Final = rf"{_PRINCIPAL}=\s*[1-9][0-9]{{0,8}}\s*"
+_NUMBERS: Final = rf"(({_NUMBER})?;)*({_NUMBER})?\s*"
+_NUMBERS_FORM: Final = "principals with numbers, such as User:ann=10, separated by semicolons"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,4 +54,23 @@ class AccessSettings(SaslSettings):
         10_000,
         "How many users may have passwords in the store; further ones are refused.",
         unit="users",
+    )
+    max_groups_per_principal: int = declare_number(
+        INT32_MAX,
+        "How many groups one principal may have made, on each node; clients that do not say who "
+        "they are do not count.",
+        unit="groups",
+    )
+    max_groups_per_principal_overrides: str = declare(
+        "",
+        "How many groups some principals may have made, in place of `max.groups.per.principal`.",
+        pattern=_NUMBERS,
+        form=_NUMBERS_FORM,
+    )
+    group_max_size_overrides: str = declare(
+        "",
+        "How many members a group may have that one of these principals has made, in place of "
+        "`group.max.size`.",
+        pattern=_NUMBERS,
+        form=_NUMBERS_FORM,
     )

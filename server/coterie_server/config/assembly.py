@@ -41,8 +41,11 @@ def group_config(settings: Settings) -> Config:
         min_session_timeout_ms=settings.group_min_session_timeout_ms,
         max_session_timeout_ms=settings.group_max_session_timeout_ms,
         max_size=settings.group_max_size,
+        max_size_by_owner=_numbers(settings.group_max_size_overrides),
         max_pending_members=settings.max_pending_members_per_group,
         max_groups=settings.max_groups,
+        max_groups_per_owner=settings.max_groups_per_principal,
+        max_groups_by_owner=_numbers(settings.max_groups_per_principal_overrides),
         max_tombstones=math.ceil(settings.max_groups / settings.shards),
         new_member_join_timeout_ms=settings.group_new_member_join_timeout_ms,
         static_expansion_timeout_ms=settings.group_static_expansion_timeout_ms,
@@ -52,6 +55,12 @@ def group_config(settings: Settings) -> Config:
         offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
         offsets_check_interval_ms=settings.offsets_retention_check_interval_ms,
     )
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """What a setting says of principals: `User:ann=10; User:bob=20`."""
+    pairs = (each.rpartition("=") for each in text.split(";") if each.strip())
+    return {principal.strip(): int(number) for principal, _, number in pairs}
 
 
 def access_config(settings: Settings) -> AccessConfig | None:

@@ -183,6 +183,7 @@ class Node:
                 self._make_ids(self.shards[shard].fence_number),
                 self.topics,
                 self.count_groups,
+                count_owned=lambda owner: sum(each.groups_of(owner) for each in self.shards),
                 commit_order=order,
                 date_of=self._clock.date_of,
             ),
