@@ -1,5 +1,6 @@
 """What every test runs under."""
 
+import gc
 import os
 import random
 import signal
@@ -71,6 +72,11 @@ def postgres() -> Iterator[PostgresServer]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process is left alone with it in the end."""
     items.sort(key=lambda item: rank(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the tests themselves, which stay to the end of the run."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

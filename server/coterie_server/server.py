@@ -181,6 +181,8 @@ class Server:
         node = self._node = self._make_node(store, node_options)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
+        # Clients that look for a group's coordinator meanwhile still find it here.
+        self._parts.push_async_callback(node.leave)
         self._parts.callback(view.close)
         first_users = await stored_credentials(read_first_users(self.options.settings))
         await node.start(dict(self.options.topics), first_users)

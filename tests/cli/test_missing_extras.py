@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -25,6 +25,15 @@ import sys
 sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(",")))
 """
 
+
+def slow(*cases: Any) -> list[Any]:
+    """Parameters that are left to the slow run: each starts a process."""
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        for case in cases
+    ]
+
+
 COMMAND: Final = "from coterie_cli.__main__ import main; main()"
 
 
@@ -41,7 +50,7 @@ def run(
 
 
 @pytest.mark.parametrize("package", BROUGHT["cli"])
-@pytest.mark.parametrize("words", ["", "--help", "serve", "groups list"])
+@pytest.mark.parametrize("words", ["--help", *slow("", "serve", "groups list")])
 def test_command_without_its_extra(package: str, words: str) -> None:
     done = run(COMMAND, *words.split(), missing=(package,))
     assert (done.returncode, done.stdout) == (2, "")
@@ -55,12 +64,14 @@ def test_command_without_its_extra(package: str, words: str) -> None:
     ("words", "part", "extra"),
     [
         ("serve --listen 127.0.0.1:0 --http off --store memory:", "coterie_server", "server"),
-        ("demo", "coterie_server", "server"),
         ("simulate --runs 1", "coterie_testing", "testing"),
         ("pipeline run {folder} --out {folder}/out", "coterie_pipeline", "pipeline"),
-        ("pipeline follow {folder} --out {folder}/out", "coterie_pipeline", "pipeline"),
-        ("pipeline report {folder}", "coterie_pipeline", "pipeline"),
-        ("pipeline what-if {folder}", "coterie_pipeline", "pipeline"),
+        *slow(
+            ("demo", "coterie_server", "server"),
+            ("pipeline follow {folder} --out {folder}/out", "coterie_pipeline", "pipeline"),
+            ("pipeline report {folder}", "coterie_pipeline", "pipeline"),
+            ("pipeline what-if {folder}", "coterie_pipeline", "pipeline"),
+        ),
     ],
 )
 def test_command_that_needs_another_extra(
@@ -88,13 +99,15 @@ def test_store_that_needs_another_extra(tmp_path: Path) -> None:
     ("module", "extra"),
     [
         ("coterie_server.server", "server"),
-        ("coterie_server.daemon", "server"),
         ("coterie_testing.kit", "testing"),
-        ("coterie_testing.sim.runs", "testing"),
         ("coterie_pipeline.batch", "pipeline"),
-        ("coterie_pipeline.session", "pipeline"),
-        ("coterie_pipeline.report", "pipeline"),
-        ("coterie_pipeline.whatif", "pipeline"),
+        *slow(
+            ("coterie_server.daemon", "server"),
+            ("coterie_testing.sim.runs", "testing"),
+            ("coterie_pipeline.session", "pipeline"),
+            ("coterie_pipeline.report", "pipeline"),
+            ("coterie_pipeline.whatif", "pipeline"),
+        ),
     ],
 )
 def test_module_that_needs_an_extra(module: str, extra: str) -> None:
@@ -106,7 +119,7 @@ def test_module_that_needs_an_extra(module: str, extra: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["coterie", "coterie_client.group", "coterie_assignors", "coterie_pipeline.kafka_logs"],
+    ["coterie_client.group", *slow("coterie", "coterie_assignors", "coterie_pipeline.kafka_logs")],
 )
 def test_module_that_needs_none(module: str) -> None:
     missing = tuple(package for brought in BROUGHT.values() for package in brought)

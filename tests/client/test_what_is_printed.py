@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from coterie_testing.kit.loopback import LoopbackCoordinator
 
@@ -70,6 +71,15 @@ SILENCES: Final = {
     + "import logging; logging.getLogger('coterie_client').setLevel('CRITICAL')",
     "structlog, disabled": STRUCTLOG_JSON + "import logging; logging.disable(logging.CRITICAL)",
 }
+
+#: The ways to log that the quick run tries: the usual ones, and those that show local variables.
+QUICK: Final = ("nothing", "logging", "structlog as JSON", "structlog for people")
+
+
+def few_quick(names: Iterable[str]) -> list[ParameterSet]:
+    """Parameters, of which the quick run takes few: each starts a process."""
+    return [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names]
+
 
 PROGRAM: Final = """
 import asyncio, os, sys
@@ -163,7 +173,7 @@ def assert_discreet(done: subprocess.CompletedProcess[str], tracebacks: int = 1)
     assert done.stderr.count("Traceback") == tracebacks, done.stderr
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+@pytest.mark.parametrize("configuration", few_quick(CONFIGURATIONS))
 @pytest.mark.parametrize(
     "work",
     [
@@ -191,7 +201,7 @@ def test_failure_that_ends_the_program(bootstrap: str, tmp_path: Path, configura
     assert "work failed" in done.stderr
 
 
-@pytest.mark.parametrize("silence", SILENCES)
+@pytest.mark.parametrize("silence", few_quick(SILENCES))
 def test_silence(bootstrap: str, tmp_path: Path, silence: str) -> None:
     done = run(bootstrap, tmp_path, SILENCES[silence])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,12 +18,19 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from coterie_client.admin import Admin
+from coterie_client.admin import Acl, AclFilter, Admin, UserDescription
 from coterie_client.errors import ConnectionFailedError, TlsFailedError
 from coterie_client.wire import Network, Sasl, SaslMechanism, Security, Tls
-from coterie_protocol.errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from coterie_protocol.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    InvalidRequestError,
+    ResourceNotFoundError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
 from coterie_protocol.messages import MetadataRequest
-from tests.interop.kafka_broker import KafkaBroker, kafka_tool
+from tests.interop.kafka_broker import CONSUMER_GROUPS, KafkaBroker, kafka_tool
 
 pytestmark = pytest.mark.interop
 
@@ -38,6 +48,13 @@ LISTENERS = {
     "SHORT": "SASL_PLAINTEXT",
 }
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+BEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+#: All may do all that no ACL is about, and those who say not who they are, anything.
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",
+}
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -66,7 +83,7 @@ def broker(
 ) -> Iterator[KafkaBroker]:
     """Give a broker with every kind of listener, and a user that it knows."""
     folder = tmp_path_factory.mktemp("kafka")
-    properties = {**tls_properties(authority, folder), **sasl_properties()}
+    properties = {**tls_properties(authority, folder), **sasl_properties(), **AUTHORIZER}
     with KafkaBroker(folder / "broker", properties, listeners=LISTENERS) as broker:
         add_scram_user(broker, folder)
         yield broker
@@ -92,7 +109,7 @@ def tls_properties(authority: trustme.CA, folder: Path) -> dict[str, str]:
 def sasl_properties() -> dict[str, str]:
     """The mechanisms, and the user of the one that keeps them in the configuration."""
     properties = {
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "sasl.enabled.mechanisms": ",".join((*MECHANISMS, "OAUTHBEARER")),
         "listener.name.short.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.short.plain.connections.max.reauth.ms": str(SESSION_MS),
     }
@@ -104,6 +121,8 @@ def sasl_properties() -> dict[str, str]:
         properties[f"{prefix}.plain.sasl.jaas.config"] = plain
         for mechanism in ("scram-sha-256", "scram-sha-512"):
             properties[f"{prefix}.{mechanism}.sasl.jaas.config"] = f"{SCRAM_MODULE} required;"
+        bearer = f'{BEARER_MODULE} required unsecuredLoginStringClaim_sub="broker";'
+        properties[f"{prefix}.oauthbearer.sasl.jaas.config"] = bearer
     return properties
 
 
@@ -193,3 +212,184 @@ async def test_client_outlives_its_session(broker: KafkaBroker) -> None:
             await asyncio.sleep(0.05)
         assert network.counters.connections_opened >= 2
         assert (network.counters.errors, network.counters.connections_lost) == (0, 0)
+
+
+# Tokens
+
+
+def unsigned_token(lifetime_s: float = 60.0, name: str = "carol") -> str:
+    """A token as Kafka takes it for development."""
+    now_s = time.time()
+    parts = ({"alg": "none"}, {"sub": name, "iat": now_s, "exp": now_s + lifetime_s})
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()) for part in parts)
+    return ".".join((*(part.decode().rstrip("=") for part in encoded), ""))
+
+
+@pytest.mark.asyncio
+async def test_token(broker: KafkaBroker) -> None:
+    security = Security(sasl=Sasl("OAUTHBEARER", token=unsigned_token))
+    assert await names(broker.address_of("SASLPLAIN"), security) == set()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("token", [unsigned_token(-600), "no-token-at-all"], ids=["old", "none"])
+async def test_token_that_is_refused(broker: KafkaBroker, token: str) -> None:
+    security = Security(sasl=Sasl("OAUTHBEARER", token=token))
+    with pytest.raises(SaslAuthenticationFailedError) as caught:
+        await names(broker.address_of("SASLPLAIN"), security)
+    assert token not in str(caught.value)
+
+
+@pytest.mark.asyncio
+async def test_client_outlives_its_tokens(broker: KafkaBroker) -> None:
+    given = []
+
+    async def token() -> str:
+        given.append(unsigned_token(SESSION_MS / 1000))
+        return given[-1]
+
+    security = Security(sasl=Sasl("OAUTHBEARER", token=token))
+    async with Network(broker.address_of("SASLPLAIN"), security=security) as network:
+        loop = asyncio.get_running_loop()
+        over_s = loop.time() + 1.5 * SESSION_MS / 1000
+        while loop.time() < over_s:
+            await network.request(MetadataRequest(topics=()), timeout_s=10)
+            await asyncio.sleep(0.05)
+        assert (network.counters.errors, network.counters.connections_lost) == (0, 0)
+    assert len(given) >= 2
+
+
+# Files that Kafka's tools read
+
+
+def properties_of(mechanism: str, tls: Tls) -> str:
+    """What a person writes for Kafka's tools, with all that is odd about such files."""
+    module = {"PLAIN": PLAIN_MODULE, "OAUTHBEARER": BEARER_MODULE}.get(mechanism, SCRAM_MODULE)
+    options = f'username="{USER}" \\\n   password="p\\u00b2ss"'
+    if mechanism == "OAUTHBEARER":
+        options = 'unsecuredLoginStringClaim_sub="carol"'
+    return (
+        "# how to connect\n"
+        "security.protocol: SASL_SSL\n"
+        f"sasl.mechanism={mechanism}\n"
+        f"sasl.jaas.config={module} required \\\n  {options};\n"
+        f"ssl.truststore.type = PEM\nssl.truststore.location = {tls.cafile}\n"
+    )
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "OAUTHBEARER"])
+async def test_one_file_is_good_for_kafkas_tools_and_for_us(
+    broker: KafkaBroker, mechanism: str, tls: Tls, tmp_path: Path
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(properties_of(mechanism, tls), encoding="ascii")
+    address = broker.address_of("SASLTLS")
+    assert await names(address, Security.from_properties(path)) == set()
+    options = ("--bootstrap-server", address, "--command-config", str(path), "--list")
+    await asyncio.to_thread(kafka_tool, CONSUMER_GROUPS, *options)
+
+
+@pytest.mark.asyncio
+async def test_certificates_inside_of_a_file_are_good_for_both(
+    broker: KafkaBroker, authority: trustme.CA, tmp_path: Path
+) -> None:
+    own = authority.issue_cert("client.example")
+    key = load_pem_private_key(own.private_key_pem.bytes(), password=None)
+    pems = {
+        "ssl.truststore.certificates": authority.cert_pem.bytes(),
+        "ssl.keystore.certificate.chain": b"".join(pem.bytes() for pem in own.cert_chain_pems),
+        "ssl.keystore.key": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    }
+    lines = ["security.protocol=SSL", "ssl.truststore.type=PEM", "ssl.keystore.type=PEM"]
+    lines += [f"{k}={v.decode().strip()}".replace("\n", " \\\n") for k, v in pems.items()]
+    path = tmp_path / "client.properties"
+    path.write_text("\n".join(lines) + "\n", encoding="ascii")
+    address = broker.address_of("MUTUAL")
+    assert await names(address, Security.from_properties(path)) == set()
+    options = ("--bootstrap-server", address, "--command-config", str(path), "--list")
+    await asyncio.to_thread(kafka_tool, CONSUMER_GROUPS, *options)
+
+
+# Users
+
+
+@pytest.mark.asyncio
+async def test_users_come_and_go(broker: KafkaBroker) -> None:
+    async with Admin(broker.bootstrap) as admin:
+        await admin.users.set_password("bob", PASSWORD, iterations=4096)
+        await admin.users.set_password("bob", "changed", mechanisms=["SCRAM-SHA-512"])
+        assert await admin.users.describe("bob") == UserDescription(
+            "bob", {SaslMechanism.SCRAM_SHA_256: 4096, SaslMechanism.SCRAM_SHA_512: 8192}
+        )
+        assert {user.name for user in await admin.users.list()} == {USER, "bob"}
+        for mechanism, password in (("SCRAM-SHA-256", PASSWORD), ("SCRAM-SHA-512", "changed")):
+            security = Security(sasl=Sasl(mechanism, "bob", password))
+            assert await names(broker.address_of("SASLPLAIN"), security) == set()
+        await admin.users.delete("bob", mechanisms=["SCRAM-SHA-256"])
+        with pytest.raises(ResourceNotFoundError):
+            await admin.users.delete("bob", mechanisms=["SCRAM-SHA-256"])
+        await admin.users.delete("bob")
+        with pytest.raises(ResourceNotFoundError):
+            await admin.users.describe("bob")
+
+
+# ACLs
+
+
+@pytest.mark.asyncio
+async def test_acls_come_and_go(broker: KafkaBroker) -> None:
+    read = Acl("User:dora", "Read", "Group", "billing")
+    deny = Acl("User:dora", "All", "Topic", "secret-", "Deny", "10.0.0.1", "Prefixed")
+    create = Acl("User:dora", "Create", "Cluster")
+    async with Admin(broker.bootstrap) as admin:
+        await admin.acls.create(read, deny, create, read)
+        mine = AclFilter("User:dora")
+        assert await admin.acls.list(mine) == (deny, read, create)
+        matching = AclFilter(resource="Topic", name="secret-plan", pattern="Match")
+        assert await admin.acls.list(matching) == (deny,)
+        shown = await asyncio.to_thread(
+            kafka_tool,
+            "org.apache.kafka.tools.AclCommand",
+            *("--bootstrap-server", broker.bootstrap, "--list", "--principal", "User:dora"),
+        )
+        assert "operation=CREATE" in shown.stdout
+        assert await admin.acls.delete(read) == (read,)
+        assert await admin.acls.delete(read) == ()
+        assert set(await admin.acls.delete(mine)) == {deny, create}
+        assert await admin.acls.list(mine) == ()
+
+
+@pytest.mark.asyncio
+async def test_acls_are_refused_one_by_one(broker: KafkaBroker) -> None:
+    good = Acl("User:dora", "Read", "Group", "one-by-one")
+    bad = Acl("User:dora", "Write", "Group", "one-by-one")
+    async with Admin(broker.bootstrap) as admin:
+        results = await admin.acls.create_many([good, bad])
+        assert results[good].ok
+        assert isinstance(results[bad].error, InvalidRequestError)
+        await admin.acls.delete(good)
+
+
+@pytest.mark.asyncio
+async def test_what_acls_forbid_is_an_error_of_its_own(broker: KafkaBroker) -> None:
+    acls = [
+        Acl(f"User:{USER}", "Describe", "Group", "forbidden", "Deny"),
+        Acl(f"User:{USER}", "Describe", "Cluster", permission="Deny"),
+    ]
+    security = Security(sasl=sasl("PLAIN"))
+    async with (
+        Admin(broker.bootstrap) as root,
+        Admin(broker.address_of("SASLPLAIN"), security=security) as admin,
+    ):
+        await root.acls.create(*acls)
+        try:
+            with pytest.raises(GroupAuthorizationFailedError):
+                await admin.groups.describe("forbidden")
+            with pytest.raises(ClusterAuthorizationFailedError):
+                await admin.acls.list()
+            with pytest.raises(ClusterAuthorizationFailedError):
+                await admin.users.list()
+        finally:
+            for acl in acls:
+                await root.acls.delete(acl)

@@ -35,10 +35,7 @@ def test_a_written_journal_is_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "profile",
-    [
-        pytest.param(each, marks=[pytest.mark.slow] if each in ("hostile", "swarm") else [])
-        for each in PROFILES
-    ],
+    [pytest.param(each, marks=[] if each == "brief" else [pytest.mark.slow]) for each in PROFILES],
 )
 def test_the_oracle_and_the_history_agree(profile: str, tmp_path: Path) -> None:
     lines = [line for seed in range(12) for line in simulated(seed, profile)]

@@ -22,7 +22,13 @@ from coterie_server.group import heartbeat, recovery
 from coterie_server.http import AllowedHosts
 from coterie_server.journal import AcknowledgedState
 from coterie_server.net import connection, registry
-from coterie_server.serving import catalogue_shard, clock, leases, parked_fetches, shard
+from coterie_server.serving import (
+    catalogue_shard,
+    clock,
+    lease_trust,
+    parked_fetches,
+    shard,
+)
 from coterie_server.storage import guard, schema, sqlite, transaction
 from coterie_server.topics import ends, fetch
 from tests.support.planting import planting
@@ -100,13 +106,13 @@ def fence_passed_over(_: Any, served: Any) -> None:
     served._load_soon()
 
 
-@_bug(leases.LeaseTrust, "holds", "tests/server/serving/test_leases.py")
+@_bug(lease_trust.LeaseTrust, "holds", "tests/server/serving/test_leases.py")
 def leases_trusted_for_ever(*_: Any) -> bool:
     """A node answers under leases that may have run out."""
     return True
 
 
-@_bug(leases.LeaseTrust, "extend", "tests/server/serving/test_leases.py")
+@_bug(lease_trust.LeaseTrust, "extend", "tests/server/serving/test_leases.py")
 def leases_counted_from_the_answer(extend: Any, trust: Any, _asked_s: float, ttl_ms: int) -> None:
     """A lease counts from when the store answered."""
     extend(trust, trust.now_s(), ttl_ms)

@@ -611,6 +611,7 @@ def test_known_tags_exist() -> None:
         "topics[0].topic_config_error_code",
         # Coterie's own.
         "wants_http",
+        "shards_are_free",
         "http_address",
         "wants_token",
         "fencing_token",

@@ -23,6 +23,7 @@ from coterie_server.journal import backwards, list_segments
 from coterie_server.journal.backwards import ReadLimits
 from tests.support.journal_events import completed, joined, phase, phase_joined, started
 from tests.support.journals import simulated, write_journal
+from tests.support.profiles import by_profile
 
 STARTED_MS = 900_000
 OWNED = {"m": {"t": (0, 1)}}
@@ -108,7 +109,7 @@ def test_later_rebalances_come_on_top(tmp_path: Path) -> None:
     assert known(history) == [4, 3, 2, 1]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(by_profile(quick=5, long=24)))
 def test_restart_makes_no_difference_to_simulated_groups(tmp_path: Path, seed: int) -> None:
     lines = simulated(seed, "hostile")
     groups = {line.event.group for line in lines} - {""}

@@ -13,6 +13,7 @@ _LONG: Final = (
     "tests/ground/",
     "tests/bench/",
     "tests/examples/",
+    "tests/soak/",
     "tests/cli/",
     "tests/testing/",
     "tests/client/group/",

@@ -79,6 +79,7 @@ def _hopes(script: Script) -> tuple[list[Any], list[type[Any]]]:
         case Phase.PROVING | Phase.STABLE:
             return [heartbeats], [HeartbeatRequest]
         case Phase.LEAVING:
-            return [], [LeaveGroupRequest, DescribeGroupsRequest]
+            leaving = machine._leaving  # noqa: SLF001
+            return [leaving], [LeaveGroupRequest, DescribeGroupsRequest]
         case _:
             return [joining], []

@@ -1,4 +1,4 @@
-"""How many examples Hypothesis tries: few, or many where the environment says `CI=true`."""
+"""How many examples tests try: few, or many where the environment says `CI=true`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from hypothesis import settings
 
-__all__ = ["PROFILE", "examples", "load_profile"]
+__all__ = ["PROFILE", "by_profile", "examples", "load_profile"]
 
 PROFILE: Final = "quick" if os.environ.get("CI", "") in ("", "0", "false") else "long"
-_FACTOR: Final = {"quick": 1, "long": 4}[PROFILE]
+_FACTOR: Final = {"quick": 0.5, "long": 4}[PROFILE]
 #: What a test gets that does not ask for a number.
 _EXAMPLES: Final = 50
 
@@ -21,7 +21,7 @@ def load_profile() -> None:
     settings.register_profile(
         PROFILE,
         settings.get_profile("default"),
-        max_examples=_EXAMPLES * _FACTOR,
+        max_examples=round(_EXAMPLES * _FACTOR),
         # The deadline measures the machine as much as the code: slow cores must not turn a test
         # red.  A failure prints the blob that replays it, so a report from CI is enough.
         deadline=None,
@@ -31,5 +31,10 @@ def load_profile() -> None:
 
 
 def examples(count: int, **options: Any) -> settings:
-    """Settings for a test of `count` examples in the quick profile, of more in the long one."""
-    return settings(max_examples=count * _FACTOR, **options)
+    """Settings for a test: half of `count` examples, or four times as many in the long profile."""
+    return settings(max_examples=round(count * _FACTOR), **options)
+
+
+def by_profile(*, quick: int, long: int) -> int:
+    """How many cases to try in this run, for tests that Hypothesis has no part in."""
+    return {"quick": quick, "long": long}[PROFILE]

@@ -1,8 +1,9 @@
-"""The administrator's client: topics, groups, members and offsets, of Coterie or Kafka.
+"""The administrator's client: topics, groups, members, offsets, ACLs and users.
 
 - `client`: `Admin`, the entry point.
 - `topics`, `groups` (with members), `offsets`: the operations; `offset_messages` builds requests
   about offsets and reads their answers.
+- `acls` (with `acl_models`), `users`: who may do what, and who there is.
 - `caller`: sends requests to the right node, and retries until each item of a batch has a result.
 - `models`: what goes in and comes out.  `arguments`: checks of arguments.
 
@@ -15,6 +16,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from coterie_client.admin.acl_models import (
+        Acl,
+        AclFilter,
+        Operation,
+        Pattern,
+        Permission,
+        Resource,
+    )
+    from coterie_client.admin.acls import Acls
     from coterie_client.admin.caller import Timing
     from coterie_client.admin.client import Admin
     from coterie_client.admin.groups import Groups, Members
@@ -35,8 +45,12 @@ if TYPE_CHECKING:
     )
     from coterie_client.admin.offsets import Offsets
     from coterie_client.admin.topics import Topics
+    from coterie_client.admin.users import UserDescription, Users
 
 __all__ = [
+    "Acl",
+    "AclFilter",
+    "Acls",
     "Admin",
     "CommittedOffset",
     "CreatedTopic",
@@ -49,17 +63,25 @@ __all__ = [
     "Members",
     "NewTopic",
     "Offsets",
+    "Operation",
     "PartitionDescription",
+    "Pattern",
+    "Permission",
+    "Resource",
     "Result",
     "Results",
     "Timing",
     "TopicDescription",
     "TopicListing",
     "Topics",
+    "UserDescription",
+    "Users",
 ]
 
 #: Where the public names are.
 _MODULES: Final = {
+    "acl_models": "Acl AclFilter Operation Pattern Permission Resource",
+    "acls": "Acls",
     "caller": "Timing",
     "client": "Admin",
     "groups": "Groups Members",
@@ -69,6 +91,7 @@ _MODULES: Final = {
     ),
     "offsets": "Offsets",
     "topics": "Topics",
+    "users": "UserDescription Users",
 }
 _MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -50,6 +50,7 @@ _log = Log(__name__)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+E = TypeVar("E", bound=CoterieError)
 
 #: Called with the items that have no final result yet, and the deadline.
 Attempt = Callable[[list[K], float], Awaitable[Mapping[K, Result[V]]]]
@@ -198,6 +199,19 @@ class Caller:
     def forget_controller(self) -> None:
         """Look up the controller again before the next request to it."""
         self.network.controller = None
+
+    def forgetting_controller(self, error: E) -> E:
+        """The same error; if it says that the node is not the controller, forget the controller."""
+        if getattr(error, "code", None) == ErrorCode.NOT_CONTROLLER:
+            self.forget_controller()
+        return error
+
+    def noting_controller(self, results: dict[K, Result[V]]) -> dict[K, Result[V]]:
+        """The same results, of which each may say that the node is not the controller."""
+        for result in results.values():
+            if result.error is not None:
+                self.forgetting_controller(result.error)
+        return results
 
     async def cluster(self, deadline_s: float) -> MetadataResponse:
         """Ask for the cluster's nodes."""

@@ -16,15 +16,17 @@ from coterie_client.wire.network import Network
 from coterie_client.wire.security import PLAINTEXT, Security
 
 if TYPE_CHECKING:
+    from coterie_client.admin.acls import Acls
     from coterie_client.admin.groups import Groups, Members
     from coterie_client.admin.offsets import Offsets
     from coterie_client.admin.topics import Topics
+    from coterie_client.admin.users import Users
 
 __all__ = ["Admin"]
 
 
 class Admin:
-    """Manages topics, groups, members and offsets, of Coterie or of a Kafka cluster.
+    """Manages topics, groups, members, offsets, ACLs and users, of Coterie or of a Kafka cluster.
 
     ::
 
@@ -88,6 +90,20 @@ class Admin:
         from coterie_client.admin.offsets import Offsets  # noqa: PLC0415  # as above
 
         return Offsets(self._caller)
+
+    @cached_property
+    def acls(self) -> Acls:
+        """Operations on ACLs."""
+        from coterie_client.admin.acls import Acls  # noqa: PLC0415  # as above
+
+        return Acls(self._caller)
+
+    @cached_property
+    def users(self) -> Users:
+        """Operations on users."""
+        from coterie_client.admin.users import Users  # noqa: PLC0415  # as above
+
+        return Users(self._caller)
 
     @property
     def counters(self) -> Counters:

@@ -112,7 +112,7 @@ class Topics:
             )
             answer = await self._caller.to_controller(request, deadline_s)
             results = {topic.name: _created(topic) for topic in answer.topics}
-            return self._forgetting_controller(results)
+            return self._caller.noting_controller(results)
 
         results = await self._caller.settle(by_name, attempt)
         if not validate_only:
@@ -137,7 +137,9 @@ class Topics:
                 validate_only=False,
             )
             answer = await self._caller.to_controller(request, deadline_s)
-            return self._forgetting_controller({r.name: _done(r, r.name) for r in answer.results})
+            return self._caller.noting_controller(
+                {r.name: _done(r, r.name) for r in answer.results}
+            )
 
         results = await self._caller.settle(partitions, attempt)
 
@@ -159,7 +161,7 @@ class Topics:
             request = _deletion(tuple(asked), self._caller.request_timeout_ms)
             answer = await self._caller.to_controller(request, deadline_s)
             results = {r.name or "": _done(r, r.name) for r in answer.responses}
-            return self._forgetting_controller(results)
+            return self._caller.noting_controller(results)
 
         results = await self._caller.settle(names, attempt, done_if=_NO_TOPIC)
         await self._wait_until_visible(_succeeded(results), lambda found: not found.ok)
@@ -188,13 +190,6 @@ class Topics:
             if not left or loop.time() >= until_s:
                 return
             await asyncio.sleep(_POLL_INTERVAL_S)
-
-    def _forgetting_controller(self, results: dict[str, Result[Any]]) -> dict[str, Result[Any]]:
-        """Forget the controller if the node that was asked says it is not the controller."""
-        codes = {getattr(result.error, "code", None) for result in results.values()}
-        if ErrorCode.NOT_CONTROLLER in codes:
-            self._caller.forget_controller()
-        return results
 
 
 def _succeeded(results: Results[str, Any]) -> tuple[str, ...]:

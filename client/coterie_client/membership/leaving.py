@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from coterie_client.membership.actions import Failure, Stop
+from coterie_client.membership.actions import Failure, FailureKind, Hangup, Stop
 from coterie_client.membership.config import REASON_CHARS
 from coterie_client.membership.context import NO_MEMBER_ID, Context, Identity
-from coterie_client.membership.coordinator import CoordinatorLookup
-from coterie_client.membership.events import Fenced, GroupLeft
+from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
+from coterie_client.membership.events import Fenced, GroupLeft, RetryPlanned
 from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.offsets import Fetches
 from coterie_client.membership.ownership import Ownership
 from coterie_client.membership.phases import Phase
 from coterie_client.wire.addresses import Lane, NodeAddress
-from coterie_protocol.errors import FencedInstanceIdError
+from coterie_protocol.errors import FencedInstanceIdError, error_for
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.messages.describe_groups import (
     DescribedGroupMember,
@@ -30,8 +30,13 @@ from coterie_protocol.messages.leave_group import (
 
 __all__ = ["ClosedError", "Leaving"]
 
-#: How long the last request of a membership may take: nothing depends on its answer.
-_LAST_REQUEST_MS: Final = 3_000
+#: How long one attempt at the last request of a membership may take.
+_ATTEMPT_MS: Final = 3_000
+#: How long to try to leave: what is left of the time for closing, but no less and no more than
+#: this.  When a coordinator dies, another one has its groups after a lease of three seconds, and a
+#: client has found that one some two seconds later.
+_LEAVE_MIN_MS: Final = 3_000
+_LEAVE_MAX_MS: Final = 8_000
 
 
 class ClosedError(CoterieError):
@@ -60,18 +65,29 @@ class Leaving:
         self._ownership = ownership
         self._fetches = fetches
         self._abort_join = abort_join
+        self._backoff = context.backoff()
         self._leaves = False
+        #: When closing is to be over, if it was begun.
+        self._close_by_ms: int | None = None
         #: Whether the last request is under way.
         self._is_asked = False
-        #: Until when to look for a lost coordinator, to send it the last request.
+        #: When to send it next.
+        self._again_ms = 0
+        #: Until when to try to leave, once nothing is owned any more.
         self._until_ms: int | None = None
+        #: Whether an error has come up meanwhile that no retry would mend.
+        self._is_hopeless = False
         self._reason = ""
         self._error: Exception | None = None
 
     @property
     def deadline_ms(self) -> int | None:
-        """When to end without having left, because the coordinator was not found."""
-        return None if self._is_asked else self._until_ms
+        """When to try again to leave, or to end without having left."""
+        if self._is_asked or self._until_ms is None:
+            return None
+        if self._lookup.address is None:
+            return self._until_ms
+        return min(self._again_ms, self._until_ms)
 
     def close(self, *, leave: bool, deadline_ms: int, reason: str, now_ms: int) -> None:
         """Let go of everything, then leave if that is wanted."""
@@ -81,12 +97,14 @@ class Leaving:
         if not state.is_closing:
             state.is_closing, state.rejoin_reason = True, None
             self._leaves, self._reason = leave, reason
+        self._close_by_ms = min(deadline_ms, self._close_by_ms or deadline_ms)
         self._ownership.revoke(list(state.owned), "closing", deadline_ms, now_ms)
 
     def fail(self, error: Exception) -> None:
         """Lose everything and leave, because of an error that no retry would mend."""
         state = self._state
         if state.phase in (Phase.LEAVING, Phase.OVER):
+            self._is_hopeless = True
             return
         self._ownership.lose(str(error) or type(error).__name__)
         state.is_closing, state.rejoin_reason = True, None
@@ -112,7 +130,7 @@ class Leaving:
             self._end_fenced(identity, None)
         else:
             address = self._lookup.address
-            self._outbox.send(request, address, Lane.KEEPALIVE, _LAST_REQUEST_MS, answered)
+            self._outbox.send(request, address, Lane.KEEPALIVE, _ATTEMPT_MS, answered)
 
     def advance(self, now_ms: int) -> None:
         """Leave, once nothing is owned any more."""
@@ -124,16 +142,21 @@ class Leaving:
         if state.phase is not Phase.LEAVING:
             self._abort_join()
             state.enter(Phase.LEAVING)
-            self._until_ms = now_ms + _LAST_REQUEST_MS
-        identity = state.identity
+            self._until_ms = self._latest_end_ms(now_ms)
+        identity, node = state.identity, self._lookup.address
         if not self._leaves or identity.member_id == NO_MEMBER_ID:
             self._end(identity, stays=not self._leaves)
-        elif self._lookup.address is not None:
-            self._leave(identity, self._lookup.address)
-        elif self._until_ms is not None and now_ms >= self._until_ms:
+        elif self._is_hopeless or (self._until_ms is not None and now_ms >= self._until_ms):
             self._end(identity, stays=False)
+        elif node is not None and now_ms >= self._again_ms:
+            self._leave(identity, node, now_ms)
 
-    def _leave(self, identity: Identity, node: NodeAddress) -> None:
+    def _latest_end_ms(self, now_ms: int) -> int:
+        most_ms = now_ms + _LEAVE_MAX_MS
+        wanted_ms = most_ms if self._close_by_ms is None else self._close_by_ms
+        return min(max(wanted_ms, now_ms + _LEAVE_MIN_MS), most_ms)
+
+    def _leave(self, identity: Identity, node: NodeAddress, now_ms: int) -> None:
         self._is_asked = True
         member = MemberIdentity(
             member_id=identity.member_id,
@@ -142,11 +165,45 @@ class Leaving:
         )
         request = LeaveGroupRequest(group_id=self._config.group, members=(member,))
 
-        def answered(_answer: LeaveGroupResponse | Failure, _then_ms: int) -> None:
-            self._end(identity, stays=False)
+        def answered(answer: LeaveGroupResponse | Failure, then_ms: int) -> None:
+            self._is_asked = False
+            if not self._plans_another_attempt(answer, node, then_ms):
+                self._end(identity, stays=False)
 
         # Not behind a join that may be waiting for others.
-        self._outbox.send(request, node, Lane.KEEPALIVE, _LAST_REQUEST_MS, answered)
+        left_ms = max((self._until_ms or now_ms) - now_ms, 1)
+        timeout_ms = min(_ATTEMPT_MS, left_ms)
+        self._outbox.send(request, node, Lane.KEEPALIVE, timeout_ms, answered)
+
+    def _plans_another_attempt(
+        self, answer: LeaveGroupResponse | Failure, node: NodeAddress, now_ms: int
+    ) -> bool:
+        """Repeat the request if it may not have been carried out, as when the coordinator died.
+
+        Twice does no harm: a member that has left already is just not known any more.
+        """
+        if isinstance(answer, Failure):
+            if answer.kind is FailureKind.REFUSED:
+                return False
+            if answer.kind is FailureKind.TIMED_OUT:
+                self._outbox.add(Hangup(node))
+            self._lookup.forget(f"no answer to a leave: {answer}", now_ms, node)
+            return True
+        for code in (answer.error_code, *(member.error_code for member in answer.members)):
+            match reaction_to(code):
+                case Reaction.FIND_COORDINATOR:
+                    self._lookup.forget(str(error_for(code)), now_ms, node)
+                    return True
+                case Reaction.RETRY:
+                    self._wait(str(error_for(code)), now_ms)
+                    return True
+        return False
+
+    def _wait(self, reason: str, now_ms: int) -> None:
+        delay_ms = self._backoff.next_ms()
+        self._again_ms = now_ms + delay_ms
+        planned = RetryPlanned(what="leave the group", reason=reason, delay_ms=delay_ms)
+        self._outbox.report(planned)
 
     def _end_fenced(self, identity: Identity, answer: DescribeGroupsResponse | None) -> None:
         instance = self._config.instance or ""

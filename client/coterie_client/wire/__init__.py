@@ -12,7 +12,9 @@ From the top down:
 These use
 
 - `addresses`: nodes, lanes, and bootstrap addresses as people write them;
-- `security`: settings for TLS and SASL; `sasl`: the authentication itself, PLAIN and SCRAM;
+- `security`: settings for TLS (`tls`) and SASL (`credentials`, and `tokens` for OAUTHBEARER), also
+  from Kafka's `client.properties` (`client_properties`, `properties`);
+- `sasl`: the authentication itself: PLAIN, SCRAM and OAUTHBEARER;
 - `versions`: which version of each API to use with a server;
 - `dialling`: how a TCP or TLS transport is made; tests and simulators replace it;
 - `strangers`: what a server speaks that is none of Kafka's;

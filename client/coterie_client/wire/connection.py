@@ -30,6 +30,7 @@ from coterie_client.wire.dialling import Dial, dial_tcp
 from coterie_client.wire.sasl import authenticate
 from coterie_client.wire.security import PLAINTEXT, Sasl, Security
 from coterie_client.wire.strangers import Speech, is_plaintext_answer
+from coterie_client.wire.tokens import current_token
 from coterie_client.wire.versions import Encoded, Versions, api_of
 from coterie_protocol import (
     ApiKey,
@@ -279,7 +280,8 @@ class _Opening:
             )
 
         try:
-            return await authenticate(ask, sasl, str(self._address), _new_nonce())
+            token = None if sasl.token is None else await current_token(sasl.token)
+            return await authenticate(ask, sasl, str(self._address), _new_nonce(), token)
         except CoterieError as error:
             if not isinstance(error, ConnectionFailedError):
                 _log.warning("not authenticated", node=str(self._address), error=str(error))

@@ -1,7 +1,9 @@
-"""SASL: authenticating on a new connection, with PLAIN or SCRAM (RFC 5802, RFC 7677).  Pure.
+"""SASL: authenticating on a new connection.  Pure.
+
+The mechanisms are PLAIN, SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER (RFC 7628).
 
 SaslHandshake names the mechanism, then SaslAuthenticate carries its messages.  The caller passes in
-how to ask the server, and the nonce.
+how to ask the server, the nonce, and the token.
 
 Names and passwords are used as their UTF-8 bytes, without SASLprep: Kafka stores them like that, so
 preparing a password would lock out users whose passwords are not plain ASCII.
@@ -13,11 +15,12 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Generator
+import json
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, Final, cast
 
 from coterie_client.errors import ServerNotProvenError
-from coterie_client.wire.security import Sasl, SaslMechanism
+from coterie_client.wire.credentials import Sasl, SaslMechanism
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import (
     SaslAuthenticationFailedError,
@@ -50,13 +53,15 @@ _GS2_HEADER: Final = "n,,"
 _CHANNEL: Final = "c=" + base64.b64encode(_GS2_HEADER.encode()).decode()
 
 
-async def authenticate(ask: Ask, sasl: Sasl, server: str, nonce: str) -> int:
+async def authenticate(
+    ask: Ask, sasl: Sasl, server: str, nonce: str, token: str | None = None
+) -> int:
     """Authenticate; return for how many milliseconds that holds, 0 being forever."""
     handshake = cast(
         SaslHandshakeResponse, await ask(SaslHandshakeRequest(mechanism=str(sasl.mechanism)))
     )
     _accept_mechanism(handshake, sasl, server)
-    messages = conversation(sasl, nonce)
+    messages = conversation(sasl, nonce, token)
     message = next(messages)
     while True:
         answer = cast(
@@ -64,7 +69,8 @@ async def authenticate(ask: Ask, sasl: Sasl, server: str, nonce: str) -> int:
         )
         if answer.error_code:
             sentence = answer.error_message or "no reason given"
-            detail = f"{server} says to user {sasl.username!r}: {sentence}"
+            whom = f"to user {sasl.username!r}" if sasl.username else "of the token"
+            detail = f"{server} says {whom}: {sentence}"
             raise class_for(ErrorCode.of(answer.error_code))(detail)
         try:
             message = messages.send(answer.auth_bytes)
@@ -82,7 +88,7 @@ def _accept_mechanism(handshake: SaslHandshakeResponse, sasl: Sasl, server: str)
         raise class_for(ErrorCode.of(handshake.error_code))(f"{server}, SASL handshake")
 
 
-def conversation(sasl: Sasl, nonce: str) -> Generator[bytes, bytes, None]:
+def conversation(sasl: Sasl, nonce: str, token: str | None = None) -> Generator[bytes, bytes, None]:
     """Yield what the client sends; the server's answer to each message is sent in.
 
     Ends when the server has proved what the mechanism lets it prove, and raises if it does not.
@@ -90,12 +96,33 @@ def conversation(sasl: Sasl, nonce: str) -> Generator[bytes, bytes, None]:
     if sasl.mechanism == SaslMechanism.PLAIN:
         yield f"\0{sasl.username}\0{sasl.password}".encode()
         return
+    if sasl.mechanism == SaslMechanism.OAUTHBEARER:
+        assert token is not None, "OAUTHBEARER without a token"
+        yield from _bearer(token, sasl.extensions)
+        return
     scram = ScramClient(
         _DIGESTS[SaslMechanism(sasl.mechanism)], sasl.username, sasl.password, nonce
     )
     server_first = yield scram.first()
     server_final = yield scram.final(server_first)
     scram.verify(server_final)
+
+
+def _bearer(token: str, extensions: Mapping[str, str]) -> Generator[bytes, bytes, None]:
+    pairs = {"auth": f"Bearer {token}", **extensions}
+    text = "\1".join(f"{key}={value}" for key, value in pairs.items())
+    refusal = yield f"{_GS2_HEADER}\1{text}\1\1".encode()
+    if refusal:
+        # The server tells why in JSON, and ends the conversation once that is acknowledged.
+        yield b"\1"
+        raise SaslAuthenticationFailedError(f"the server says {_status_in(refusal)!r}")
+
+
+def _status_in(refusal: bytes) -> str:
+    try:
+        return str(json.loads(refusal)["status"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "no"
 
 
 class ScramClient:

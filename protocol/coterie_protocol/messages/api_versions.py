@@ -34,6 +34,10 @@ class ApiVersionsRequest:
     client_software_version: str = field(STRING, versions="3+", ignorable=True, default="")
     #: Coterie's own: asks where the node answers HTTP.
     wants_http: bool = field(BOOL, versions="3+", tag=OWN_TAGS_FROM, ignorable=True, default=False)
+    #: Coterie's own: another node has given up shards, so this one is to look which are free.
+    shards_are_free: bool = field(
+        BOOL, versions="3+", tag=OWN_TAGS_FROM + 1, ignorable=True, default=False
+    )
 
 
 @struct()

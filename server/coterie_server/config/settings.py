@@ -172,8 +172,8 @@ class Settings(AccessSettings):
     )
     shard_poll_interval_ms: int = declare_number(
         100,
-        "How often a node that shares its store with others looks what they do: how soon it takes "
-        "what one of them gives away.",
+        "How often a node that shares its store with others looks what they do: how soon it "
+        "notices what they can't tell it.",
         unit="ms",
         at_least=10,
         at_most=60_000,

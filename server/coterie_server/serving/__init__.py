@@ -18,8 +18,10 @@ from coterie_server.serving.cluster import (
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue, Meter
 from coterie_server.serving.group_shard import GroupShard
-from coterie_server.serving.leases import LeaseKeeper, LeaseTerms, LeaseTrust
-from coterie_server.serving.peers import AskNode, ask_node
+from coterie_server.serving.lease_terms import LeaseTerms
+from coterie_server.serving.lease_trust import LeaseTrust
+from coterie_server.serving.leases import LeaseKeeper
+from coterie_server.serving.peers import AskNode, ask_node, wake
 from coterie_server.serving.shard import ServedShard
 from coterie_server.serving.topic_counts import TopicCounts
 from coterie_server.serving.topic_service import TopicService
@@ -45,4 +47,5 @@ __all__ = [
     "TopicService",
     "TopicsVersion",
     "ask_node",
+    "wake",
 ]

@@ -14,7 +14,7 @@ from coterie_protocol.journal import ClockStepped, NodePaused
 if TYPE_CHECKING:
     from coterie_protocol.journal import Event
 
-__all__ = ["TICK_MS", "Clock", "Tick", "Ticker"]
+__all__ = ["TICK_MS", "Alarm", "Clock", "Tick", "Ticker"]
 
 #: How often `Clock.tick` is to be called.
 TICK_MS: Final = 250
@@ -212,3 +212,28 @@ class Ticker:
             self._observe(self._clock.date_ms(), NodePaused(paused_ms=tick.paused_ms))
         if tick.stepped_ms:
             self._observe(self._clock.date_ms(), ClockStepped(stepped_ms=tick.stepped_ms))
+
+
+class Alarm:
+    """One timer for all that is due: it is armed for the earliest."""
+
+    def __init__(self, clock: Clock, fire: Callable[[], None]) -> None:
+        self._clock = clock
+        self._fire = fire
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_ms = 0
+
+    def arm(self, due_ms: int) -> None:
+        """Have it go off at a time, unless it will before."""
+        if self._timer is not None and self._due_ms <= due_ms:
+            return
+        self.cancel()
+        self._due_ms = due_ms
+        wait_s = max(due_ms - self._clock.now_ms(), 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._fire)
+
+    def cancel(self) -> None:
+        """Let it not go off, until it is armed again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None

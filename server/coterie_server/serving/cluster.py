@@ -41,6 +41,8 @@ class NodeNote:
     addresses: Mapping[str, Address] = field(default_factory=dict)
     #: Whether it has been there for long enough to be given what others have.
     is_settled: bool = False
+    #: Whether it is about to stop, and gives away what it has.
+    is_leaving: bool = False
     #: How far it has brought the topics, as the one that has the catalogue.
     made: TopicsVersion = NO_TOPICS
     #: Which changes of topics its groups know, durably.
@@ -71,6 +73,7 @@ class NodeNote:
                 addresses=_addresses(found["addresses"]),
                 http=_address(found["http"]) if found.get("http") else None,
                 is_settled=bool(found["is_settled"]),
+                is_leaving=bool(found.get("is_leaving", False)),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),
                 recovered={

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from coterie_server.log.limits import LimitLog
 from coterie_server.serving.access import Access
-from coterie_server.serving.leases import LeaseTrust
+from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.step import Request
 from coterie_server.topics import PartitionEnds
 from coterie_server.turns import Turns

@@ -14,21 +14,23 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from coterie_server.log.logger import get_logger
+from coterie_server.serving.claims import Claims
+from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.shares import Move, Scene, next_move
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Coroutine, Sequence
 
     from coterie_server.serving.cluster import Cluster
-    from coterie_server.storage import Lease, Store
+    from coterie_server.serving.lease_terms import LeaseHolder, LeaseTerms
+    from coterie_server.storage import Lease, Store, Survey
 
-__all__ = ["LeaseHolder", "LeaseKeeper", "LeaseTerms", "LeaseTrust"]
+__all__ = ["LeaseKeeper"]
 
 T = TypeVar("T")
 
@@ -36,86 +38,13 @@ _log = get_logger(__name__)
 
 #: A lease is renewed this many times before it would run out.
 _RENEWALS_PER_LEASE: Final = 3
-#: This part of a lease is left unused: clocks of two machines don't run at quite the same speed.
-_MARGIN: Final = 10
 #: How long to wait after the store failed.
 _RETRY_S: Final = 0.5
 #: A node gives away this part of all shards at a time at most, so that most of them are served.
 _GIVEN_AT_ONCE: Final = 20
-
-
-class LeaseTrust:
-    """Until when the node may act as the owner of its shards."""
-
-    __slots__ = ("_elapsed_s", "doubt", "until_s")
-
-    def __init__(self, elapsed_s: Callable[[], float] = time.monotonic) -> None:
-        self._elapsed_s = elapsed_s
-        #: Has the leases confirmed.
-        self.doubt: Callable[[], None] = lambda: None
-        self.until_s = math.inf
-
-    @property
-    def holds(self) -> bool:
-        """Whether no other node can have the shards yet."""
-        return self._elapsed_s() < self.until_s
-
-    def extend(self, asked_s: float, ttl_ms: int) -> None:
-        """All leases were asked for at a moment, or later, and last for so long."""
-        self.until_s = self.end_of(asked_s, ttl_ms)
-
-    def include(self, asked_s: float, ttl_ms: int) -> None:
-        """One more lease was asked for at a moment: trust ends with the first of them."""
-        self.until_s = min(self.until_s, self.end_of(asked_s, ttl_ms))
-
-    def end_of(self, asked_s: float, ttl_ms: int) -> float:
-        """Until when a lease that was asked for at a moment can be trusted."""
-        return asked_s + (ttl_ms - ttl_ms / _MARGIN) / 1000
-
-    def now_s(self) -> float:
-        """The moment, for `extend`."""
-        return self._elapsed_s()
-
-
-class LeaseHolder(Protocol):
-    """Serves the shards whose leases a keeper keeps."""
-
-    def note(self, *, is_settled: bool) -> bytes:
-        """What the node tells the others."""
-
-    def lost(self, shard: int) -> None:
-        """Another node has a shard."""
-
-    def gained(self, lease: Lease, how: str, former_owner: str) -> None:
-        """A shard can be served; `former_owner` had it last, if that is known.
-
-        `how` it came is told as in the journal: it was `free`, its lease had `expired`, or it was
-        `handed_over`.
-        """
-
-    async def give_up(self, shard: int) -> None:
-        """Serve a shard no longer, and return when nothing more is written to it."""
-
-    def looked(self) -> None:
-        """The other nodes may not be what they were."""
-
-    def confirmed(self) -> None:
-        """The leases hold."""
-
-    def doubted(self) -> None:
-        """It can't be found out just now whether the leases hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseTerms:
-    """In whose name shards are leased, and how."""
-
-    owner: str
-    ttl_ms: int
-    #: How often to look what other nodes do; None if there are none.
-    look_every_ms: int | None = None
-    #: Nodes that are started together with this one, so that it leaves them their shares at first.
-    companions: frozenset[str] = frozenset()
+#: How long a node that leaves waits for others to take what it has given, and how often it looks.
+_TAKEN_WITHIN_S: Final = 0.5
+_LOOK_IF_TAKEN_S: Final = 0.01
 
 
 class LeaseKeeper:
@@ -142,8 +71,7 @@ class LeaseKeeper:
         self._holder = holder
         self._shards: Sequence[int] = ()
         self._leases: dict[int, Lease] = {}
-        #: Shards that are being claimed anew, so that their former leases are not renewed.
-        self._claiming: set[int] = set()
+        self._claims = Claims(store, terms.owner, terms.ttl_ms)
         #: When shards were claimed whose leases have not been renewed yet.
         self._claimed_s: dict[int, float] = {}
         #: Who had each shard last, as far as it was seen.
@@ -154,6 +82,11 @@ class LeaseKeeper:
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
         self._is_stopping = False
+        self._is_leaving = False
+        #: Whether the others are to hear something new of this node.
+        self._has_news = False
+        #: Whether the store was looked at while shards were being claimed and given.
+        self._is_to_move_again = False
         self._joined_s = -math.inf
         self._renewed_s = -math.inf
         #: Why the leases can't be renewed; empty if they can.
@@ -175,16 +108,68 @@ class LeaseKeeper:
 
     def start(self) -> None:
         """Keep the leases from now on."""
-        self._trust.doubt = self._wake.set
+        self._trust.doubt = self.announce
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     def announce(self) -> None:
         """Tell the others soon what the node has to say."""
+        self._has_news = True
+        self._wake.set()
+
+    def look_now(self) -> None:
+        """See what another node has given up."""
         self._wake.set()
 
     def claim_no_more(self) -> None:
         """Take no further shards, as the node is about to stop."""
         self._is_stopping = True
+
+    async def leave(self) -> None:
+        """Give the shards to other nodes, a few at a time, as long as these take them.
+
+        The others are served meanwhile.  What is left is released by `stop`.
+        """
+        self.claim_no_more()
+        if self._keeping is None:
+            return
+        try:
+            async with asyncio.timeout(self._ttl_ms / 1000):
+                if self._moving is not None:
+                    await asyncio.wait({self._moving})
+                await self._look()
+                if self._takers():
+                    self._is_leaving = True
+                    await self._renew()
+                    await self._hand_over_all()
+        except (StoreError, TimeoutError) as error:
+            _log.warning("not all shards are handed over", error=str(error) or "it takes too long")
+
+    async def _hand_over_all(self) -> None:
+        is_taken = True
+        while is_taken and self._leases:
+            # The catalogue, whose number is the lowest, goes last.
+            given = sorted(self._leases)[-self._give_max :]
+            await asyncio.gather(*map(self._give, given))
+            await self._holder.wake_others()
+            is_taken = await self._are_taken(given)
+
+    async def _are_taken(self, shards: Sequence[int]) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TAKEN_WITHIN_S):
+                while True:
+                    if not self._free_in(await self._store.survey()).intersection(shards):
+                        return True
+                    await asyncio.sleep(_LOOK_IF_TAKEN_S)
+        return False
+
+    def _free_in(self, survey: Survey) -> set[int]:
+        held = {lease.shard for lease in survey.leases if lease.is_valid}
+        return set(self._shards) - held
+
+    def _takers(self) -> set[str]:
+        """The nodes to divide the shards among, but for this one."""
+        notes = self._cluster.notes.items()
+        return {owner for owner, note in notes if not note.is_leaving} - {self._owner}
 
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
@@ -201,6 +186,10 @@ class LeaseKeeper:
             # First, so that the others share out among themselves what is free a moment later.
             await self._store.withdraw(self._owner)
             await self._store.release(leases)
+            if self._claims.in_doubt:
+                await self._claims.give_back(await self._store.survey(), self._leases)
+            if leases:
+                await self._holder.wake_others()
         except StoreError as error:
             _log.warning("shards are not given up: others wait for their leases", error=str(error))
 
@@ -221,14 +210,10 @@ class LeaseKeeper:
         if held is None:
             return None
         asked_s = self._trust.now_s()
-        self._claiming.add(shard)
         self._claimed_s.pop(shard, None)
-        try:
-            taken = await self._store.claim([shard], self._owner, self._ttl_ms)
-        finally:
-            self._claiming.discard(shard)
+        taken = await self._claims.claim([shard])
         if self._leases.get(shard) is not held:
-            await self._store.release(taken)  # it was lost, or given up, meanwhile
+            await self._claims.release(taken)  # it was lost, or given up, meanwhile
             return None
         if not taken:
             self.lost(shard)
@@ -247,10 +232,10 @@ class LeaseKeeper:
     async def _keep(self) -> None:
         wait_s = self._look_every_s
         while True:
-            is_asked = await self._woken_within(wait_s)
+            await self._woken_within(wait_s)
             try:
                 since_s = self._trust.now_s() - self._renewed_s
-                if is_asked or since_s + wait_s > self._renew_every_s:
+                if self._has_news or since_s + wait_s > self._renew_every_s:
                     await self._renew()
                 await self._look()
                 self._move_on()
@@ -260,19 +245,20 @@ class LeaseKeeper:
             else:
                 wait_s = self._look_every_s
 
-    async def _woken_within(self, wait_s: float) -> bool:
-        try:
+    async def _woken_within(self, wait_s: float) -> None:
+        with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._wake.wait()
-        except TimeoutError:
-            return False
         self._wake.clear()
-        return True
 
     async def _renew(self) -> None:
         asked_s = self._trust.now_s()
-        before = [lease for shard, lease in self._leases.items() if shard not in self._claiming]
-        note = self._holder.note(is_settled=not self._is_new(asked_s))
+        before = [
+            lease for shard, lease in self._leases.items() if shard not in self._claims.under_way
+        ]
+        self._has_news = False
+        is_settled = not self._is_new(asked_s)
+        note = self._holder.note(is_settled=is_settled, is_leaving=self._is_leaving)
         renewed = await self._answer_to(self._store.renew(self._owner, note, before, self._ttl_ms))
         held = {lease.shard: lease for lease in renewed}
         for lease in before:
@@ -324,14 +310,22 @@ class LeaseKeeper:
 
     async def _look(self) -> None:
         survey = await self._answer_to(self._store.survey())
+        if self._claims.in_doubt:
+            await self._answer_to(self._claims.give_back(survey, self._leases))
         self._cluster.look(survey, self._leases)
-        self._owners |= {lease.shard: lease.owner for lease in survey.leases}
+        unsure = self._claims.unsure  # they may be ours by now, and were another's
+        self._owners |= {
+            each.shard: each.owner for each in survey.leases if each.shard not in unsure
+        }
         self._expired = {lease.shard for lease in survey.leases if not lease.is_valid}
         self._holder.looked()
 
     def _move_on(self) -> None:
         """Claim and give what is due, unless that is being done."""
-        if self._is_stopping or (self._moving is not None and not self._moving.done()):
+        if self._moving is not None and not self._moving.done():
+            self._is_to_move_again = True
+            return
+        if self._is_stopping:
             return
         move = self._next_move()
         if move:
@@ -352,18 +346,27 @@ class LeaseKeeper:
                 for shard, owner in owners.items()
                 if shard not in self._leases and shard not in (apart_from or ())
             },
-            present={self._owner, *notes, *expected},
-            settled={owner for owner, note in notes.items() if note.is_settled},
+            present={self._owner, *self._takers(), *expected},
+            settled={owner for owner in self._takers() if notes[owner].is_settled},
             files=self._store.files,
         )
-        return next_move(scene, max(len(self._shards) // _GIVEN_AT_ONCE, 1))
+        return next_move(scene, self._give_max)
+
+    @property
+    def _give_max(self) -> int:
+        return max(len(self._shards) // _GIVEN_AT_ONCE, 1)
 
     async def _do(self, move: Move) -> None:
         try:
-            await asyncio.gather(*map(self._give, move.give))
+            if move.give:
+                await asyncio.gather(*map(self._give, move.give))
+                await self._holder.wake_others()
             await self._claim(move.claim)
         except Exception as error:  # noqa: BLE001  # whatever it is, look again
             _log.warning("shards can't be taken or given", error=str(error) or repr(error))
+        if self._is_to_move_again:
+            self._is_to_move_again = False
+            self._wake.set()
 
     async def _give(self, shard: int) -> None:
         lease = self._leases.get(shard)
@@ -372,15 +375,15 @@ class LeaseKeeper:
         await self._holder.give_up(shard)
         lease = self._leases.get(shard, lease)
         self.lost(shard)
-        await self._store.release([lease])
+        await self._claims.release([lease])
 
     async def _claim(self, shards: Sequence[int]) -> None:
         if not shards:
             return
         asked_s, expired = self._trust.now_s(), self._expired
-        taken = await self._store.claim(shards, self._owner, self._ttl_ms)
+        taken = await self._claims.claim(shards)
         if self._trust.now_s() >= self._trust.end_of(asked_s, self._ttl_ms):
-            await self._store.release(taken)  # too late: they may be another node's by now
+            await self._claims.release(taken)  # too late: they may be another node's by now
             return
         for lease in taken:
             self._take(lease, asked_s)

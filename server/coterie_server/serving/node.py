@@ -27,8 +27,9 @@ from coterie_server.serving import (
     TopicService,
     ask_node,
     discovery,
+    wake,
 )
-from coterie_server.serving.clock import Ticker
+from coterie_server.serving.clock import Alarm, Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
 from coterie_server.serving.node_options import NodeOptions, owner_name
 from coterie_server.serving.router import Router
@@ -82,6 +83,7 @@ class Node:
         #: How other nodes are asked.
         self.ask: AskNode = ask_node
         self._ticker = Ticker(clock, observe)
+        self._alarm = Alarm(clock, self._fire)
         #: How many partitions each topic has.
         self.topics = TopicCounts()
         self._shard_count = options.shards
@@ -110,11 +112,9 @@ class Node:
             options.access,
             is_shared=options.look_every_ms is not None,
             observe=observe,
-            arm=self._arm,
+            arm=self._alarm.arm,
         )
         self._has_joined = False
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_ms = 0
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -127,9 +127,8 @@ class Node:
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
         http = discovery.HttpAddresses(self._options.http, self._options.advertised_http)
-        self._router = Router(
-            self.shards, service, self._directory, http, service.make_access_control()
-        )
+        look_now = self._keeper.look_now
+        self._router = Router(self.shards, service, self._directory, http, look_now)
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:
@@ -196,12 +195,15 @@ class Node:
         if not self._serving.topics.catalogue.may_answer:
             await self._serving.topics.copy.refresh()
 
+    async def leave(self) -> None:
+        """Give the shards to other nodes, if there are any, and serve them until then."""
+        await self._keeper.leave()
+
     async def stop(self) -> None:
         """Wait until what was begun is durable, refuse what is parked, and give the shards up."""
         self._keeper.claim_no_more()
         self._ticker.stop()
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
         await asyncio.gather(*(shard.close() for shard in self.shards))
         if self._router is not None:
             await self._router.close()
@@ -213,7 +215,7 @@ class Node:
         """The shards of groups by number, then the catalogue."""
         return [] if self._router is None else [*self.shards, self._router.topics.catalogue]
 
-    def note(self, *, is_settled: bool) -> bytes:
+    def note(self, *, is_settled: bool, is_leaving: bool = False) -> bytes:
         """What the node tells the others."""
         service = self._serving.topics
         recovered = {
@@ -223,6 +225,7 @@ class Node:
             self._options.node_id,
             self._addresses,
             is_settled,
+            is_leaving,
             service.made,
             service.seen,
             recovered,
@@ -252,6 +255,10 @@ class Node:
             await self._serving.topics.give_up()
         else:
             await self.shards[shard].give_up()
+
+    async def wake_others(self) -> None:
+        """Have the other nodes look at once, as there is something for them to claim."""
+        await wake(self.cluster.others, self.ask)
 
     def looked(self) -> None:
         """The other nodes may not be what they were."""
@@ -283,24 +290,12 @@ class Node:
 
     # -- time ----------------------------------------------------------------------------------
 
-    def _arm(self, due_ms: int) -> None:
-        """One timer for all: the earliest deadline of any shard."""
-        if self._alarm is not None and self._alarm_ms <= due_ms:
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_ms = due_ms
-        wait_s = max(due_ms - self._clock.now_ms(), 0) / 1000
-        self._alarm = asyncio.get_running_loop().call_later(wait_s, self._fire)
-
     def _fire(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = None
+        self._alarm.cancel()
         fire_due(self.shards, self._clock.now_ms())
         due = [at_ms for shard in self.shards if (at_ms := shard.next_deadline()) is not None]
         if due and self._trust.holds:  # or `confirmed` comes back to it
-            self._arm(min(due))
+            self._alarm.arm(min(due))
 
     # -- requests ------------------------------------------------------------------------------
 

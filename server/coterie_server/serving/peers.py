@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import (
@@ -14,15 +15,24 @@ from coterie_protocol import (
     encode_request,
     response_class,
 )
+from coterie_protocol.messages import ApiVersionsRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coterie_server.serving.cluster import NodeNote
 
-__all__ = ["AskNode", "PeerError", "ask_node"]
+__all__ = ["AskNode", "PeerError", "ask_node", "wake"]
 
 #: How long another node may take, besides what the request allows it.
 _PATIENCE_S: Final = 5.0
 _ALLOWED_MAX_S: Final = 30.0
+_SHARDS_ARE_FREE: Final = ApiVersionsRequest(
+    client_software_name="coterie-node", client_software_version="0", shards_are_free=True
+)
+_SHARDS_ARE_FREE_VERSION: Final = 3
+#: How long to try to wake other nodes, which look by themselves before long.
+_WAKE_S: Final = 0.1
 _CHUNK_BYTES: Final = 65_536
 
 AskNode = Callable[["NodeNote", ApiKey, Any, int], Awaitable[Any]]
@@ -55,6 +65,16 @@ async def ask_node(node: NodeNote, api: ApiKey, message: Any, version: int) -> A
         why = str(error) or "it takes too long"
         problem = f"node {node.node_id} at {address} does not answer: {why}"
         raise PeerError(problem, was_sent=was_sent) from error
+
+
+async def wake(nodes: Iterable[NodeNote], ask: AskNode) -> None:
+    """Have nodes look at once who has which shard."""
+    asked = (
+        ask(node, ApiKey.API_VERSIONS, _SHARDS_ARE_FREE, _SHARDS_ARE_FREE_VERSION) for node in nodes
+    )
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_WAKE_S):
+            await asyncio.gather(*asked, return_exceptions=True)
 
 
 def _allowed_s(message: Any) -> float:  # noqa: ANN401  # any request

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie_server.net.fast_path import Sender
-    from coterie_server.serving.access_control import AccessControl
     from coterie_server.serving.cluster import Directory, Neighbour
     from coterie_server.serving.context import PendingRequest
     from coterie_server.serving.discovery import HttpAddresses
@@ -34,13 +33,14 @@ class Router:
         topics: TopicService,
         directory: Directory,
         http: HttpAddresses,
-        access_control: AccessControl | None = None,
+        look_now: Callable[[], None],
     ) -> None:
         self._shards = shards
-        self._access_control = access_control
+        self._access_control = access_control = topics.make_access_control()
         self.topics = topics
         self._directory = directory
         self._http = http
+        self._look_now = look_now
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
             m.AlterUserScramCredentialsRequest: topics.handle,
             m.ApiVersionsRequest: self._tell_versions,
@@ -117,6 +117,8 @@ class Router:
             exchange.reply(m.ListGroupsResponse(groups=()))
 
     def _tell_versions(self, exchange: Exchange) -> None:
+        if exchange.message.shards_are_free:
+            self._look_now()
         http = self._http.told_to(exchange.host, exchange.advertised)
         exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
 

@@ -32,6 +32,7 @@ from coterie_server.server import Server
 from tests.client.group.conftest import LogLines
 from tests.client.group.dialling import CuttableDial
 from tests.client.group.world import World, server_options, world
+from tests.support.profiles import by_profile
 
 pytestmark = pytest.mark.asyncio
 
@@ -195,7 +196,7 @@ async def whole_life(here: World, dial: CuttableDial) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("first", range(5))
+@pytest.mark.parametrize("first", range(by_profile(quick=1, long=5)))
 async def test_cancellation_at_any_await_leaves_nothing(first: int, times: int) -> None:
     async with world(2) as here:
         for turns in range(first, 200, 5):

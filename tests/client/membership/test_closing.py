@@ -6,19 +6,23 @@ import pytest
 
 from coterie_client.membership import Abandon, FailureKind, Identity, Phase, Revoke
 from coterie_client.membership.events import GroupLeft
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
+    FindCoordinatorRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    MemberResponse,
     OffsetCommitRequest,
     SyncGroupRequest,
 )
 from tests.support.scripted_membership import Script
 
 T0, T1 = ("t", 0), ("t", 1)
+OTHER_NODE = NodeAddress("other", 9092)
 
 
 def at_work(instance: str | None = None) -> Script:
@@ -109,22 +113,100 @@ def test_static_member_gives_up_its_place_if_told_to() -> None:
     assert (member.member_id, member.group_instance_id) == ("m-1", "i")
 
 
-@pytest.mark.parametrize("failure", list(FailureKind))
-def test_leave_unanswered(failure: FailureKind) -> None:
+@pytest.mark.parametrize("failure", [FailureKind.LOST, FailureKind.TIMED_OUT])
+def test_leave_that_was_not_answered_is_repeated(failure: FailureKind) -> None:
     script = at_work()
     script.close()
     script.release()
     script.fail(LeaveGroupRequest, failure)
+    assert script.stopped is None
+    script.sleep(200)
+    script.find(OTHER_NODE)
+    (again,) = script.awaited(LeaveGroupRequest)
+    assert again.to == OTHER_NODE
+    assert again.message.members[0].member_id == "m-1"
+    script.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert script.stopped is not None
+    assert len(script.seen(GroupLeft)) == 1
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_leave_goes_to_the_node_that_has_the_group_now(code: ErrorCode) -> None:
+    script = at_work()
+    script.close()
+    script.release()
+    script.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=code))
+    script.sleep(200)
+    script.find(OTHER_NODE)
+    assert [send.to for send in script.awaited(LeaveGroupRequest)] == [OTHER_NODE]
+
+
+def test_leave_waits_while_the_group_is_being_read() -> None:
+    script = at_work()
+    script.close()
+    script.release()
+    script.refuse(LeaveGroupRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert not script.awaits(LeaveGroupRequest)
+    script.sleep(200)
+    assert script.awaits(LeaveGroupRequest)
+    assert not script.awaits(FindCoordinatorRequest)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND],
+)
+def test_member_that_has_no_place_to_leave_is_over(code: ErrorCode) -> None:
+    """As it is when the request was carried out before, and the answer was lost."""
+    script = at_work()
+    script.close()
+    script.release()
+    left = MemberResponse(member_id="m-1", group_instance_id=None, error_code=code)
+    script.answer(LeaveGroupRequest, LeaveGroupResponse(members=(left,)))
     assert script.stopped is not None
     assert script.stopped.error is None
 
 
-def test_leave_does_not_wait_long() -> None:
+def test_leave_that_can_not_be_sent_is_not_repeated() -> None:
     script = at_work()
     script.close()
     script.release()
-    (send,) = script.awaited(LeaveGroupRequest)
-    assert send.timeout_ms <= 5_000
+    script.fail(LeaveGroupRequest, FailureKind.REFUSED)
+    assert script.stopped is not None
+    assert script.stopped.error is None
+
+
+@pytest.mark.parametrize(("within_ms", "tries_ms"), [(0, 3_000), (5_000, 5_000), (60_000, 8_000)])
+def test_leaving_ends_for_certain(within_ms: int, tries_ms: int) -> None:
+    """It takes what is left of the time for closing, within limits."""
+    script = at_work()
+    script.close(within_ms=within_ms)
+    script.release(T0, T1)
+    began_ms = script.now_ms
+    while script.stopped is None:
+        assert script.now_ms - began_ms < tries_ms
+        for send in script.awaited(LeaveGroupRequest):
+            assert script.now_ms + send.timeout_ms <= began_ms + tries_ms
+            script.sleep(10)
+            script.fail(LeaveGroupRequest)
+        if script.awaits(FindCoordinatorRequest):
+            script.find()
+        elif script.stopped is None:
+            script.sleep(max(script.due_in() or 0, 1))
+    assert script.now_ms - began_ms == tries_ms
+    assert len(script.sent(LeaveGroupRequest)) > 3
+    assert script.stopped.error is None
+
+
+def test_coordinator_that_may_not_be_asked_for_is_not_asked_for_again() -> None:
+    script = at_work()
+    script.close()
+    script.release()
+    script.fail(LeaveGroupRequest)
+    script.sleep(200)
+    script.refuse(FindCoordinatorRequest, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert script.stopped is not None
+    assert script.stopped.error is None
 
 
 def test_close_before_a_coordinator_was_found() -> None:

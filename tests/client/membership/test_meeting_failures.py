@@ -264,18 +264,34 @@ def test_close_without_a_coordinator_ends_in_time() -> None:
     meeting.stop_node()
     meeting.run(100)
     worker.close(within_ms=2_000)
-    meeting.run(2_000)
+    meeting.run(3_500)
     assert worker.stopped is not None
 
 
-def test_leave_that_never_arrives_delays_no_close() -> None:
+def test_leave_that_never_arrives_is_given_up() -> None:
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
     meeting.swallows = lambda _worker, send: isinstance(send.message, LeaveGroupRequest)
     second.close()
-    meeting.run(5_000)
+    meeting.run(8_500)
     assert second.stopped is not None
     meeting.run(SESSION_MS)
+    meeting.settle()
+    assert len(first.working) == 4
+
+
+def test_member_leaves_although_the_coordinator_dies_meanwhile() -> None:
+    meeting = Meeting({"t": 4})
+    first, second = meeting.team(2)
+    meeting.swallows = lambda _worker, send: isinstance(send.message, LeaveGroupRequest)
+    second.close()
+    meeting.run(100)
+    meeting.stop_node()
+    meeting.swallows = lambda _worker, _send: False
+    meeting.run(1_000)
+    meeting.start_node()
+    meeting.run(5_000)
+    assert second.stopped is not None
     meeting.settle()
     assert len(first.working) == 4
 

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import MutableMapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from coterie_client.errors import (
     ClientClosedError,
     ConfigurationError,
+    ConnectionFailedError,
     ServerNotProvenError,
     VersionNotSpokenError,
 )
@@ -42,6 +44,8 @@ from tests.client.wire.doubles import PATIENCE_S, SILENCE, FakeServer, heartbeat
 
 pytestmark = pytest.mark.asyncio
 
+WITH_PASSWORDS = [each for each in SaslMechanism if each is not SaslMechanism.OAUTHBEARER]
+TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9."  # noqa: S105  # a test's own
 USER, PASSWORD = "alice", "pa,ss=wörd"
 SALT, ITERATIONS = b"some salt", 4_096
 
@@ -61,6 +65,7 @@ class FakeSaslServer:
         self.knows = knows
         self.handshake_error = handshake_error
         self.authenticated = 0
+        self.tokens: list[bytes] = []
         self._mechanism = ""
         self._steps: list[bytes] = []
 
@@ -84,9 +89,22 @@ class FakeSaslServer:
         if self._mechanism == "PLAIN":
             good = token == f"\0{USER}\0{self.knows}".encode()
             return self._welcome(b"") if good else self._refusal()
+        if self._mechanism == "OAUTHBEARER":
+            return self._check_token(token)
         if len(self._steps) == 1:
             return SaslAuthenticateResponse(error_message=None, auth_bytes=self._challenge(token))
         return self._check_proof(token)
+
+    def _check_token(self, message: bytes) -> SaslAuthenticateResponse:
+        if len(self._steps) == 2:
+            assert message == b"\1"
+            return self._refusal()
+        self.tokens.append(message)
+        if message.startswith(f"n,,\1auth=Bearer {self.knows}\1".encode()):
+            return self._welcome(b"")
+        return SaslAuthenticateResponse(
+            error_message=None, auth_bytes=b'{"status":"invalid_token"}'
+        )
 
     def _challenge(self, first: bytes) -> bytes:
         nonce = first.decode().rpartition("r=")[2]
@@ -129,7 +147,7 @@ def credentials(mechanism: SaslMechanism, password: str = PASSWORD) -> Security:
     return Security(sasl=Sasl(mechanism, USER, password))
 
 
-@pytest.mark.parametrize("mechanism", list(SaslMechanism))
+@pytest.mark.parametrize("mechanism", WITH_PASSWORDS)
 async def test_correct_password_is_accepted(mechanism: SaslMechanism) -> None:
     sasl_server = FakeSaslServer(mechanism)
     async with FakeServer(sasl_server.answer) as server:
@@ -139,7 +157,7 @@ async def test_correct_password_is_accepted(mechanism: SaslMechanism) -> None:
         await connection.close()
 
 
-@pytest.mark.parametrize("mechanism", list(SaslMechanism))
+@pytest.mark.parametrize("mechanism", WITH_PASSWORDS)
 async def test_wrong_password_is_not_retried_and_not_shown(
     mechanism: SaslMechanism, log: list[MutableMapping[str, Any]]
 ) -> None:
@@ -259,3 +277,100 @@ async def test_invalid_credentials_are_refused(
 
 async def test_mechanism_may_be_given_by_name() -> None:
     assert Sasl("SCRAM-SHA-256", "alice", "secret").mechanism is SaslMechanism.SCRAM_SHA_256
+
+
+# OAUTHBEARER
+
+
+def bearer(token: Any = TOKEN, **extensions: str) -> Security:
+    """How to connect with a token."""
+    return Security(sasl=Sasl("OAUTHBEARER", token=token, extensions=extensions))
+
+
+async def coroutine_source() -> str:
+    """Give the token, as one who asks another server does."""
+    await asyncio.sleep(0)
+    return TOKEN
+
+
+@pytest.mark.parametrize(
+    "token", [TOKEN, lambda: TOKEN, coroutine_source, partial(coroutine_source)]
+)
+async def test_token_is_accepted_from_wherever_it_comes(token: Any) -> None:
+    sasl_server = FakeSaslServer(SaslMechanism.OAUTHBEARER, knows=TOKEN)
+    async with FakeServer(sasl_server.answer) as server:
+        connection = await Connection.open(server.address, security=bearer(token))
+        await connection.request(heartbeat(), timeout_s=5)
+        await connection.close()
+    assert sasl_server.tokens == [f"n,,\1auth=Bearer {TOKEN}\1\1".encode()]
+
+
+async def test_extensions_are_sent_behind_the_token() -> None:
+    sasl_server = FakeSaslServer(SaslMechanism.OAUTHBEARER, knows=TOKEN)
+    security = bearer(logicalCluster="lkc-1", identityPoolId="pool")
+    async with FakeServer(sasl_server.answer) as server:
+        await (await Connection.open(server.address, security=security)).close()
+    begin = f"n,,\1auth=Bearer {TOKEN}\1"
+    assert sasl_server.tokens == [f"{begin}logicalCluster=lkc-1\1identityPoolId=pool\1\1".encode()]
+
+
+async def test_refused_token_is_acknowledged_and_not_shown(
+    log: list[MutableMapping[str, Any]],
+) -> None:
+    async with FakeServer(FakeSaslServer(SaslMechanism.OAUTHBEARER).answer) as server:
+        with pytest.raises(SaslAuthenticationFailedError, match=r"of the token: .*says") as caught:
+            await Connection.open(server.address, security=bearer())
+        await server.emptied()
+    assert TOKEN not in f"{caught.value}{caught.value!r}{log}{bearer()!r}"
+
+
+async def test_server_that_goes_on_after_refusing_a_token_is_not_believed() -> None:
+    class Indifferent(FakeSaslServer):
+        def _refusal(self) -> SaslAuthenticateResponse:
+            return self._welcome(b"")
+
+    async with FakeServer(Indifferent(SaslMechanism.OAUTHBEARER).answer) as server:
+        with pytest.raises(SaslAuthenticationFailedError, match="'invalid_token'"):
+            await Connection.open(server.address, security=bearer())
+        await server.emptied()
+
+
+async def test_each_connection_has_a_token_of_its_own() -> None:
+    """So a session goes on with the next token when the last one expires."""
+
+    class Trusting(FakeSaslServer):
+        def _check_token(self, message: bytes) -> SaslAuthenticateResponse:
+            self.tokens.append(message)
+            return self._welcome(b"")
+
+    tokens = iter(f"{TOKEN}{number}" for number in range(1000))
+    sasl_server = Trusting(SaslMechanism.OAUTHBEARER, lifetime_ms=1)
+    async with (
+        FakeServer(sasl_server.answer) as server,
+        Network(server.address, security=bearer(lambda: next(tokens))) as net,
+    ):
+        for _ in range(3):
+            await net.request(heartbeat(), timeout_s=5)
+            await asyncio.sleep(0.002)
+    assert len(set(sasl_server.tokens)) == 3
+
+
+async def test_source_that_fails_is_a_connection_that_failed() -> None:
+    def source() -> str:
+        raise LookupError("the vault's password is hunter2")
+
+    async with FakeServer(FakeSaslServer(SaslMechanism.OAUTHBEARER).answer) as server:
+        with pytest.raises(ConnectionFailedError, match=r"gives tokens failed \(LookupError") as e:
+            await Connection.open(server.address, security=bearer(source))
+        await server.emptied()
+    assert e.value.retriable
+    assert "hunter2" not in str(e.value)
+
+
+@pytest.mark.parametrize("token", [None, 7, "", "two words", f"{TOKEN}\n"])
+async def test_source_that_gives_no_token_is_a_mistake(token: Any) -> None:
+    async with FakeServer(FakeSaslServer(SaslMechanism.OAUTHBEARER).answer) as server:
+        with pytest.raises(ConfigurationError, match="token must be") as caught:
+            await Connection.open(server.address, security=bearer(lambda: token))
+        await server.emptied()
+    assert TOKEN not in str(caught.value)

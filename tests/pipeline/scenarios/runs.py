@@ -12,13 +12,14 @@ from typing import Final
 
 from coterie_protocol.journal import Line
 from tests.support.journals import handed_over, simulated
+from tests.support.profiles import by_profile
 
 __all__ = ["PROFILES", "simulated_lines"]
 
 PROFILES: Final = ("brief", "swarm", "rough", "hostile")
 
 #: How many runs are looked at: few each time, and as many as asked for.
-_SEEDS: Final = range(int(os.environ.get("PIPELINE_SEEDS", "40")))
+_SEEDS: Final = range(int(os.environ.get("PIPELINE_SEEDS", by_profile(quick=12, long=40))))
 
 #: By how much the clock of every other node is behind, in turn.
 _BEHIND_MS: Final = (0, 700, 20_000)

@@ -34,6 +34,13 @@ def _scene(state: GroupState, *, parked: bool) -> Scene:
     return found
 
 
+def _awake(state: GroupState, *, parked: bool) -> Scene:
+    """The same a while later, in which no member was heard of."""
+    found = _scene(state, parked=parked)
+    found.world.now_ms += 2_000
+    return found
+
+
 def _message(found: Scene, who: str, generation: int, instance: str | None) -> HeartbeatRequest:
     client = getattr(found, who, None)
     return HeartbeatRequest(
@@ -80,25 +87,25 @@ def test_fast_way_answers_as_the_full_way_or_declines_without_effect(
     state: GroupState, *, parked: bool
 ) -> None:
     taken = 0
-    for who, generation, instance in product(_WHO, _GENERATIONS, _INSTANCES):
-        fast, full = _scene(state, parked=parked), _scene(state, parked=parked)
-        now_ms = fast.world.now_ms = full.world.now_ms = fast.world.now_ms + 2_000
-        message = _message(fast, who, generation, instance)
+    fast = _awake(state, parked=parked)
+    for case in product(_WHO, _GENERATIONS, _INSTANCES):
+        message = _message(fast, *case)
         before = _looks(fast)
-        assert before == _looks(full)
-        answer = fast.world.coordinator.try_heartbeat(message, now_ms)
-        asked = Asked(message, 4)
-        with patch.object(heartbeat, "try_heartbeat", lambda *_: None):
-            outcome = full.world.coordinator.handle(asked, now_ms)
-        case = (who, generation, instance)
+        answer = fast.world.coordinator.try_heartbeat(message, fast.world.now_ms)
         if answer is None:
-            assert _looks(fast) == before, case
+            assert _looks(fast) == before, case  # and so it serves for the next case
             continue
         taken += 1
+        full = _awake(state, parked=parked)
+        assert before == _looks(full), case
+        asked = Asked(message, 4)
+        with patch.object(heartbeat, "try_heartbeat", lambda *_: None):
+            outcome = full.world.coordinator.handle(asked, full.world.now_ms)
         assert outcome.replies == [(asked, answer)], case
         assert (outcome.records, outcome.events, outcome.limit_hits) == ([], [], ()), case
         assert _looks(fast) == _looks(full), case
         assert _later(fast) == _later(full), case
+        fast = _awake(state, parked=parked)
     is_living = state not in (GroupState.EMPTY, GroupState.DEAD)
     assert bool(taken) == is_living
 

@@ -66,7 +66,7 @@ async def main() -> None:
 
 
 @linux
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", [pytest.param("asyncio", marks=pytest.mark.slow), "uvloop"])
 def test_unfinished_requests_are_bounded_and_leave_nothing(loop: str) -> None:
     """Six clients with a hundred megabytes each, in a process of its own, whose size is told."""
     ran = subprocess.run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import pytest
 import pytest_asyncio
@@ -42,13 +42,28 @@ class UnreliableStore(MemoryStore):
     error: Exception | None = None
     gate: asyncio.Event | None = None
     claims: asyncio.Event | None = None
+    releases: asyncio.Event | None = None
+    #: Raised by claims that have taken effect, as when only their answer is lost.
+    lost_answer: Exception | None = None
+    #: Raised by claims that don't.
+    lost_request: Exception | None = None
 
     async def claim(self, shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
         """Claim, and answer when the test says so."""
+        if self.lost_request is not None:
+            raise self.lost_request
         taken = await super().claim(shards, owner, ttl_ms)
         if self.claims is not None:
             await self.claims.wait()
+        if self.lost_answer is not None:
+            raise self.lost_answer
         return taken
+
+    async def release(self, leases: Iterable[Lease]) -> None:
+        """Release, and answer when the test says so."""
+        if self.releases is not None:
+            await self.releases.wait()
+        await super().release(leases)
 
     async def withdraw(self, owner: str) -> None:
         """Withdraw, or not."""
@@ -73,13 +88,15 @@ class RecordingHolder:
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
         self.told: list[str] = []
+        #: Wakes the other node.
+        self.woken: Callable[[], None] = lambda: None
         #: What a node waits for before it lets go of a shard.
         self.gate: asyncio.Event | None = None
 
-    def note(self, *, is_settled: bool) -> bytes:
+    def note(self, *, is_settled: bool, is_leaving: bool) -> bytes:
         """Say where the node is."""
         addresses = {"": Address(f"h{self.node_id}", 9092)}
-        return NodeNote(self.node_id, addresses, is_settled).to_bytes()
+        return NodeNote(self.node_id, addresses, is_settled, is_leaving).to_bytes()
 
     def lost(self, shard: int) -> None:
         """Note it."""
@@ -94,6 +111,11 @@ class RecordingHolder:
         self.told.append(f"gives {shard}")
         if self.gate is not None:
             await self.gate.wait()
+
+    async def wake_others(self) -> None:
+        """Note it, and have the other node look."""
+        self.told.append("wakes others")
+        self.woken()
 
     def looked(self) -> None:
         """Do nothing."""
@@ -360,6 +382,83 @@ async def test_a_claim_that_is_under_way_as_the_node_stops_is_given_back(harness
     assert "gained 0" not in harness.holder.told
 
 
+async def test_a_claim_that_is_given_up_as_the_node_stops_leaves_no_lease(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have taken effect, though its answer is not waited for any more."""
+    harness.time.s += 60.0
+    await harness.steal(0, ttl_ms=1_000)
+    await harness.renewed()
+    harness.time.s += 10.0
+    store_of(harness).claims = asyncio.Event()
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    monkeypatch.setattr(harness.keeper, "_renew_every_s", 0.0)
+    await harness.keeper.stop()
+    assert await harness.held() == []
+
+
+async def test_a_shard_that_is_claimed_anew_as_the_node_stops_is_given_up(harness: Harness) -> None:
+    store_of(harness).claims = asyncio.Event()
+    claim = asyncio.ensure_future(harness.keeper.claim_again(1))
+    await turns()
+    claim.cancel()
+    await harness.keeper.stop()
+    assert await harness.held() == []
+
+
+async def test_a_shard_that_is_being_released_as_the_node_stops_is_given_up(
+    harness: Harness, other: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_of(harness).releases = gate = asyncio.Event()
+    harness.time.s += TTL_MS / 1000
+    await harness.renewed()
+    await other.renewed()
+    assert "gives 3" in await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    monkeypatch.setattr(harness.keeper, "_renew_every_s", 0.0)
+    stopping = asyncio.create_task(harness.keeper.stop())
+    await turns()
+    gate.set()
+    await stopping
+    assert await harness.held() == []
+
+
+async def test_a_claim_whose_answer_is_lost_is_given_back_and_made_again(harness: Harness) -> None:
+    """Or no node would serve the shard until its lease has expired."""
+    harness.time.s += 60.0
+    await harness.steal(0, ttl_ms=1_000)
+    await harness.renewed()
+    harness.time.s += 10.0
+    store_of(harness).lost_answer = StoreError("the connection is gone")
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    store_of(harness).lost_answer = None
+    told = [*await harness.renewed(), *await harness.renewed()]
+    assert [each for each in told if each.startswith("gained")] == [
+        "gained 0: handed_over of node-2"
+    ]
+    assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_a_claim_that_is_under_way_is_not_given_back_for_an_earlier_one(
+    harness: Harness,
+) -> None:
+    harness.time.s += 60.0
+    await harness.steal(0, ttl_ms=1_000)
+    await harness.renewed()
+    harness.time.s += 10.0
+    store_of(harness).lost_request = StoreError("the connection is gone")
+    await harness.renewed()
+    store_of(harness).lost_request = None
+    store_of(harness).claims = answer = asyncio.Event()
+    await harness.renewed()
+    await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+    answer.set()
+    assert "gained 0: expired of node-2" in await harness.renewed()
+
+
 async def test_a_node_stops_though_its_store_is_away(harness: Harness) -> None:
     """Its leases expire by themselves."""
     store_of(harness).error = StoreError("the database does not answer")
@@ -422,3 +521,89 @@ async def test_node_that_is_about_to_stop_claims_nothing(harness: Harness) -> No
     harness.keeper.claim_no_more()
     await harness.renewed()
     assert await harness.held() == [0, 2, 3]
+
+
+# Leaving
+
+
+async def test_node_that_leaves_hands_its_shards_over_one_after_another(
+    harness: Harness, other: Harness
+) -> None:
+    """The next one is given only when the last one was taken, so most are served all the time."""
+
+    async def note_free() -> None:
+        free.append(sorted(set(SHARDS) - set(await harness.held()) - set(await other.held())))
+
+    def wake() -> None:
+        noting.append(asyncio.ensure_future(note_free()))
+        other.keeper.look_now()
+
+    free: list[list[int]] = []
+    noting: list[asyncio.Future[None]] = []
+    await share(harness, other)
+    harness.holder.told.clear()
+    harness.holder.woken = wake
+    await harness.keeper.leave()
+    told = [each for each in harness.holder.told if each.startswith(("gives", "wakes"))]
+    assert told == ["gives 1", "wakes others", "gives 0", "wakes others"]
+    assert await other.held() == [0, 1, 2, 3]
+    await asyncio.gather(*noting)
+    assert free == [[1], [0]]
+
+
+async def test_node_that_leaves_is_given_nothing(harness: Harness, other: Harness) -> None:
+    await share(harness, other)
+    other.holder.woken = harness.keeper.look_now
+    await other.keeper.leave()
+    await share(harness, other)
+    assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_node_hands_nothing_over_to_one_that_leaves_as_well(
+    harness: Harness, other: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases_module, "_TAKEN_WITHIN_S", 0.0)
+    await share(harness, other)
+    await other.keeper.leave()
+    await harness.renewed()
+    harness.holder.told.clear()
+    await harness.keeper.leave()
+    assert harness.holder.told == []
+
+
+async def test_node_alone_hands_nothing_over(harness: Harness) -> None:
+    await harness.keeper.leave()
+    assert "gives 3" not in harness.holder.told
+    assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_node_that_leaves_keeps_what_no_other_takes(
+    harness: Harness, other: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clients are served until it stops, and then all that is left is free."""
+    monkeypatch.setattr(leases_module, "_TAKEN_WITHIN_S", 0.02)
+    await share(harness, other)
+    await harness.keeper.leave()
+    assert await harness.held() == [0]
+    await harness.keeper.stop()
+    assert await harness.held() == []
+
+
+async def test_node_that_leaves_stops_though_its_store_is_away(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+    store_of(harness).error = StoreError("the database does not answer")
+    await harness.keeper.leave()
+    assert await harness.held() == [0, 1]
+
+
+async def test_others_need_not_look_by_themselves_for_what_a_node_gives(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+    harness.holder.woken = other.keeper.look_now
+    other.holder.told.clear()
+    await harness.keeper.stop()
+    await turns()
+    assert {f"gained {shard}: handed_over of node-1" for shard in (0, 1)} <= set(other.holder.told)

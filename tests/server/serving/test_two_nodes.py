@@ -39,6 +39,7 @@ from coterie_server.topics import Catalogue
 from coterie_testing.sim.invariants.handovers import handover_faults
 from coterie_testing.virtual import Disk, Process, Scheduler
 from coterie_testing.virtual.disk import DiskOptions, DiskStore
+from tests.support.profiles import by_profile
 
 GROUPS: Final = 4
 SHARDS: Final = 6
@@ -52,7 +53,7 @@ PATIENCE_S: Final = 30.0
 #: How long a node waits for an answer of the other one.
 PEER_PATIENCE_S: Final = 5.0
 SEED: Final = int(os.environ.get("TWO_NODES_SEED", str(random.randrange(2**32))))
-RUNS: Final = int(os.environ.get("TWO_NODES_RUNS", "8"))
+RUNS: Final = int(os.environ.get("TWO_NODES_RUNS", by_profile(quick=2, long=8)))
 
 
 def clock_of(scheduler: Scheduler) -> Clock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -22,7 +23,8 @@ from coterie_server.server import Address, ListenerOptions, Server, ServerOption
 from tests.support.requests import Pending
 from tests.support.turns import finished
 
-pytestmark = pytest.mark.asyncio
+# One loop for all, as those that change nothing share a server.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 GROUPS: Final = tuple(f"group-{number:04}" for number in range(4000))
 PARTITIONS: Final = 4000
@@ -109,8 +111,8 @@ def commit(group: str, topic: str, partitions: int) -> m.OffsetCommitRequest:
     )
 
 
-@pytest_asyncio.fixture
-async def world() -> AsyncIterator[World]:
+@asynccontextmanager
+async def serving() -> AsyncIterator[World]:
     """Give a server with a group that has 4,000 offsets."""
     options = ServerOptions(
         settings=Settings(group_initial_rebalance_delay_ms=0),
@@ -125,14 +127,36 @@ async def world() -> AsyncIterator[World]:
         await other.close()
 
 
-@pytest_asyncio.fixture
-async def crowded(world: World) -> World:
+@asynccontextmanager
+async def serving_many() -> AsyncIterator[World]:
     """Give a server with 4,000 other groups, too."""
-    for group in GROUPS:
-        world.admin.send(commit(group, "t", 1), 7)
-    for _ in GROUPS:
-        await world.admin.receive(ApiKey.OFFSET_COMMIT, 7)
-    return world
+    async with serving() as world:
+        for group in GROUPS:
+            world.admin.send(commit(group, "t", 1), 7)
+        for _ in GROUPS:
+            await world.admin.receive(ApiKey.OFFSET_COMMIT, 7)
+        yield world
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world() -> AsyncIterator[World]:
+    """Give a server of the test's own."""
+    async with serving() as world:
+        yield world
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def changing() -> AsyncIterator[World]:
+    """Give a server with many groups to a test that changes them."""
+    async with serving_many() as world:
+        yield world
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def crowded() -> AsyncIterator[World]:
+    """Give a server with many groups that all tests share."""
+    async with serving_many() as world:
+        yield world
 
 
 async def test_all_groups_are_listed(crowded: World) -> None:
@@ -149,9 +173,9 @@ async def test_many_groups_are_described(crowded: World) -> None:
     assert beats >= HEARTBEATS_AT_LEAST
 
 
-async def test_many_groups_are_deleted(crowded: World) -> None:
+async def test_many_groups_are_deleted(changing: World) -> None:
     request = m.DeleteGroupsRequest(groups_names=GROUPS)
-    beats, answer = await crowded.heartbeats_during(request, 2)
+    beats, answer = await changing.heartbeats_during(request, 2)
     assert [(each.group_id, each.error_code) for each in answer.results] == [
         (group, 0) for group in GROUPS
     ]
@@ -210,12 +234,12 @@ async def test_ends_of_many_partitions_are_told(world: World) -> None:
     assert beats >= HEARTBEATS_AT_LEAST
 
 
-async def test_a_deleted_topic_is_forgotten_by_many_groups(crowded: World) -> None:
+async def test_a_deleted_topic_is_forgotten_by_many_groups(changing: World) -> None:
     request = m.DeleteTopicsRequest(topic_names=("t",), timeout_ms=30_000)
-    beats, answer = await crowded.heartbeats_during(request, 4)
+    beats, answer = await changing.heartbeats_during(request, 4)
     assert answer.responses[0].error_code == 0
     offsets = m.OffsetFetchRequest(group_id=GROUPS[0], topics=None)
-    assert (await crowded.admin.ask(offsets, 7)).topics == ()
+    assert (await changing.admin.ask(offsets, 7)).topics == ()
     assert beats >= 1  # the groups of forty shards are looked at in one turn
 
 

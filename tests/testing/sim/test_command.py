@@ -107,7 +107,7 @@ def test_json_summary_of_a_failure() -> None:
 
 @pytest.mark.usefixtures("bug")
 def test_trace_of_a_failure_is_that_of_the_shrunk_run() -> None:
-    code, out, err = _simulate("--seed", "5", "--profile", "rough", "--trace")
+    code, out, err = _simulate("--seed", "5", "--profile", "brief", "--trace")
     assert code == 1
     assert out.splitlines()[-1].endswith(f"FAILED: {_BUG}")
     assert " injector " not in out

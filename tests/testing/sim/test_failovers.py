@@ -21,9 +21,10 @@ from coterie_protocol.journal import (
 )
 from coterie_server.group import GroupState
 from coterie_testing.sim.system import GROUP
+from tests.support.profiles import by_profile
 from tests.testing.sim.several import AWAY_S, Several
 
-SEEDS = range(4)
+SEEDS = range(by_profile(quick=1, long=4))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from coterie_testing.sim.runs import execute
+from tests.support.profiles import by_profile
 from tests.testing.sim.hunt import PROFILES, hunt, run_for
 from tests.testing.sim.mutants import MUTANTS, Mutant
 
@@ -29,7 +30,7 @@ def _mutant(name: str) -> Mutant:
     return next(mutant for mutant in MUTANTS if mutant.name == name)
 
 
-@pytest.mark.parametrize("name", _QUICK)
+@pytest.mark.parametrize("name", _QUICK[:: by_profile(quick=3, long=1)])
 def test_planted_bug_is_found(name: str) -> None:
     assert hunt(_mutant(name), range(20)).result is not None
 

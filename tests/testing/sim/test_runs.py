@@ -16,8 +16,11 @@ from coterie_testing.sim.faults import Fault
 from coterie_testing.sim.invariants.checker import Violation
 from coterie_testing.sim.runs import Result, Run, Tamper, execute, run_from_seed, shrink
 from coterie_testing.sim.system import System, SystemOptions
+from tests.support.profiles import by_profile
 
-_FIXED: Final = {"brief": 25, "calm": 4, "rough": 4, "hostile": 4, "strangers": 4, "swarm": 4}
+_FIXED: Final = {"brief": by_profile(quick=8, long=25)} | dict.fromkeys(
+    ("calm", "rough", "hostile", "strangers", "swarm"), by_profile(quick=1, long=4)
+)
 #: Seeds that once found a bug; by now they may stand for other runs.
 _FOUND: Final = {
     "brief": (
@@ -26,17 +29,17 @@ _FOUND: Final = {
     ),
     "hostile": (830118, 870091),
 }
-_RANDOM_S: Final = 4.0
+_RANDOM_S: Final = by_profile(quick=2, long=4)
 
 #: Runs with several coordinators: how many seeds in `make test`, and in `make test-all`.
 _SEVERAL: Final = {
-    "brief": (8, 150),
+    "brief": (3, 150),
     "calm": (1, 20),
     "rough": (1, 30),
-    "hostile": (2, 40),
+    "hostile": (1, 40),
     "strangers": (1, 20),
-    "failovers": (4, 60),
-    "swarm": (2, 40),
+    "failovers": (1, 60),
+    "swarm": (1, 40),
 }
 #: Seeds that once found a bug, with so many coordinators.
 _FOUND_AMONG_SEVERAL: Final = (
@@ -65,7 +68,8 @@ def test_runs_of_each_profile_pass(profile: str) -> None:
 
 @pytest.mark.parametrize("profile", _FOUND)
 def test_runs_that_once_failed_pass(profile: str) -> None:
-    for seed in _FOUND[profile]:
+    seeds = _FOUND[profile]
+    for seed in seeds[: by_profile(quick=3, long=len(seeds))]:
         _check(run_from_seed(seed, profile))
 
 
@@ -94,7 +98,10 @@ def test_many_runs_with_several_coordinators_pass(profile: str, nodes: int) -> N
         _check(run_from_seed(seed, profile, nodes))
 
 
-@pytest.mark.parametrize(("profile", "seed", "nodes"), _FOUND_AMONG_SEVERAL)
+@pytest.mark.parametrize(
+    ("profile", "seed", "nodes"),
+    _FOUND_AMONG_SEVERAL[:: by_profile(quick=4, long=1)],
+)
 def test_runs_with_several_coordinators_that_once_failed_pass(
     profile: str, seed: int, nodes: int
 ) -> None:

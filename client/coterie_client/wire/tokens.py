@@ -1,0 +1,128 @@
+"""Where tokens for OAUTHBEARER come from."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import inspect
+import json
+import ssl
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+from coterie_client.errors import ConfigurationError, ConnectionFailedError
+from coterie_client.wire.credentials import TokenSource, checked_token
+from coterie_protocol.exceptions import CoterieError
+
+__all__ = ["ClientCredentials", "TokenFile", "current_token"]
+
+#: No token is nearly as large; what is may be a device that never ends.
+_SIZE_MAX: Final = 100_000
+_TIMEOUT_S: Final = 10.0
+_OK: Final = 200
+
+
+async def current_token(source: str | TokenSource) -> str:
+    """The token to connect with now."""
+    if isinstance(source, str):
+        return source
+    try:
+        if inspect.iscoroutinefunction(source):
+            found = await source()
+        else:
+            # It may read a file or ask a server.
+            found = await asyncio.to_thread(source)
+            if inspect.isawaitable(found):
+                found = await found
+    except CoterieError:
+        raise
+    except Exception as error:
+        raise ConnectionFailedError(
+            f"the function that gives tokens failed ({type(error).__name__})"
+        ) from error
+    return checked_token(found)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """Reads the token from a file, which may be replaced at any time."""
+
+    path: Path
+
+    def __call__(self) -> str:
+        """Return what is in the file."""
+        try:
+            with self.path.open(encoding="ascii") as file:
+                text = file.read(_SIZE_MAX + 1)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not ASCII text"
+            raise ConfigurationError(f"The token in {self.path} can't be read: {reason}.") from None
+        if len(text) > _SIZE_MAX:
+            raise ConfigurationError(f"{self.path} is too large to be a token.")
+        return checked_token(text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """Asks an authorization server for a token, by OAuth 2's grant of client credentials."""
+
+    endpoint: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.endpoint)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+            raise ConfigurationError("the URL of the token endpoint must be https://HOST/PATH")
+
+    def __call__(self) -> str:
+        """Return a new token."""
+        from http.client import HTTPException  # noqa: PLC0415  # few ask for tokens
+
+        try:
+            status, body = self._ask()
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            raise ConnectionFailedError(
+                f"the token endpoint {self.endpoint} does not answer: {reason}"
+            ) from error
+        if status != _OK:
+            raise ConnectionFailedError(
+                f"the token endpoint {self.endpoint} refuses the client {self.client_id!r} with"
+                f" status {status}"
+            )
+        try:
+            return checked_token(json.loads(body)["access_token"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ConnectionFailedError(
+                f"the token endpoint {self.endpoint} answers without a token"
+            ) from None
+
+    def _ask(self) -> tuple[int, bytes]:
+        from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415  # as above
+
+        # Redirects are not followed: the secret is for this address alone.
+        parts = urlsplit(self.endpoint)
+        host = parts.hostname or ""
+        connection: HTTPConnection
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            connection = HTTPSConnection(host, parts.port, timeout=_TIMEOUT_S, context=context)
+        else:
+            connection = HTTPConnection(host, parts.port, timeout=_TIMEOUT_S)
+        form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
+        pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret)}"
+        headers = {
+            "Accept": "application/json",
+            "Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        with closing(connection):
+            connection.request("POST", path, urlencode(form), headers)
+            response = connection.getresponse()
+            return response.status, response.read(_SIZE_MAX)

@@ -1,0 +1,74 @@
+"""What a node asks of the store about shards, and what it does not know of the outcome."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from coterie_server.storage import Lease, Store, Survey
+
+__all__ = ["Claims"]
+
+
+class Claims:
+    """Claims and releases shards in the name of a node.
+
+    A call that failed or was cancelled may have taken effect.  So its shards are in doubt: they may
+    be leased to this node, which does not serve them.
+    """
+
+    def __init__(self, store: Store, owner: str, ttl_ms: int) -> None:
+        self._store = store
+        self._owner = owner
+        self._ttl_ms = ttl_ms
+        #: The shards that are being claimed; former leases on them are not to be renewed.
+        self.under_way: set[int] = set()
+        self.in_doubt: set[int] = set()
+
+    @property
+    def unsure(self) -> set[int]:
+        """The shards that the store may say are this node's before the node knows."""
+        return self.in_doubt | self.under_way
+
+    async def claim(self, shards: Sequence[int]) -> list[Lease]:
+        """Claim shards, and return the leases on those that were free."""
+        self.under_way.update(shards)
+        try:
+            with self._doubting(shards):
+                return await self._store.claim(shards, self._owner, self._ttl_ms)
+        finally:
+            self.under_way.difference_update(shards)
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Release leases."""
+        with self._doubting([lease.shard for lease in leases]):
+            await self._store.release(leases)
+
+    @contextmanager
+    def _doubting(self, shards: Sequence[int]) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.in_doubt.update(shards)
+            raise
+        self.in_doubt.difference_update(shards)
+
+    async def give_back(self, survey: Survey, held: Collection[int]) -> None:
+        """Release what is leased to this node without being held: no node would serve it.
+
+        It stays in doubt until it is claimed again, so that it is not taken for this node's former
+        share.
+        """
+        stray = [
+            lease
+            for lease in survey.leases
+            if lease.owner == self._owner
+            and lease.is_valid
+            and lease.shard in self.in_doubt - self.under_way
+            and lease.shard not in held
+        ]
+        if stray:
+            await self._store.release(stray)
