@@ -6,12 +6,13 @@ import asyncio
 import base64
 import hmac
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from coterie_protocol.extras import needs_extra
+from coterie_server.config.assembly import connection_limits
 from coterie_server.config.setting import SettingsError
 from coterie_server.config.users import FirstUser, first_users, jaas_users
 from coterie_server.net.check_queue import CheckQueue, CheckThreads
@@ -33,11 +34,12 @@ from coterie_server.security.sasl import (
 
 if TYPE_CHECKING:
     from coterie_server.config.listeners import ListenerOptions
+    from coterie_server.config.options import ServerOptions
     from coterie_server.config.settings import Settings
     from coterie_server.net import Limits
     from coterie_server.storage import Store
 
-__all__ = ["Authenticators", "read_first_users", "stored_credentials"]
+__all__ = ["Authenticators", "first_credentials"]
 
 _NONCE_BYTES: Final = 24
 _SALT_BYTES: Final = 24
@@ -65,22 +67,21 @@ class Authenticators:
         )
 
     @classmethod
-    async def make(
-        cls, settings: Settings, limits: Limits, store: Store, listeners: Iterable[ListenerOptions]
-    ) -> Self:
+    async def make(cls, options: ServerOptions, store: Store) -> Self:
         """Read what the settings say of the listeners; raises `SettingsError`.
 
         All nodes on the store share a secret, by which they know each other.
         """
+        settings = options.settings
         secret = bytes.fromhex(await store.agree("cluster.secret", secrets.token_hex(32)))
         plain: dict[str, Stored] = {}
-        for each in listeners:
+        for each in options.listeners:
             own = settings.for_listener(each.name)
             key = f"listener.name.{each.name.lower()}.plain.sasl.jaas.config"
             users = jaas_users(key, own.plain_sasl_jaas_config)
             made = [FirstUser(name, _STRONGEST, password) for name, password in users.items()]
-            plain[each.name] = await stored_credentials(made)
-        return cls(settings, limits, secret, plain)
+            plain[each.name] = await _stored(made)
+        return cls(settings, connection_limits(settings), secret, plain)
 
     def for_listener(
         self, listener: ListenerOptions, bindings: Callable[[], Collection[bytes]] = tuple
@@ -163,7 +164,7 @@ def _token_verifier(settings: Settings) -> VerifyToken:
     return token_verifier(Path(unquote(urlsplit(url).path)), settings)
 
 
-async def stored_credentials(users: list[FirstUser]) -> Stored:
+async def _stored(users: list[FirstUser]) -> Stored:
     """What is kept of users' passwords, worked out in a thread."""
 
     def make() -> Stored:
@@ -180,8 +181,12 @@ def _salt() -> bytes:
     return secrets.token_bytes(_SALT_BYTES)
 
 
-def read_first_users(settings: Settings) -> list[FirstUser]:
-    """The users who are to be stored at the start; raises `SettingsError`."""
+async def first_credentials(settings: Settings) -> Stored:
+    """What is stored at the start of users who are not there yet; raises `SettingsError`."""
+    return await _stored(_first_users(settings))
+
+
+def _first_users(settings: Settings) -> list[FirstUser]:
     found = []
     path = settings.bootstrap_users_file
     if path:

@@ -16,11 +16,7 @@ from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
 from coterie_protocol.version import VERSION
 from coterie_server.address import Address
-from coterie_server.authenticators import (
-    Authenticators,
-    read_first_users,
-    stored_credentials,
-)
+from coterie_server.authenticators import Authenticators, first_credentials
 from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
     access_config,
@@ -39,6 +35,8 @@ from coterie_server.metrics import Metrics
 from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
+from coterie_server.security import SecurityProtocol
+from coterie_server.serving import Asker
 from coterie_server.serving.access import Access
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.discovery import ANY_HOST
@@ -176,16 +174,18 @@ class Server:
         self._parts.push_async_callback(
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
         )
-        authenticators = await self._make_authenticators(store)
+        authenticators = await Authenticators.make(self.options, store)
+        self._parts.push_async_callback(authenticators.close)
         node_options = await self._listen(listener, authenticators, is_shared=store.is_shared)
         node = self._node = self._make_node(store, node_options)
+        node.ask = Asker(node_options.node_id, authenticators.secret)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
         # Clients that look for a group's coordinator meanwhile still find it here.
         self._parts.push_async_callback(node.leave)
         self._parts.callback(view.close)
-        first_users = await stored_credentials(read_first_users(self.options.settings))
-        await node.start(dict(self.options.topics), first_users)
+        users = await first_credentials(self.options.settings)
+        await node.start(dict(self.options.topics), users)
         await self._compare_with_journal(node, store)
         self._observers.release()
         self._note_started(node, int((time.monotonic() - began) * 1000))
@@ -268,9 +268,9 @@ class Server:
                 await http.start_shared(address.host, address.port, inherited)
                 self._http_address, self._own_http = address, worker.http
         except OSError as error:
+            why = f"can't answer HTTP on {address}: {why_not(error)}."
             raise ServerError(
-                f"can't answer HTTP on {address}: {why_not(error)}. Choose another address with"
-                " --http, or --http off."
+                f"{why} Choose another address with --http, or --http off."
             ) from error
 
     def _allowed_hosts(self) -> AllowedHosts:
@@ -279,13 +279,6 @@ class Server:
         addresses = [options.http, *(address for each in listeners for address in each.addresses)]
         ours = (address.host for address in addresses if address is not None)
         return AllowedHosts((*ours, *options.settings.http_allowed_hosts.split(",")))
-
-    async def _make_authenticators(self, store: Store) -> Authenticators:
-        settings = self.options.settings
-        limits = connection_limits(settings)
-        made = await Authenticators.make(settings, limits, store, self.options.listeners)
-        self._parts.push_async_callback(made.close)
-        return made
 
     async def _listen(
         self, listener: Listener, authenticators: Authenticators, *, is_shared: bool
@@ -296,10 +289,8 @@ class Server:
             try:
                 self._addresses[each.name] = await self._listen_on(listener, each, authenticators)
             except OSError as error:
-                raise ServerError(
-                    f"can't listen on {each}: {why_not(error)}. Choose another address with"
-                    " --listen."
-                ) from error
+                why = f"can't listen on {each}: {why_not(error)}."
+                raise ServerError(f"{why} Choose another address with --listen.") from error
         return NodeOptions(
             node_id=settings.node_id,
             address=self.address,
@@ -313,6 +304,9 @@ class Server:
             peer_http=self._peer_http(),
             companions=() if options.worker is None else options.worker.node_ids,
             access=self.access,
+            has_tls=options.listeners[0].protocol.has_tls,
+            wants_proof=self.access.authorizer is not None
+            or options.listeners[0].protocol is not SecurityProtocol.PLAINTEXT,
         )
 
     async def _listen_on(

@@ -46,6 +46,15 @@ _ONLY_SIGNATURE: Final = {
     "verify_jti": False,
 }
 
+_UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    UnsupportedAlgorithm,
+    jwt.PyJWTError,
+)
+
 
 class KeysError(CoterieError):
     """A file has no keys that tokens can be verified with; the text says why."""
@@ -76,7 +85,7 @@ def read_keys(data: bytes) -> list[VerifyingKey]:
     """The keys in a JWKS or in PEM; raises `KeysError` if there are none."""
     try:
         keys = _from_jwks(data) if data.lstrip()[:1] == b"{" else _from_pem(data)
-    except (ValueError, TypeError, AttributeError, UnsupportedAlgorithm, jwt.PyJWTError) as error:
+    except _UNREADABLE as error:
         raise KeysError(f"no readable keys: {type(error).__name__}") from error
     if not keys:
         raise KeysError("no public keys of RSA with 2048 bits or more, of a NIST curve or Ed25519")

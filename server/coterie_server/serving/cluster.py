@@ -51,6 +51,9 @@ class NodeNote:
     recovered: Mapping[int, Fence] = field(default_factory=dict)
     #: Where it answers other nodes over HTTP; None if it does not.
     http: Address | None = None
+    #: What its first listener wants of other nodes: TLS, and a proof that they are nodes.
+    has_tls: bool = False
+    wants_proof: bool = False
 
     def to_bytes(self) -> bytes:
         """Write it down."""
@@ -73,6 +76,8 @@ class NodeNote:
                 addresses=_addresses(found["addresses"]),
                 http=_address(found["http"]) if found.get("http") else None,
                 is_settled=bool(found["is_settled"]),
+                has_tls=bool(found.get("has_tls")),
+                wants_proof=bool(found.get("wants_proof")),
                 is_leaving=bool(found.get("is_leaving", False)),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),

@@ -230,6 +230,8 @@ class Node:
             service.seen,
             recovered,
             self._options.peer_http,
+            self._options.has_tls,
+            self._options.wants_proof,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:

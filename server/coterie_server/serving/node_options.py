@@ -39,6 +39,9 @@ class NodeOptions:
     companions: tuple[int, ...] = ()
     #: Who may do what on it, and who is who.
     access: Access = field(default_factory=Access)
+    #: What the listener for other nodes wants of them: TLS, and a proof that they are nodes.
+    has_tls: bool = False
+    wants_proof: bool = False
 
     @property
     def owner(self) -> str:

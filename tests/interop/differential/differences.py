@@ -132,9 +132,11 @@ VERSIONS = _difference(
     "The versions before Kafka 4's are kept for old clients, and APIs that need records or a "
     "cluster are not offered.",
 )
-NO_AUTHENTICATION = _difference(
-    "no-authentication",
-    "The server does not authenticate its clients, and says so to those that try.",
+_difference(
+    "logging-in",
+    "A guess at a user's name or password is to tell as little, and to cost as much, as it can.",
+    not_shown="the scenarios' listeners let everyone in; the tests of logging in have Kafka's "
+    "states and requests in a table",
 )
 REFUSALS = _difference(
     "refusals-say-what-is-refused",
