@@ -159,8 +159,8 @@ PENDING_KEPT = _difference(
 )
 LEADER_EPOCHS = _difference(
     "leader-epochs-stay",
-    "There is one node and nothing to replicate, so a partition's leader never changes, not even "
-    "by a restart.",
+    "There is nothing to replicate, and any node can stand in for the leader of any partition, so "
+    "what a leader epoch would tell clients never changes.",
 )
 BOUNDS = _difference(
     "bounds",
