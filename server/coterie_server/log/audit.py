@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie_server.log.logger import get_logger
 
@@ -32,12 +32,17 @@ class AuditLog:
         self._beyond = 0
 
     def refused(
-        self, principal: Principal, host: str, request: str, refusal: Refusal, now_ms: int
+        self,
+        principal: Principal,
+        host: str,
+        message: Any,  # noqa: ANN401  # any request
+        refusal: Refusal,
+        now_ms: int,
     ) -> None:
         """Note that a client was refused something."""
         if now_ms - self._begun_ms >= QUIET_MS:
             self._begin(now_ms)
-        name = refusal.name[:_SHOWN_MAX]
+        name, request = refusal.name[:_SHOWN_MAX], _title_of(message)
         key = (principal, host, request, refusal.operation, refusal.kind, name)
         if key in self._seen:
             self._seen[key] += 1
@@ -54,6 +59,11 @@ class AuditLog:
                 request=request,
             )
 
+    def asked(self, principal: Principal, host: str, message: Any) -> None:  # noqa: ANN401
+        """Note that a client may change rights, and is about to."""
+        where, request = host.removeprefix("/"), _title_of(message)
+        _log.info("change of rights", principal=str(principal), host=where, request=request)
+
     def _begin(self, now_ms: int) -> None:
         """Begin another minute, and say what was not logged in the last."""
         repeated = sum(self._seen.values()) + self._beyond
@@ -64,3 +74,7 @@ class AuditLog:
         self._begun_ms = now_ms
         self._seen.clear()
         self._beyond = 0
+
+
+def _title_of(message: Any) -> str:  # noqa: ANN401  # any request
+    return type(message).__name__.removesuffix("Request")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
+from coterie_protocol import messages as m
 from coterie_server.log.audit import AuditLog
 from coterie_server.log.logger import get_logger
 from coterie_server.security.acls import Operation, ResourceType
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["AccessControl", "KnownTopics"]
 
 _log = get_logger(__name__)
+
+
+#: What an auditor wants to know of even if it is allowed.
+_CHANGES_OF_RIGHTS: Final = (
+    m.AlterUserScramCredentialsRequest,
+    m.CreateAclsRequest,
+    m.DeleteAclsRequest,
+)
 
 
 class KnownTopics:
@@ -138,6 +147,8 @@ class AccessControl:
         self, exchange: Exchange, route: Callable[[Exchange], None], verdict: Verdict
     ) -> None:
         if verdict is PASS:
+            if isinstance(exchange.message, _CHANGES_OF_RIGHTS):
+                self._audit.asked(exchange.principal, exchange.host, exchange.message)
             route(exchange)
         elif verdict is LOOK_AGAIN:
             task = asyncio.get_running_loop().create_task(self._look_again(exchange, route))
@@ -162,6 +173,6 @@ class AccessControl:
             exchange.close("topics can't be read just now")
 
     def _note(self, exchange: Exchange, refusal: Refusal) -> None:
-        request = type(exchange.message).__name__.removesuffix("Request")
-        now_ms = self._clock.now_ms()
-        self._audit.refused(exchange.principal, exchange.host, request, refusal, now_ms)
+        self._audit.refused(
+            exchange.principal, exchange.host, exchange.message, refusal, self._clock.now_ms()
+        )

@@ -489,6 +489,7 @@ def test_topics_are_created_that_may_be_and_settings_kept_from_those_who_may_not
     first, second = completed(verdict, m.CreateTopicsResponse(topics=(done,))).topics
     assert (first.num_partitions, first.topic_config_error_code) == (-1, NO_TOPIC)
     assert (second.name, second.error_code) == ("b", NO_TOPIC)
+    assert desk.refusals == [Refusal(Operation.CREATE, TOPIC, "b")]
     everywhere = Desk(
         (CLUSTER, CLUSTER_NAME, Operation.CREATE), (TOPIC, "b", Operation.ALTER_CONFIGS)
     )

@@ -146,13 +146,16 @@ class Asking:
         kind: ResourceType,
         items: Iterable[T],
         name_of: Callable[[T], str],
+        *,
+        is_noted: bool = True,
     ) -> Making[tuple[list[T], list[T]]]:
         """The same, of so many that others would wait."""
         allowed: list[T] = []
         refused: list[T] = []
         piece = Piece(CHECKS_AT_ONCE)
         for item in items:
-            (allowed if self.may(operation, kind, name_of(item)) else refused).append(item)
+            may = self.may(operation, kind, name_of(item), is_noted=is_noted)
+            (allowed if may else refused).append(item)
             if piece.is_whole():
                 yield
         return allowed, refused

@@ -50,7 +50,9 @@ def create_topics(asking: Asking, message: m.CreateTopicsRequest, version: int) 
     refused: list[str] = []
     if not asking.may_in_cluster(Operation.CREATE, is_noted=False):
         _, refused = yield from asking.sort_in_turns(Operation.CREATE, _TOPIC, plain, str)
-    _, secret = yield from asking.sort_in_turns(Operation.DESCRIBE_CONFIGS, _TOPIC, plain, str)
+    _, secret = yield from asking.sort_in_turns(
+        Operation.DESCRIBE_CONFIGS, _TOPIC, plain, str, is_noted=False
+    )
     if not refused and not secret:
         return PASS
     told = tuple(
