@@ -7,6 +7,7 @@ import base64
 import hmac
 import secrets
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import unquote, urlsplit
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from coterie_server.config.listeners import ListenerOptions
     from coterie_server.config.options import ServerOptions
     from coterie_server.config.settings import Settings
-    from coterie_server.net import Limits
+    from coterie_server.net import Limits, Terms
     from coterie_server.storage import Store
 
 __all__ = ["Authenticators", "first_credentials"]
@@ -81,15 +82,21 @@ class Authenticators:
             users = jaas_users(key, own.plain_sasl_jaas_config)
             made = [FirstUser(name, _STRONGEST, password) for name, password in users.items()]
             plain[each.name] = await _stored(made)
-        return cls(settings, connection_limits(settings), secret, plain)
+        return cls(settings, connection_limits(settings, {}), secret, plain)
 
-    def for_listener(
-        self, listener: ListenerOptions, bindings: Callable[[], Collection[bytes]] = tuple
+    def add_to(self, terms: Terms, listener: ListenerOptions) -> Terms:
+        """The terms of a listener, with what authenticates its clients."""
+        tls = terms.tls
+
+        def bindings() -> Collection[bytes]:
+            return () if tls is None else (bytes.fromhex(tls.fingerprint),)
+
+        return replace(terms, authenticator=self._authenticator(listener, bindings))
+
+    def _authenticator(
+        self, listener: ListenerOptions, bindings: Callable[[], Collection[bytes]]
     ) -> Authenticator:
-        """What authenticates the clients of a listener.
-
-        `bindings` are what other nodes may bind their proofs to: the listener's certificates.
-        """
+        """`bindings` are what other nodes may bind their proofs to: the certificate."""
         settings = self._settings.for_listener(listener.name)
         mechanisms = [each.strip() for each in settings.sasl_enabled_mechanisms.split(",")]
         has_sasl = listener.protocol.has_sasl

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_protocol.version import VERSION
-from coterie_server.config.listeners import NamedAddress
+from coterie_server.config.listeners import ListenerError, NamedAddress
 from coterie_server.config.setting import SettingsError
 from coterie_server.log import configure
 from coterie_server.log.logger import get_logger
@@ -49,6 +49,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 REFUSALS: Final = (
     DirectoryInUseError,
     DirectoryUnusableError,
+    ListenerError,
     ServerError,
     SettingsError,
     StoreError,
@@ -69,8 +70,11 @@ _LEAST_FILES: Final = 40
 class Supervised(Protocol):
     """What a server of several has to do with what has started it."""
 
-    def watch(self, stop: asyncio.Future[str]) -> None:
-        """Settle a future when the server is to stop, with the reason."""
+    def watch(self, stop: asyncio.Future[str], reload: Callable[[], None]) -> None:
+        """Settle a future when the server is to stop, with the reason.
+
+        Call `reload` when it is to read its files again.
+        """
 
     def ready(self, server: Server) -> None:
         """Say that the server serves."""
@@ -107,13 +111,18 @@ async def serve(
     supervised: Supervised | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; `say` gets the line that says that the server is ready."""
-    stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[str] = loop.create_future()
+    server = Server(options)
+    reloading = _Reloading(server)
     with _signals(stop, _SIGNALS if supervised is None else (signal.SIGTERM,)):
         if supervised is not None:
-            supervised.watch(stop)
-        server = Server(options)
+            supervised.watch(stop, reloading.begin)
         await server.start()
         _exempt_from_collection()
+        if supervised is None and options.reads_files:
+            # Where there is nothing to read again, the end of a terminal ends the daemon.
+            loop.add_signal_handler(signal.SIGHUP, reloading.begin)
         try:
             if supervised is None:
                 say(_ready_line(server))
@@ -125,6 +134,23 @@ async def serve(
             if supervised is None:
                 notify_systemd("STOPPING=1")
         await server.stop(reason)
+
+
+class _Reloading:
+    """Has a server read its files again, once at a time."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._running: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Begin to read, after what is being read."""
+        self._running = asyncio.get_running_loop().create_task(self._reload(self._running))
+
+    async def _reload(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await before
+        await self._server.reload()
 
 
 @contextlib.contextmanager

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -27,8 +26,10 @@ from coterie_server.config.assembly import (
 )
 from coterie_server.config.listeners import ListenerOptions
 from coterie_server.config.options import ServerOptions
+from coterie_server.config.terms import make_terms, overrides_by_address
 from coterie_server.history import History
-from coterie_server.http import AllowedHosts, HttpServer, NodeView, OtherNodes, create_app
+from coterie_server.http import NodeView
+from coterie_server.http_service import HttpService
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
 from coterie_server.metrics import Metrics
@@ -36,6 +37,7 @@ from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
 from coterie_server.security import SecurityProtocol
+from coterie_server.server_error import ServerError, why_not
 from coterie_server.serving import Asker
 from coterie_server.serving.access import Access
 from coterie_server.serving.clock import Clock
@@ -44,6 +46,7 @@ from coterie_server.serving.loss import find_loss
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import open_store
 from coterie_server.storage.lock import hold_directory
+from coterie_server.tls import TlsWatch
 
 if TYPE_CHECKING:
     from coterie_server.storage import Store
@@ -61,18 +64,6 @@ __all__ = [
 
 #: How many rebalances of each group the history keeps.
 _REBALANCES_KEPT: Final = 20
-
-
-class ServerError(Exception):
-    """A server can't be started with these options; the text says what to do."""
-
-
-def why_not(error: OSError) -> str:
-    """What is wrong, for people."""
-    # Names that can't be resolved have negative numbers and texts of their own.
-    if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno)
-    return error.strerror or str(error)
 
 
 class Server:
@@ -97,9 +88,8 @@ class Server:
         self._parts = AsyncExitStack()
         self._node: Node | None = None
         self._addresses: dict[str, Address] = {}
-        self._http_address: Address | None = None
-        #: Where no other worker of the same supervisor answers.
-        self._own_http: Address | None = None
+        self._http: HttpService | None = None
+        self._tls = TlsWatch()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -143,7 +133,7 @@ class Server:
     @property
     def http_address(self) -> Address | None:
         """Where HTTP is answered; None if it is not."""
-        return self._http_address
+        return None if self._http is None else self._http.address
 
     @property
     def node(self) -> Node:
@@ -160,6 +150,12 @@ class Server:
         """Create or extend a topic to have so many partitions, or raise `TopicRefusal`."""
         await self.node.ensure_topic(name, partitions)
 
+    async def reload(self) -> None:
+        """Read certificates, keys and tokens again; connections at hand keep theirs."""
+        if self._http is not None:
+            self._http.reload()
+        await self._tls.reload()
+
     # -- starting ------------------------------------------------------------------------------
 
     async def _start(self) -> None:
@@ -167,18 +163,24 @@ class Server:
         store = await self._parts.enter_async_context(self._open_store())
         backfill = self._make_backfill()
         journal = self._start_journal()
-        listener = self._make_listener()
+        listener = await self._make_listener()
         view = NodeView(listener, journal)
-        await self._start_http(view, backfill)
+        http = self._http = HttpService(self.options)
+        self._parts.push_async_callback(http.close)
+        await http.start(view, backfill, self.metrics)
         # Clients can connect from here on; their requests wait for the node.
         self._parts.push_async_callback(
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
         )
         authenticators = await Authenticators.make(self.options, store)
         self._parts.push_async_callback(authenticators.close)
-        node_options = await self._listen(listener, authenticators, is_shared=store.is_shared)
+        terms = self._make_terms(authenticators)
+        node_options = await self._listen(listener, terms, http, is_shared=store.is_shared)
+        self._tls.add(http.tls)
+        self._parts.push_async_callback(self._tls.close)
+        self._tls.start()
         node = self._node = self._make_node(store, node_options)
-        node.ask = Asker(node_options.node_id, authenticators.secret)
+        node.ask = Asker.of(node_options.node_id, authenticators.secret, terms[0].tls)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
         # Clients that look for a group's coordinator meanwhile still find it here.
@@ -186,6 +188,8 @@ class Server:
         self._parts.callback(view.close)
         users = await first_credentials(self.options.settings)
         await node.start(dict(self.options.topics), users)
+        if store.is_shared and http.address is not None:
+            http.trust_nodes(authenticators.secret.hex())
         await self._compare_with_journal(node, store)
         self._observers.release()
         self._note_started(node, int((time.monotonic() - began) * 1000))
@@ -236,7 +240,12 @@ class Server:
         self._parts.push_async_callback(asyncio.to_thread, writer.close)
         return writer
 
-    def _make_listener(self) -> Listener:
+    async def _make_listener(self) -> Listener:
+        settings = self.options.settings
+        overrides = await asyncio.to_thread(
+            overrides_by_address, settings.max_connections_per_ip_overrides
+        )
+        limits = connection_limits(settings, overrides)
         loop_time, answered = asyncio.get_running_loop().time, self.metrics.requests.answered
 
         def count_reply(api: ApiKey, message: Any, received_ms: int) -> None:  # noqa: ANN401
@@ -244,50 +253,25 @@ class Server:
 
         return Listener(
             self._handler,
-            connection_limits(self.options.settings),
+            limits,
             on_reply=count_reply,
             at_once={ApiKey.HEARTBEAT: self._handler.try_heartbeat},
         )
 
-    async def _start_http(self, view: NodeView, backfill: Backfill) -> None:
-        address, worker = self.options.http, self.options.worker
-        if address is None:
-            return
-        others = OtherNodes(() if worker is None else worker.node_ids)
-        self._parts.push_async_callback(others.close)
-        hosts = self._allowed_hosts()
-        http = HttpServer(create_app(view, backfill, self.metrics, hosts, others))
-        self._parts.push_async_callback(http.close)
-        try:
-            if worker is None or worker.http is None:
-                await http.start(address.host, address.port)
-                self._http_address = self._own_http = Address(address.host, http.port)
-            else:
-                await http.start_shared(worker.http.host, worker.http.port)
-                inherited = worker.inherited.get(address, ())
-                await http.start_shared(address.host, address.port, inherited)
-                self._http_address, self._own_http = address, worker.http
-        except OSError as error:
-            why = f"can't answer HTTP on {address}: {why_not(error)}."
-            raise ServerError(
-                f"{why} Choose another address with --http, or --http off."
-            ) from error
-
-    def _allowed_hosts(self) -> AllowedHosts:
-        options = self.options
-        listeners = options.listeners
-        addresses = [options.http, *(address for each in listeners for address in each.addresses)]
-        ours = (address.host for address in addresses if address is not None)
-        return AllowedHosts((*ours, *options.settings.http_allowed_hosts.split(",")))
+    def _make_terms(self, authenticators: Authenticators) -> list[Terms]:
+        """What holds at each listener."""
+        settings, listeners = self.options.settings, self.options.listeners
+        return [authenticators.add_to(make_terms(settings, each), each) for each in listeners]
 
     async def _listen(
-        self, listener: Listener, authenticators: Authenticators, *, is_shared: bool
+        self, listener: Listener, terms: Sequence[Terms], http: HttpService, *, is_shared: bool
     ) -> NodeOptions:
         """Begin to listen; only then are the ports known."""
-        options, settings = self.options, self.options.settings
-        for each in options.listeners:
+        options, settings, at = self.options, self.options.settings, http.address
+        for each, of_each in zip(options.listeners, terms, strict=True):
+            self._tls.add(of_each.tls)
             try:
-                self._addresses[each.name] = await self._listen_on(listener, each, authenticators)
+                self._addresses[each.name] = await self._listen_on(listener, each, of_each)
             except OSError as error:
                 why = f"can't listen on {each}: {why_not(error)}."
                 raise ServerError(f"{why} Choose another address with --listen.") from error
@@ -297,25 +281,21 @@ class Server:
             shards=settings.shards,
             lease_ms=settings.shard_lease_ms,
             accept_loss=options.accept_data_loss,
-            http=(http.host, http.port) if (http := self._http_address) else None,
-            advertised_http=self._advertised_http(),
+            http=(at.host, at.port) if at else None,
+            advertised_http=self._advertised_http(at),
             addresses=self._advertised(),
             look_every_ms=settings.shard_poll_interval_ms if is_shared else None,
-            peer_http=self._peer_http(),
+            peer_http=self._peer_http(http.own_address),
+            http_tls=http.tls,
             companions=() if options.worker is None else options.worker.node_ids,
             access=self.access,
-            has_tls=options.listeners[0].protocol.has_tls,
+            has_tls=terms[0].protocol.has_tls,
             wants_proof=self.access.authorizer is not None
-            or options.listeners[0].protocol is not SecurityProtocol.PLAINTEXT,
+            or terms[0].protocol is not SecurityProtocol.PLAINTEXT,
         )
 
-    async def _listen_on(
-        self, listener: Listener, each: ListenerOptions, authenticators: Authenticators
-    ) -> Address:
+    async def _listen_on(self, listener: Listener, each: ListenerOptions, terms: Terms) -> Address:
         bind, shared, worker = each.bind, each.shared, self.options.worker
-        if each.protocol.has_tls:
-            raise ServerError(f"{each.protocol} is not served yet.")
-        terms = Terms(each.name, each.protocol, authenticators.for_listener(each))
         bound = await listener.start(
             bind.host,
             bind.port,
@@ -334,9 +314,8 @@ class Server:
             )
         return bound
 
-    def _peer_http(self) -> Address | None:
+    def _peer_http(self, own: Address | None) -> Address | None:
         """Where other nodes can ask over HTTP."""
-        own = self._own_http
         if own is None or own.host not in ANY_HOST:
             return own
         return Address(next(iter(self._advertised().values())).host, own.port)
@@ -350,9 +329,9 @@ class Server:
             found[each.name] = Address(wanted.host, wanted.port or bound.port)
         return found
 
-    def _advertised_http(self) -> dict[Address, Address]:
+    def _advertised_http(self, http: Address | None) -> dict[Address, Address]:
         """Where clients find HTTP if they came in by a listener that says so, by its address."""
-        reached, http = self._advertised(), self._http_address
+        reached = self._advertised()
         return {
             reached[each.name]: Address(told.host, told.port or http.port)
             for each in self.options.listeners

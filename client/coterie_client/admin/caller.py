@@ -224,9 +224,10 @@ class Caller:
     async def http_address(self, node: NodeAddress, deadline_s: float) -> str | None:
         """Where a node answers HTTP, as HOST:PORT; None if it does not say."""
         answer: ApiVersionsResponse = await self.ask(_WHERE_IS_HTTP, deadline_s, node)
-        if answer.http_address.startswith(":"):
-            return str(NodeAddress(node.host, int(answer.http_address[1:])))
-        return answer.http_address or None
+        scheme, separator, found = answer.http_address.rpartition("://")
+        if found.startswith(":"):
+            found = str(NodeAddress(node.host, int(found[1:])))
+        return f"{scheme}{separator}{found}" or None
 
     async def for_groups(
         self,

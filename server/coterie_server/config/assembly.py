@@ -13,7 +13,7 @@ from coterie_server.security.authorizer import AccessConfig
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from coterie_server.config.settings import Settings
     from coterie_server.group import IdSource
@@ -74,14 +74,18 @@ def access_config(settings: Settings) -> AccessConfig | None:
     )
 
 
-def connection_limits(settings: Settings) -> Limits:
+def connection_limits(settings: Settings, per_ip_overrides: Mapping[str, int]) -> Limits:
     """The limits of the listener."""
     return Limits(
         socket_request_max_bytes=settings.socket_request_max_bytes,
         max_connections=settings.max_connections,
         max_connections_per_ip=settings.max_connections_per_ip,
+        max_connections_per_ip_overrides=per_ip_overrides,
+        max_connection_creation_rate=settings.max_connection_creation_rate,
+        max_handshakes=settings.connection_max_handshakes,
         connections_max_idle_ms=settings.connections_max_idle_ms,
         first_byte_timeout_ms=settings.connection_first_byte_timeout_ms,
+        login_timeout_ms=settings.connection_login_timeout_ms,
         frame_timeout_ms=settings.connection_frame_timeout_ms,
         max_requests_in_flight=settings.connection_max_requests_in_flight,
         unfinished_frames_max_bytes=settings.unfinished_frames_max_bytes,

@@ -45,3 +45,14 @@ class ServerOptions:
     accept_data_loss: bool = False
     #: None if this is the only process.
     worker: WorkerOptions | None = None
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether there are files that it can be told to read again: certificates, and tokens."""
+        settings = self.settings
+        of_http = (settings.http_ssl_keystore_location, settings.http_read_token_file)
+        return (
+            any(each.protocol.has_tls for each in self.listeners)
+            or any(of_http)
+            or bool(settings.http_admin_token_file)
+        )

@@ -58,6 +58,12 @@ class SaslSettings(SecuritySettings):
         at_least=0,
         kafka=True,
     )
+    connection_login_timeout_ms: int = declare_number(
+        30_000,
+        "How long a client that has to log in may take for that, apart from the time that the "
+        "node takes for it, before its connection is closed.",
+        unit="ms",
+    )
     sasl_server_max_receive_size: int = declare_number(
         524_288,
         "The largest request of a client that has not logged in yet.",

@@ -14,6 +14,7 @@ from typing import Literal, Self, get_args, get_type_hints
 from coterie_server.config.access_settings import AccessSettings
 from coterie_server.config.setting import (
     HIDDEN,
+    INT32_MAX,
     INT64_MAX,
     Setting,
     SettingsError,
@@ -58,13 +59,38 @@ class Settings(AccessSettings):
         "limit unless it is set.",
         unit="connections",
         kafka=True,
+        per_listener=True,
     )
     max_connections_per_ip: int = declare_number(
         20_000,
         "How many connections may be open from one address; further ones are closed at once. "
-        "Kafka has no such limit unless it is set.",
+        "Kafka has no such limit unless it is set. 0 allows none but what "
+        "`max.connections.per.ip.overrides` has.",
+        unit="connections",
+        at_least=0,
+        kafka=True,
+    )
+    max_connections_per_ip_overrides: str = declare(
+        "",
+        "How many connections may be open from some addresses, or from hosts by their names, in "
+        "place of `max.connections.per.ip`.",
+        pattern=r"[^\0]*",
+        form="HOST:CONNECTIONS, separated by commas",
+        kafka=True,
+    )
+    max_connection_creation_rate: int = declare_number(
+        INT32_MAX,
+        "How many connections are begun to be served in a second; others wait for their turn, and "
+        "are closed if they would wait for longer than `connection.first.byte.timeout.ms`.",
         unit="connections",
         kafka=True,
+        per_listener=True,
+    )
+    connection_max_handshakes: int = declare_number(
+        1_000,
+        "How many connections may be shaking hands for TLS, or waiting for their turn; beyond "
+        "that, the oldest from the address with the most of them is closed.",
+        unit="connections",
     )
     connections_max_idle_ms: int = declare_number(
         600_000,
@@ -112,6 +138,62 @@ class Settings(AccessSettings):
         "localhost, IP addresses, and the hosts that the node listens on and advertises; `*` "
         "allows any name.",
         pattern="[A-Za-z0-9._*, -]*",
+    )
+
+    http_allow_insecure: bool = declare(
+        default=False,
+        help="Whether HTTP may be answered at an address that other machines reach without TLS, "
+        "or without asking for a token or a certificate.",
+    )
+    http_read_token: str = declare(
+        "",
+        "The token that those who read have to send, as `Authorization: Bearer TOKEN`.",
+        pattern=r"[!-~]*",
+        form="text without blanks",
+        secret=True,
+    )
+    http_read_token_file: str = declare(
+        "", "A file with that token.", pattern=r"[^\0]*", form="the path of a file"
+    )
+    http_admin_token: str = declare(
+        "",
+        "The token of those who may act, and read as well.",
+        pattern=r"[!-~]*",
+        form="text without blanks",
+        secret=True,
+    )
+    http_admin_token_file: str = declare(
+        "", "A file with that token.", pattern=r"[^\0]*", form="the path of a file"
+    )
+    http_ssl_keystore_location: str = declare(
+        "",
+        "A PEM file with the certificate of HTTP, those that it was issued by, and its key, unless "
+        "that is in `http.ssl.key.location`. With it, HTTP is answered over TLS only.",
+        pattern=r"[^\0]*",
+        form="the path of a file",
+    )
+    http_ssl_key_location: str = declare(
+        "",
+        "A PEM file with the key of that certificate.",
+        pattern=r"[^\0]*",
+        form="the path of a file",
+    )
+    http_ssl_key_password: str = declare(
+        "",
+        "The password of the key, if it is encrypted.",
+        pattern=r"[^\0]*",
+        form="text",
+        secret=True,
+    )
+    http_ssl_truststore_location: str = declare(
+        "",
+        "A PEM file with the authorities whose client certificates are accepted over HTTP.",
+        pattern=r"[^\0]*",
+        form="the path of a file",
+    )
+    http_ssl_client_auth: Literal["none", "requested", "required"] = declare(
+        "none",
+        "Whether clients of HTTP are asked for a certificate, and whether they must have one.",
     )
 
     # Journal and log
@@ -206,6 +288,11 @@ class Settings(AccessSettings):
         self._at_most("group.min.session.timeout.ms", "group.max.session.timeout.ms")
         self._at_most("num.partitions", "topic.max.partitions")
         self._at_most("num.partitions", "max.partitions")
+        if not self.max_connections_per_ip and not self.max_connections_per_ip_overrides:
+            raise SettingsError(
+                "max.connections.per.ip = 0: that allows no connection, as"
+                " max.connections.per.ip.overrides is not set"
+            )
 
     def _at_most(self, smaller_key: str, larger_key: str) -> None:
         smaller, larger = self[smaller_key], self[larger_key]

@@ -9,6 +9,7 @@ with needs_extra("server", "coterie_server"):
     from coterie_server.http.node_view import NodeView
     from coterie_server.http.others import OtherNodes
     from coterie_server.http.server import HttpServer
+    from coterie_server.http.tokens import TokenError, TokenOptions, Tokens, node_token
 
 __all__ = [
     "AllowedHosts",
@@ -19,5 +20,9 @@ __all__ = [
     "MemberView",
     "NodeView",
     "OtherNodes",
+    "TokenError",
+    "TokenOptions",
+    "Tokens",
     "create_app",
+    "node_token",
 ]

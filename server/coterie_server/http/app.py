@@ -39,6 +39,7 @@ from coterie_server.http.groups import (
 )
 from coterie_server.http.node_view import NodeView
 from coterie_server.http.others import ASKED_BY, Answer, NodeSilentError, OtherNodes
+from coterie_server.http.tokens import MAY_READ, Tokens, require_token
 from coterie_server.metrics import Metrics
 from coterie_server.metrics.merged import merge
 from coterie_server.serving import NodeNote
@@ -52,10 +53,17 @@ def create_app(
     metrics: Metrics,
     hosts: AllowedHosts | None = None,
     others: OtherNodes | None = None,
+    tokens: Tokens | None = None,
 ) -> web.Application:
-    """The pages of a node, for clients that ask for it by an allowed name."""
+    """The pages of a node, for clients that ask for it by an allowed name, with their tokens."""
     pages = _Pages(node, backfill, metrics, others or OtherNodes())
-    app = web.Application(middlewares=[errors_as_json, refuse_other_hosts(hosts or AllowedHosts())])
+    app = web.Application(
+        middlewares=[
+            errors_as_json,
+            refuse_other_hosts(hosts or AllowedHosts()),
+            require_token(tokens or Tokens()),
+        ]
+    )
     app.add_routes(
         [
             web.get("/healthz", pages.health),
@@ -93,7 +101,9 @@ class _Pages:
         siblings = self._asked(request, siblings=True)
         if reason is None and siblings:
             reason = await self._why_not_ready(request, siblings)
-        return as_json({"status": "ready"}) if reason is None else not_ready(reason)
+        if reason is None:
+            return as_json({"status": "ready"})
+        return not_ready(reason if request[MAY_READ] else _UNTOLD)
 
     async def _why_not_ready(self, request: web.Request, nodes: Sequence[NodeNote]) -> str | None:
         answers = await self._others.ask_all(nodes, request, self._node.node_id)
@@ -335,6 +345,9 @@ def _rebalance(rebalance: RebalanceRecord) -> dict[str, Any]:
         "stopped_partition_seconds": None if stopped_ms is None else stopped_ms / 1000,
     }
 
+
+#: Why a node does not serve, to those who may not read.
+_UNTOLD: Final = "The node does not serve; ask with a token for reading to be told why."
 
 #: Why no earlier rebalances are shown.
 _LIMITS: Final[Mapping[HistoryLimit, str]] = {

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from coterie_server.serving import NodeNote
+    from coterie_server.tls import ServerTls
 
 __all__ = ["ASKED_BY", "Answer", "NodeSilentError", "OtherNodes"]
 
@@ -51,17 +52,22 @@ class Answer:
 class OtherNodes:
     """Asks other nodes over HTTP."""
 
-    def __init__(self, siblings: Sequence[int] = ()) -> None:
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self, siblings: Sequence[int] = (), tls: ServerTls | None = None) -> None:
+        #: By the certificate that the node has to have; empty for none.
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        #: Whose certificate this node shows where it is asked for one.
+        self._tls = tls
+        #: What it shows besides, once nodes have agreed on that.
+        self.token = ""
         #: The ids of the nodes that answer at one address with this one: the workers of one
         #: supervisor.
         self.siblings: Final = frozenset(siblings)
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        sessions, self._sessions = self._sessions, {}
+        for each in sessions.values():
+            await each.close()
 
     async def ask(self, node: NodeNote, request: web.Request, asker: int) -> Answer:
         """Have a node answer a request."""
@@ -105,22 +111,40 @@ class OtherNodes:
         if node.http is None:
             where = next(iter(node.addresses.values()))
             raise NodeSilentError(f"Node {node.node_id} at {where} answers no HTTP.")
-        if self._session is None:
-            self._session = aiohttp.ClientSession()
-        passed_on = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
-        return self._session.request(
+        headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+        headers[ASKED_BY] = str(asker)
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        return self._session(node).request(
             request.method,
             _url(node, request),
-            headers={**passed_on, ASKED_BY: str(asker)},
+            headers=headers,
             timeout=patience,
             allow_redirects=False,
+            # Only with the certificate that the node has noted in the store, see `_session`.
+            ssl=self._tls.as_client() if node.http_certificate and self._tls else True,
         )
+
+    def _session(self, node: NodeNote) -> aiohttp.ClientSession:
+        certificate = node.http_certificate
+        found = self._sessions.get(certificate)
+        if found is None:
+            connector = None
+            if certificate:
+                expected = aiohttp.Fingerprint(bytes.fromhex(certificate))
+                connector = aiohttp.TCPConnector(ssl=expected)
+            found = self._sessions[certificate] = aiohttp.ClientSession(connector=connector)
+        return found
 
 
 def _url(node: NodeNote, request: web.Request) -> URL:
-    return URL(f"http://{node.http}{request.raw_path}", encoded=True)
+    return URL(f"{_origin(node)}{request.raw_path}", encoded=True)
+
+
+def _origin(node: NodeNote) -> str:
+    return f"http{'s' if node.http_certificate else ''}://{node.http}"
 
 
 def _silent(node: NodeNote, error: BaseException) -> NodeSilentError:
     why = str(error) or "no answer in time"
-    return NodeSilentError(f"Node {node.node_id} at http://{node.http} can't be asked: {why}.")
+    return NodeSilentError(f"Node {node.node_id} at {_origin(node)} can't be asked: {why}.")

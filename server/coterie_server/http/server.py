@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Sequence
 from typing import Final, cast, final
 
@@ -15,7 +16,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from coterie_server.log.logger import get_logger
+from coterie_server.net.acceptor import Acceptor
+from coterie_server.net.addresses import Peer
 from coterie_server.net.sockets import adopted, listening_sockets
+from coterie_server.tls import ServerTls, reason_in_words
 
 __all__ = ["MAX_LINE_BYTES", "BoundedConnection", "ConnectionLimit", "HttpServer"]
 
@@ -27,6 +31,8 @@ MAX_LINE_BYTES: Final = 131_072
 #: Each connection may hold the largest answer, some megabytes; and where a process may have few
 #: open files, a hundred are set aside for everything that is not a member's connection.
 _CONNECTIONS_MAX: Final = 64
+#: How long a client may take to shake hands for TLS.
+_HANDSHAKE_S: Final = 10.0
 #: How long a client may leave an answer unread.
 _UNREAD_S: Final = 60.0
 #: How long a connection may be idle, before its first request or after another: longer than a
@@ -53,8 +59,14 @@ _aiohttp_log.addFilter(_is_our_fault)
 class HttpServer:
     """Serves an application on one address, within the running event loop."""
 
-    def __init__(self, app: web.Application, limit: ConnectionLimit | None = None) -> None:
+    def __init__(
+        self,
+        app: web.Application,
+        limit: ConnectionLimit | None = None,
+        tls: ServerTls | None = None,
+    ) -> None:
         self._limit = limit or ConnectionLimit()
+        self._tls = tls
         # No access log: a scraper would fill it.
         self._runner = web.AppRunner(
             app,
@@ -66,32 +78,38 @@ class HttpServer:
             shutdown_timeout=_SHUTDOWN_S,
             max_line_size=MAX_LINE_BYTES,
         )
-        self._listening: list[asyncio.Server] = []
+        self._listening: list[asyncio.AbstractServer | Acceptor] = []
         self._port = 0
 
     async def start(self, host: str, port: int) -> None:
         """Begin to listen; raises `OSError` if the address is not available."""
+        loop = asyncio.get_running_loop()
         try:
-            listening = await asyncio.get_running_loop().create_server(
-                await self._protocol_factory(), host, port
-            )
+            sockets = await listening_sockets(loop, host, port)
         except OSError:
             await self._runner.cleanup()
             raise
-        self._listening.append(listening)
-        self._port = listening.sockets[0].getsockname()[1]
+        await self._serve(sockets)
 
     async def start_shared(self, host: str, port: int, inherited: Sequence[int] = ()) -> None:
         """Begin to listen where other processes do so as well; see `Listener.start`."""
-        loop = asyncio.get_running_loop()
-        factory = await self._protocol_factory()
         if inherited:
             sockets = [adopted(number) for number in inherited]
         else:
+            loop = asyncio.get_running_loop()
             sockets = await listening_sockets(loop, host, port, shares_port=True)
-        for each in sockets:
-            self._listening.append(await loop.create_server(factory, sock=each))
+        await self._serve(sockets)
+
+    async def _serve(self, sockets: Sequence[socket.socket]) -> None:
+        factory = await self._protocol_factory()
         self._port = self._port or sockets[0].getsockname()[1]
+        for each in sockets:
+            if self._tls is None:
+                loop = asyncio.get_running_loop()
+                self._listening.append(await loop.create_server(factory, sock=each))
+            else:
+                handshakes = _Handshakes(factory, self._tls)
+                self._listening.append(Acceptor(each, handshakes.receive))
 
     async def _protocol_factory(self) -> Callable[[], asyncio.Protocol]:
         if self._runner.server is None:
@@ -111,6 +129,41 @@ class HttpServer:
         for each in self._listening:
             each.close()
         await self._runner.cleanup()
+
+
+@final
+class _Handshakes:
+    """The connections that are not served yet, since they shake hands for TLS."""
+
+    def __init__(self, factory: Callable[[], asyncio.Protocol], tls: ServerTls) -> None:
+        self._factory, self._tls = factory, tls
+        #: In the order in which they began, with the sockets that are not the event loop's yet.
+        self._running: dict[asyncio.Task[None], list[socket.socket]] = {}
+
+    def receive(self, accepted: socket.socket, peer: Peer) -> None:
+        """Begin one; if there are too many, drop the oldest."""
+        if len(self._running) >= _CONNECTIONS_MAX:
+            next(iter(self._running)).cancel()
+        own = [accepted]
+        task = asyncio.get_running_loop().create_task(self._shake_hands(own, peer))
+        self._running[task] = own
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        for each in self._running.pop(task):
+            each.close()
+
+    async def _shake_hands(self, own: list[socket.socket], peer: Peer) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._factory,
+                own.pop(),
+                ssl=self._tls.context,
+                ssl_handshake_timeout=_HANDSHAKE_S,
+                ssl_shutdown_timeout=_SHUTDOWN_S,
+            )
+        except OSError as error:  # so are those of ssl, and timeouts
+            _log.debug("no HTTPS with a client", peer=str(peer), why=reason_in_words(error))
 
 
 class ConnectionLimit:

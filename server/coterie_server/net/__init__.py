@@ -5,7 +5,7 @@ here knows what a group is, and the handler knows nothing of sockets.
 """
 
 from coterie_server.net.connection import Connection
-from coterie_server.net.endpoint import Endpoint, Terms
+from coterie_server.net.endpoint import Endpoint, Terms, UnknownSubjectError
 from coterie_server.net.exchange import Exchange, Handler
 from coterie_server.net.limits import UNLIMITED, Limits
 from coterie_server.net.listener import Listener
@@ -25,4 +25,5 @@ __all__ = [
     "RefuseReason",
     "Registry",
     "Terms",
+    "UnknownSubjectError",
 ]

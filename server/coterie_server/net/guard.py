@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from coterie_server.net.check_queue import Checked, CheckQueue
     from coterie_server.net.incoming import Incoming
     from coterie_server.net.limits import Limits
+    from coterie_server.net.time_limits import TimeLimits
     from coterie_server.security import Principal
 
 __all__ = ["Authenticator", "Guard", "Logins", "guard_for", "take_login"]
@@ -59,6 +60,7 @@ class GuardedPath(ReplyPath, Protocol):
     guard: Guard | None
     exchanges: deque[Exchange]
     incoming: Incoming
+    times: TimeLimits
     #: How many requests may be in flight.
     window: int
 
@@ -182,6 +184,12 @@ class Guard:
         path, limits = self._path, self._authenticator.limits
         is_known = self._authentication.state is State.COMPLETE
         path.window = limits.max_requests_in_flight if is_known else 1
+        times, now = path.times, self._authenticator.now()
+        if is_known:
+            times.unknown_since = None
+        elif times.unknown_since is None:
+            times.unknown_since = now
+            times.watch(now, limits.login_timeout_ms)
         largest, confined = limits.socket_request_max_bytes, self._authenticator.max_receive_bytes
         path.incoming.limit_frames(largest if is_known else min(largest, confined))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from coterie_protocol import FRAME_SIZE_LIMIT
@@ -28,11 +29,19 @@ class Limits:
     #: Connections in all, and from one address.
     max_connections: int = UNLIMITED
     max_connections_per_ip: int = UNLIMITED
+    #: For some addresses, in place of that.
+    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    #: New connections in a second; those beyond wait.
+    max_connection_creation_rate: int = UNLIMITED
+    #: Connections that are not served yet: they shake hands, or wait until they may.
+    max_handshakes: int = 1_000
     #: How long a client may neither send anything nor wait for an answer. Unlike Kafka's, this
     #: clock stands still during a long rebalance: who waits in a JoinGroup is not idle.
     connections_max_idle_ms: int = 600_000
     #: How long a new client may take until its first byte.
     first_byte_timeout_ms: int = 30_000
+    #: How long a client that has to log in may take for that, while nothing is done for it.
+    login_timeout_ms: int = 30_000
     #: How long a frame may take from its first byte to its last.
     frame_timeout_ms: int = 60_000
     #: Requests of one connection that wait for their answers. At the limit nothing more is read.
@@ -54,8 +63,10 @@ class Limits:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if value < 1:
-                raise ValueError(f"{each.name} is {value}; it must be at least 1")
+            # No connection at all may be allowed from addresses that are not named.
+            least = 0 if each.name == "max_connections_per_ip" else 1
+            if isinstance(value, int) and value < least:
+                raise ValueError(f"{each.name} is {value}; it must be at least {least}")
         if self.write_buffer_max_bytes < self.write_buffer_high_bytes:
             raise ValueError(
                 f"write_buffer_max_bytes is {self.write_buffer_max_bytes}; it must be at least"

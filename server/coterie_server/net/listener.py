@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
+import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from coterie_protocol import ApiKey
 from coterie_server.address import Address
 from coterie_server.log.logger import get_logger
+from coterie_server.net.acceptor import Acceptor
+from coterie_server.net.arrival import Arrivals
 from coterie_server.net.connection import Connection
 from coterie_server.net.endpoint import DEFAULT_TERMS, Endpoint, Terms
 from coterie_server.net.exchange import Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer
-from coterie_server.net.limits import Limits
+from coterie_server.net.limits import UNLIMITED, Limits
 from coterie_server.net.registry import Registry
 from coterie_server.net.sockets import BACKLOG, adopted, listening_sockets
 from coterie_server.net.stats import NetStats
@@ -29,6 +32,9 @@ _ABORT_TIMEOUT_S: Final = 1.0
 
 #: A sweep that comes this late was held up by more than the turns of the loop before it.
 _LATE_S: Final = 0.5
+
+
+_Server = asyncio.AbstractServer | Acceptor
 
 
 class Listener:
@@ -59,7 +65,8 @@ class Listener:
             on_reply=on_reply,
             at_once=at_once,
         )
-        self._servers: list[asyncio.Server] = []
+        self._arrivals = Arrivals(self._registry)
+        self._servers: list[_Server] = []
         self._addresses: list[tuple[str, int]] = []
         self._sweep_interval_s = sweep_interval_s
         self._skips = False
@@ -78,7 +85,6 @@ class Listener:
         *,
         advertise: Address | None = None,
         terms: Terms = DEFAULT_TERMS,
-        tls: ssl.SSLContext | None = None,
         shares_port: bool = False,
         inherited: Sequence[int] = (),
     ) -> Address:
@@ -92,8 +98,6 @@ class Listener:
         them some of the connections.  Where they were opened by another process, `inherited` has
         the numbers of the sockets.
         """
-        # A client that does not shake hands has not said its first byte either.
-        handshake_s = self._registry.limits.first_byte_timeout_ms / 1000 if tls else None
         if inherited:
             opened = [adopted(number) for number in inherited]
         else:
@@ -102,14 +106,7 @@ class Listener:
         advertised = bound if advertise is None else advertise
         endpoint = Endpoint(Address(advertised.host, advertised.port or bound.port), terms)
         for listening in opened:
-            server = await self._loop.create_server(
-                lambda: Connection(self._registry, endpoint),
-                sock=listening,
-                backlog=BACKLOG,
-                ssl=tls,
-                ssl_handshake_timeout=handshake_s,
-            )
-            self._servers.append(server)
+            self._servers.append(await self._serve(listening, endpoint))
             address = listening.getsockname()[:2]
             self._addresses.append(address)
             _log.info(
@@ -120,6 +117,16 @@ class Listener:
                 protocol=str(terms.protocol),
             )
         return bound
+
+    async def _serve(self, listening: socket.socket, endpoint: Endpoint) -> _Server:
+        registry, terms = self._registry, endpoint.terms
+        rates = (registry.limits.max_connection_creation_rate, terms.max_creation_rate)
+        if terms.tls is not None or min(rates) < UNLIMITED:
+            listening.listen(BACKLOG)
+            return Acceptor(listening, partial(self._arrivals.receive, endpoint))
+        return await self._loop.create_server(
+            lambda: Connection(registry, endpoint), sock=listening, backlog=BACKLOG
+        )
 
     def stop_accepting(self) -> None:
         """Listen no more; connections at hand carry on."""
@@ -133,6 +140,7 @@ class Listener:
         Nothing more is read. A connection closes as soon as its requests are answered and sent.
         """
         self.stop_accepting()
+        self._arrivals.abort()
         self._registry.stop()
         await self._until_empty(grace_s)
         self._timer.cancel()
@@ -143,7 +151,9 @@ class Listener:
         with contextlib.suppress(TimeoutError):
             # Newer Pythons wait here for clients that are still shaking hands, too.
             async with asyncio.timeout(_ABORT_TIMEOUT_S):
-                await asyncio.gather(*(server.wait_closed() for server in self._servers))
+                for each in self._servers:
+                    if isinstance(each, asyncio.AbstractServer):
+                        await each.wait_closed()
 
     def sweep(self) -> None:
         """Look after all limits of time now, as happens at every interval."""

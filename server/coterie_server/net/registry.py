@@ -7,7 +7,7 @@ import os
 import select
 import socket
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -15,6 +15,8 @@ from typing import Final, Protocol
 from coterie_protocol import ApiKey
 from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import Peer
+from coterie_server.net.admission import Admission
+from coterie_server.net.endpoint import Endpoint
 from coterie_server.net.exchange import Exchange, Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer, FastAnswers
 from coterie_server.net.incoming import Incoming
@@ -67,6 +69,7 @@ class OpenConnection(Protocol):
     """What the registry needs of a connection."""
 
     peer: Peer
+    endpoint: Endpoint
     exchanges: deque[Exchange]
     incoming: Incoming
     times: TimeLimits
@@ -120,7 +123,7 @@ class Registry:
         self.bytes_out = 0
         self._refusing = False
         self._connections: set[OpenConnection] = set()
-        self._per_address: Counter[str] = Counter()
+        self.admission = Admission(limits)
         self._unfinished_bytes = 0
         self._accepted = 0
         self._refused = dict.fromkeys(RefuseReason, 0)
@@ -140,37 +143,43 @@ class Registry:
 
     def admit(self, connection: OpenConnection) -> bool:
         """Take a new connection in, or refuse it with a log line."""
-        peer = connection.peer
-        refusal = self._refusal(peer.address)
+        if not self.enter(connection.peer, connection.endpoint):
+            return False
+        self._connections.add(connection)
+        self._accepted += 1
+        return True
+
+    def enter(self, peer: Peer, endpoint: Endpoint) -> bool:
+        """Count a connection in that may not be served yet, or refuse it with a log line."""
+        if self._refusing:
+            self.note_refusal(RefuseReason.STOPPING, peer, endpoint, limit=0, found=len(self))
+            return False
+        refusal = self.admission.enter(peer.address, endpoint)
         if refusal is None:
-            self._connections.add(connection)
-            self._per_address[peer.address] += 1
-            self._accepted += 1
             return True
         reason, limit, found = refusal
-        self._refused[reason] += 1
-        self.log("connection refused", reason=str(reason), limit=limit, found=found, peer=str(peer))
+        self.note_refusal(reason, peer, endpoint, limit=limit, found=found)
         return False
 
-    def _refusal(self, address: str) -> tuple[RefuseReason, int, int] | None:
-        limits, here = self.limits, self._per_address[address]
-        if self._refusing:
-            return RefuseReason.STOPPING, 0, len(self)
-        if len(self) >= limits.max_connections:
-            return RefuseReason.MAX_CONNECTIONS, limits.max_connections, len(self)
-        if here >= limits.max_connections_per_ip:
-            return RefuseReason.MAX_CONNECTIONS_PER_IP, limits.max_connections_per_ip, here
-        return None
+    def note_refusal(
+        self, reason: RefuseReason, peer: Peer, endpoint: Endpoint, **told: object
+    ) -> None:
+        """Count a connection that is turned away, and log why."""
+        self._refused[reason] += 1
+        self.log(
+            "connection refused",
+            level="warning",
+            reason=str(reason),
+            **told,
+            peer=str(peer),
+            listener=endpoint.terms.name,
+        )
 
     def forget(self, connection: OpenConnection, reason: CloseReason) -> None:
         """Count a connection out."""
         self._connections.discard(connection)
         self._closed[reason] += 1
-        address = connection.peer.address
-        self._per_address[address] -= 1
-        if not self._per_address[address]:
-            # Or every address that ever connected would be remembered.
-            del self._per_address[address]
+        self.admission.leave(connection.peer.address, connection.endpoint)
         if not self._connections and self.on_empty is not None:
             self.on_empty()
 

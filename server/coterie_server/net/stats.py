@@ -10,10 +10,13 @@ __all__ = ["CloseReason", "NetStats", "RefuseReason"]
 
 
 class RefuseReason(StrEnum):
-    """Why a connection was turned away at once. A limit goes by its name in `Limits`."""
+    """Why a connection was not served. A limit goes by its name in `Limits`."""
 
     MAX_CONNECTIONS = "max_connections"
     MAX_CONNECTIONS_PER_IP = "max_connections_per_ip"
+    CREATION_RATE = "max_connection_creation_rate"
+    MAX_HANDSHAKES = "max_handshakes"
+    HANDSHAKE = "handshake"
     STOPPING = "stopping"
 
 
@@ -34,6 +37,7 @@ class CloseReason(StrEnum):
     UNREAD_REPLIES = "write_buffer_max_bytes"
     SLOW_READER = "drain_timeout_ms"
     AUTHENTICATION = "authentication"
+    SLOW_LOGIN = "login_timeout_ms"
     SESSION_OVER = "session_over"
 
 

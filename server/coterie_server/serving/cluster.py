@@ -51,6 +51,8 @@ class NodeNote:
     recovered: Mapping[int, Fence] = field(default_factory=dict)
     #: Where it answers other nodes over HTTP; None if it does not.
     http: Address | None = None
+    #: The SHA-256 of the certificate that it has there, in hexadecimal digits; empty without TLS.
+    http_certificate: str = ""
     #: What its first listener wants of other nodes: TLS, and a proof that they are nodes.
     has_tls: bool = False
     wants_proof: bool = False
@@ -75,6 +77,7 @@ class NodeNote:
                 node_id=int(found["node_id"]),
                 addresses=_addresses(found["addresses"]),
                 http=_address(found["http"]) if found.get("http") else None,
+                http_certificate=str(found.get("http_certificate", "")),
                 is_settled=bool(found["is_settled"]),
                 has_tls=bool(found.get("has_tls")),
                 wants_proof=bool(found.get("wants_proof")),

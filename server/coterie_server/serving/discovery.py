@@ -64,13 +64,19 @@ class HttpAddresses:
     bound: tuple[str, int] | None = None
     #: Where clients find it instead, by the address that their listener advertises.
     advertised: Mapping[Address, Address] = field(default_factory=dict)
+    has_tls: bool = False
 
     def told_to(self, client_host: str, listener: Address) -> str:
         """Where a client finds it; empty if there is none, or none that the client can reach.
 
+        With TLS it begins with `https://`.
         An address that is open to all hosts is told by its port alone, as the client knows by which
         name it reaches the node.  One of the node's own machine would be another node to others.
         """
+        found = self._found_by(client_host, listener)
+        return f"https://{found}" if found and self.has_tls else found
+
+    def _found_by(self, client_host: str, listener: Address) -> str:
         if self.bound is None:
             return ""
         if listener in self.advertised:

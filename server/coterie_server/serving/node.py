@@ -26,7 +26,6 @@ from coterie_server.serving import (
     TopicCounts,
     TopicService,
     ask_node,
-    discovery,
     wake,
 )
 from coterie_server.serving.clock import Alarm, Ticker
@@ -126,8 +125,7 @@ class Node:
         await self._agree_on_shards()
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
-        http = discovery.HttpAddresses(self._options.http, self._options.advertised_http)
-        look_now = self._keeper.look_now
+        http, look_now = self._options.http_addresses, self._keeper.look_now
         self._router = Router(self.shards, service, self._directory, http, look_now)
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
@@ -217,7 +215,7 @@ class Node:
 
     def note(self, *, is_settled: bool, is_leaving: bool = False) -> bytes:
         """What the node tells the others."""
-        service = self._serving.topics
+        service, tls = self._serving.topics, self._options.http_tls
         recovered = {
             each.shard: fence for each in self.shards if (fence := each.recovered_under) is not None
         }
@@ -230,6 +228,7 @@ class Node:
             service.seen,
             recovered,
             self._options.peer_http,
+            "" if tls is None else tls.fingerprint,
             self._options.has_tls,
             self._options.wants_proof,
         ).to_bytes()

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coterie_server.serving.access import Access
+from coterie_server.serving.discovery import HttpAddresses
 
 if TYPE_CHECKING:
     from coterie_server.address import Address
+    from coterie_server.tls import ServerTls
 
 __all__ = ["NodeOptions", "owner_name"]
 
@@ -35,6 +37,8 @@ class NodeOptions:
     look_every_ms: int | None = None
     #: Where it answers other nodes over HTTP, if it does.
     peer_http: Address | None = None
+    #: The certificate that it has there; None without TLS.
+    http_tls: ServerTls | None = None
     #: The ids of the nodes that are started together with it.
     companions: tuple[int, ...] = ()
     #: Who may do what on it, and who is who.
@@ -42,6 +46,11 @@ class NodeOptions:
     #: What the listener for other nodes wants of them: TLS, and a proof that they are nodes.
     has_tls: bool = False
     wants_proof: bool = False
+
+    @property
+    def http_addresses(self) -> HttpAddresses:
+        """Where clients find HTTP."""
+        return HttpAddresses(self.http, self.advertised_http, self.http_tls is not None)
 
     @property
     def owner(self) -> str:

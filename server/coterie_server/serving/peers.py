@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from coterie_protocol import (
     ApiKey,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from coterie_server.serving.cluster import NodeNote
+    from coterie_server.tls import ServerTls
 
 __all__ = ["AskNode", "Asker", "PeerError", "ask_node", "unverified_tls", "wake"]
 
@@ -83,6 +84,11 @@ class Asker:
     #: What all nodes on the store know; none if no node has to prove what it is.
     secret: bytes = field(default=b"", repr=False)
     tls: Callable[[], ssl.SSLContext] = unverified_tls
+
+    @classmethod
+    def of(cls, node_id: int, secret: bytes, tls: ServerTls | None) -> Self:
+        """A node that shows its own certificate, if it has one."""
+        return cls(node_id, secret, unverified_tls if tls is None else tls.as_client)
 
     async def __call__(self, node: NodeNote, api: ApiKey, message: Any, version: int) -> Any:  # noqa: ANN401
         """Ask a node by its first listener; there is little to ask, so each time it is dialled."""

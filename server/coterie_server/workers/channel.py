@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
     from coterie_server.config.options import ServerOptions
 
-__all__ = ["PING", "PONG", "Ready", "encoded", "receive_options", "stop_line"]
+__all__ = ["PING", "PONG", "RELOAD", "Ready", "encoded", "receive_options", "stop_line"]
 
 #: What a worker is asked again and again, and answers as long as its event loop runs.
 PING: Final = b"ping\n"
 PONG: Final = b"pong\n"
+#: What it is told when it is to read its files again.
+RELOAD: Final = b"reload\n"
 
 _LENGTH: Final = struct.Struct(">I")
 

@@ -20,7 +20,7 @@ from coterie_server.storage import FILE_NAME, MemoryStore, open_store
 from coterie_server.storage.division import divide
 from coterie_server.storage.lock import hold_directory
 from coterie_server.storage.urls import without_password
-from coterie_server.workers.channel import PING, PONG, Ready, encoded, stop_line
+from coterie_server.workers.channel import PING, PONG, RELOAD, Ready, encoded, stop_line
 from coterie_server.workers.ports import PortHolder, options_of_workers
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
+        if any(each.options.reads_files for each in self._workers):
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
         try:
             yield
         finally:
@@ -149,6 +151,10 @@ class Supervisor:
         elif not self._at_once.done():
             _log.warning("ending at once, without waiting for workers", signal=number.name)
             self._at_once.set_result(_KILLED_BY + number)
+
+    def _reload(self) -> None:
+        for worker in self._workers:
+            worker.reload()
 
     async def _tell_when_ready(self) -> None:
         for worker in self._workers:
@@ -269,6 +275,11 @@ class _Worker:
         self._stop_reason = reason
         if self._writer is not None:
             self._writer.write(stop_line(reason))
+
+    def reload(self) -> None:
+        """Have it read its files again, unless it is just starting."""
+        if self._unanswered is not None and self._writer is not None:
+            self._writer.write(RELOAD)
 
     def kill(self) -> None:
         """Have it end at once."""

@@ -13,9 +13,11 @@ import threading
 from typing import TYPE_CHECKING
 
 from coterie_server import daemon
-from coterie_server.workers.channel import PING, PONG, Ready, receive_options
+from coterie_server.workers.channel import PING, PONG, RELOAD, Ready, receive_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coterie_server.server import Server
 
 __all__ = ["main"]
@@ -29,8 +31,9 @@ _SET_DEATH_SIGNAL = 1
 def main(number: int) -> int:
     """Serve as the supervisor at the other end of a socket says; return the exit code."""
     _die_with_parent()
-    # Ctrl-C reaches all processes of the terminal; the supervisor is the one to act on it.
+    # Ctrl-C and hang-ups reach all processes of the terminal; the supervisor acts on them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     channel = socket.socket(fileno=number)
     try:
         options = receive_options(channel)
@@ -55,7 +58,7 @@ class _Supervisor:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
 
-    def watch(self, stop: asyncio.Future[str]) -> None:
+    def watch(self, stop: asyncio.Future[str], reload: Callable[[], None]) -> None:
         """End when the supervisor says so, and at once when it has ended itself.
 
         That is seen to by a thread, as the event loop may be held up.
@@ -67,6 +70,8 @@ class _Supervisor:
                 said = self._line()
                 if said == PING:
                     loop.call_soon_threadsafe(self._channel.sendall, PONG)
+                elif said == RELOAD:
+                    loop.call_soon_threadsafe(reload)
                 else:
                     loop.call_soon_threadsafe(daemon.note_stop, stop, said.decode().strip())
 

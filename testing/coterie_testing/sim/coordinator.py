@@ -259,7 +259,7 @@ class SimulatedCoordinator:
         self.has_served = True
         registry = Registry(
             _Gated(node, self.gate, self.requests),
-            connection_limits(settings),
+            connection_limits(settings, {}),
             now=process.time,
             call_soon=process.call_soon,
             at_once={ApiKey.HEARTBEAT: self._hear} if self.gate is None else {},

@@ -78,7 +78,8 @@ class LoginListener(FakeListener):
             now=self.clock,
         )
         self.endpoint = Endpoint(
-            Address("coterie.example", 9092), Terms("OUTSIDE", protocol, self.authenticator)
+            Address("coterie.example", 9092),
+            Terms("OUTSIDE", protocol, authenticator=self.authenticator),
         )
         self.logins.open()
 

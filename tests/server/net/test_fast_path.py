@@ -44,7 +44,7 @@ class ScriptedAnswer:
 class FastPath:
     """A connection whose heartbeats are answered at once and whose other requests are parked."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, **limits: Any) -> None:
         self.scripted = ScriptedAnswer()
         self.handler = ParkingHandler()
         self.counted: list[tuple[ApiKey, Any, int]] = []

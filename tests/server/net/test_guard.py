@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -250,6 +252,37 @@ def test_flood_from_one_address_waits_behind_itself() -> None:
     listener.run_checks(1)
     (proved,) = told(client, PROVE)
     assert proved.error_code == 0
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [m.ApiVersionsRequest(client_software_name="a", client_software_version="1")],
+        [m.SaslHandshakeRequest(mechanism="PLAIN")],
+    ],
+)
+def test_client_that_does_not_finish_its_login_is_cut_off(frames: list[Any]) -> None:
+    listener = LoginListener(Versions(), Limits(login_timeout_ms=20_000))
+    client, member = listener.connect(), listener.connect()
+    listener.log_in(member)
+    for each in frames:
+        client.send(encode_request(each, 1, 1))
+    listener.wait(19_000)
+    assert not client.transport.closing
+    listener.wait(1_000)
+    assert (client.transport.closing, member.transport.closing) == (True, False)
+    client.lose()
+    assert listener.registry.stats().closed[CloseReason.SLOW_LOGIN] == 1
+
+
+def test_client_whose_password_waits_to_be_checked_is_not_cut_off() -> None:
+    listener = LoginListener(Versions(), Limits(login_timeout_ms=20_000))
+    client = listener.connect()
+    client.send(handshake("PLAIN"))
+    client.send(token(RIGHT))
+    listener.wait(60_000)
+    listener.run_checks()
+    assert client.connection.principal == ANN
 
 
 # -- sessions --------------------------------------------------------------------------------------

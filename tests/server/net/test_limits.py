@@ -46,6 +46,7 @@ def test_connection_over_the_limit_is_refused(log: LogLines) -> None:
             "limit": 2,
             "found": 2,
             "peer": "192.0.2.7:50123",
+            "listener": "default",
         }
     ]
 
@@ -93,7 +94,7 @@ def test_addresses_are_forgotten_with_their_connections() -> None:
     listener = FakeListener(AnsweringHandler())
     for number in range(3):
         listener.connect((f"2001:db8::{number}", 1)).lose()
-    assert not listener.registry._per_address  # noqa: SLF001  # memory shows nowhere else
+    assert not listener.registry.admission._by_address  # noqa: SLF001  # memory shows nowhere else
 
 
 def test_client_without_a_name_is_served() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +21,9 @@ from coterie_server.security.authentication import SaslTerms
 from coterie_server.security.sasl import NODE_MECHANISM, node_conversation
 from coterie_server.serving import Asker
 from coterie_server.serving.cluster import NodeNote
-from coterie_server.serving.peers import PeerError
+from coterie_server.serving.peers import PeerError, unverified_tls
+from coterie_server.tls import ServerTls, TlsOptions
+from tests.support.certificates import Authority
 
 SECRET, OTHER = bytes(range(32)), bytes(32)
 PROTOCOLS = pytest.mark.parametrize(
@@ -43,24 +47,28 @@ class Groups:
 
 
 @asynccontextmanager
-async def served(protocol: SecurityProtocol, handler: Groups) -> AsyncIterator[NodeNote]:
+async def served(
+    protocol: SecurityProtocol, handler: Groups, tls: ServerTls | None = None
+) -> AsyncIterator[NodeNote]:
+    bindings = () if tls is None else (bytes.fromhex(tls.fingerprint),)
     loop = asyncio.get_running_loop()
     logins = Logins(CheckQueue(lambda *_: None), loop.call_later, failure_delay_ms=1)
     logins.open()
     authenticator = Authenticator(
         "default",
         logins,
-        SaslTerms({}, {NODE_MECHANISM: lambda: node_conversation(SECRET, "nonce")}),
+        SaslTerms({}, {NODE_MECHANISM: lambda: node_conversation(SECRET, "nonce", bindings)}),
         is_required=protocol.has_sasl,
         max_receive_bytes=10_000,
         limits=Limits(),
         now=loop.time,
     )
     listener = Listener(handler)
-    terms = Terms("default", protocol, authenticator)
+    terms = Terms("default", protocol, tls, authenticator=authenticator)
     bound = await listener.start("127.0.0.1", 0, terms=terms)
     try:
-        yield NodeNote(2, {"default": Address("127.0.0.1", bound.port)}, wants_proof=True)
+        at = Address("127.0.0.1", bound.port)
+        yield NodeNote(2, {"default": at}, has_tls=tls is not None, wants_proof=True)
     finally:
         await listener.close(1)
 
@@ -87,6 +95,58 @@ async def test_node_of_another_store_is_refused(protocol: SecurityProtocol) -> N
         with pytest.raises(PeerError, match="does not take this node for one on its store") as it:
             await ask(Asker(7, OTHER), note)
     assert (it.value.was_sent, handler.asked_by) == (False, [])
+
+
+TLS_PROTOCOLS = pytest.mark.parametrize(
+    "protocol", [SecurityProtocol.SASL_SSL, SecurityProtocol.SSL]
+)
+
+
+def certificate(authority: Authority) -> ServerTls:
+    return ServerTls(TlsOptions(keystore_location=str(authority.issue().both)))
+
+
+@pytest.mark.asyncio
+@TLS_PROTOCOLS
+async def test_certificate_of_the_node_that_is_asked_need_not_be_trusted(
+    protocol: SecurityProtocol, tmp_path: Path
+) -> None:
+    handler = Groups()
+    async with served(protocol, handler, certificate(Authority(tmp_path))) as note:
+        await ask(Asker(7, SECRET), note)
+    assert handler.asked_by == [Principal("Node", "7")]
+
+
+@pytest.mark.asyncio
+@TLS_PROTOCOLS
+async def test_machine_in_between_can_not_pass_the_proof_on(
+    protocol: SecurityProtocol, tmp_path: Path
+) -> None:
+    """Not even one whose certificate is of the same authority."""
+    authority, handler = Authority(tmp_path), Groups()
+    own = certificate(authority)
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = next(iter(note.addresses.values()))
+        beyond = await asyncio.open_connection(there.host, there.port, ssl=unverified_tls())
+        ways = (copied(reader, beyond[1]), copied(beyond[0], writer))
+        await asyncio.gather(*ways, return_exceptions=True)
+        over.set()
+
+    async def copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(10_000):
+            writer.write(data)
+        writer.close()
+
+    over = asyncio.Event()
+    async with served(protocol, handler, certificate(authority)) as note:
+        between = await asyncio.start_server(pass_on, "127.0.0.1", 0, ssl=own.context)
+        at = Address("127.0.0.1", between.sockets[0].getsockname()[1])
+        with pytest.raises(PeerError, match="does not take this node for one on its store"):
+            await ask(Asker(7, SECRET), replace(note, addresses={"default": at}))
+        await over.wait()
+        between.close()
+    assert handler.asked_by == []
 
 
 @pytest.mark.asyncio
