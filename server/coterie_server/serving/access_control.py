@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from coterie_protocol import messages as m
 from coterie_server.log.audit import AuditLog
 from coterie_server.log.logger import get_logger
 from coterie_server.security.acls import Operation, ResourceType
-from coterie_server.security.screening import LOOK_AGAIN, PASS, Asking, Narrowed, Refused, screen
+from coterie_server.security.screening import (
+    FREE,
+    LOOK_AGAIN,
+    PASS,
+    Asking,
+    Narrowed,
+    Refused,
+    screen,
+)
 from coterie_server.storage import StoreError
 from coterie_server.turns import Unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from uuid import UUID
 
     from coterie_server.net import Exchange
@@ -33,6 +42,9 @@ __all__ = ["AccessControl", "KnownTopics"]
 
 _log = get_logger(__name__)
 
+
+#: Where a request goes.
+Route = Callable[["Exchange"], None]
 
 #: What an auditor wants to know of even if it is allowed.
 _CHANGES_OF_RIGHTS: Final = (
@@ -106,9 +118,14 @@ class AccessControl:
             sender.principal, sender.peer.host, Operation.READ, ResourceType.GROUP, group_id
         )
 
-    def controlled(self, route: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
-        """A route that requests take as far as their clients' rights go."""
+    def controlled(self, routes: Mapping[type[Any], Route]) -> dict[type[Any], Route]:
+        """The routes, which requests take as far as their clients' rights go."""
+        return {
+            kind: route if kind in FREE else self._controlled(route)
+            for kind, route in routes.items()
+        }
 
+    def _controlled(self, route: Route) -> Route:
         def handle(exchange: Exchange) -> None:
             if exchange.principal.is_node:  # it has asked about rights where the request came in
                 route(exchange)
@@ -119,9 +136,7 @@ class AccessControl:
 
         return handle
 
-    def _screen(
-        self, exchange: Exchange, route: Callable[[Exchange], None], *, is_certain: bool
-    ) -> None:
+    def _screen(self, exchange: Exchange, route: Route, *, is_certain: bool) -> None:
         asking = Asking(
             self._authorizer,
             exchange.principal,
@@ -137,15 +152,14 @@ class AccessControl:
         else:
             self._carry_out(exchange, route, verdict)
 
-    def _finish(
-        self, exchange: Exchange, route: Callable[[Exchange], None], making: Making[Verdict]
-    ) -> Iterator[None]:
-        verdict = yield from making
-        self._carry_out(exchange, route, verdict)
+    def _finish(self, exchange: Exchange, route: Route, making: Making[Verdict]) -> Iterator[None]:
+        try:
+            verdict = yield from making
+            self._carry_out(exchange, route, verdict)
+        except Exception:  # noqa: BLE001  # a bug must not leave a client waiting
+            _close_for_bug(exchange)
 
-    def _carry_out(
-        self, exchange: Exchange, route: Callable[[Exchange], None], verdict: Verdict
-    ) -> None:
+    def _carry_out(self, exchange: Exchange, route: Route, verdict: Verdict) -> None:
         if verdict is PASS:
             if isinstance(exchange.message, _CHANGES_OF_RIGHTS):
                 self._audit.asked(exchange.principal, exchange.host, exchange.message)
@@ -160,7 +174,7 @@ class AccessControl:
             exchange.narrow(verdict.message, verdict.complete)
             route(exchange)
 
-    async def _look_again(self, exchange: Exchange, route: Callable[[Exchange], None]) -> None:
+    async def _look_again(self, exchange: Exchange, route: Route) -> None:
         """Screen a request when this node knows all topics."""
         try:
             await self._topics.refresh()
@@ -171,8 +185,15 @@ class AccessControl:
         except StoreError as error:
             _log.warning("the topics can't be read", error=str(error))
             exchange.close("topics can't be read just now")
+        except Exception:  # noqa: BLE001  # as above
+            _close_for_bug(exchange)
 
     def _note(self, exchange: Exchange, refusal: Refusal) -> None:
         self._audit.refused(
             exchange.principal, exchange.host, exchange.message, refusal, self._clock.now_ms()
         )
+
+
+def _close_for_bug(exchange: Exchange) -> None:
+    _log.exception("a bug: a request could not be screened")
+    exchange.close("the server failed")

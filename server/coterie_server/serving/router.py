@@ -72,9 +72,7 @@ class Router:
             m.SyncGroupRequest: self._to_group,
         }
         if access_control is not None:
-            self.routes = {
-                kind: access_control.controlled(route) for kind, route in self.routes.items()
-            }
+            self.routes = access_control.controlled(self.routes)
 
     async def close(self) -> None:
         """Answer who waits, and end what is under way."""
