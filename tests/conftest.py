@@ -4,7 +4,7 @@ import gc
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -74,9 +74,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank(item.nodeid))
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
     """Spare the garbage collector the tests themselves, which stay to the end of the run."""
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Have all be collected again: modules in C complain of what outlives them."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)

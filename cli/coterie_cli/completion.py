@@ -1,4 +1,4 @@
-"""What the shell offers for a name that is being typed: groups, topics, states and profiles.
+"""What the shell offers for a name that is being typed: groups, topics, users, states and profiles.
 
 Whatever goes wrong, nothing is offered: an error would be printed into the line that is typed.
 """
@@ -17,7 +17,7 @@ from coterie_cli.target import target_of
 if TYPE_CHECKING:
     from coterie_client.admin import Admin
 
-__all__ = ["complete_group", "complete_profile", "complete_topic"]
+__all__ = ["complete_group", "complete_profile", "complete_topic", "complete_user"]
 
 #: Nobody waits longer for what the tab key gives.
 _TIMEOUT_S: Final = 2.0
@@ -37,6 +37,15 @@ def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
 
     async def names(admin: Admin) -> Iterable[str]:
         return [topic.name for topic in await admin.topics.list()]
+
+    return _offered(ctx, incomplete, names)
+
+
+def complete_user(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The users whose names begin like this."""
+
+    async def names(admin: Admin) -> Iterable[str]:
+        return [user.name for user in await admin.users.list()]
 
     return _offered(ctx, incomplete, names)
 

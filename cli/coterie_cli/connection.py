@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from coterie_cli.access import http_access, security_of
 from coterie_cli.daemon_threads import DaemonThreads
 from coterie_cli.nearest import did_you_mean
-from coterie_cli.node_http import NoAnswerError, RefusedError, ask, list_groups, path_of_group
+from coterie_cli.node_http import (
+    Access,
+    NoAnswerError,
+    RefusedError,
+    ask,
+    list_groups,
+    path_of_group,
+)
 from coterie_cli.output import FAILED, MISUSED, UNREACHABLE, fail
 from coterie_cli.refusals import sentence_of
 from coterie_cli.target import Target
-from coterie_cli.variables import BOOTSTRAP, PASSWORD
+from coterie_cli.variables import BOOTSTRAP
 
 if TYPE_CHECKING:
     from coterie_client.admin import Admin, GroupListing
-    from coterie_client.errors import ConnectionFailedError
-    from coterie_client.wire import Security
+    from coterie_client.errors import ConfigurationError, ConnectionFailedError
 
 __all__ = [
+    "access_to",
     "administer",
     "ask_about_group",
     "find_groups",
     "group_must_exist",
     "http_address",
+    "http_addresses",
     "run_admin",
     "silenced",
 ]
@@ -53,7 +61,7 @@ def run_admin(target: Target, work: Callable[[Admin], Awaitable[T]]) -> T:
 
     async def run() -> T:
         asyncio.get_running_loop().set_default_executor(DaemonThreads())
-        security = _security(target)
+        security = security_of(target)
         async with Admin(target.bootstrap, security=security, timing=timing, limits=limits) as a:
             return await work(a)
 
@@ -79,9 +87,7 @@ def administer(
     try:
         return run_admin(target, work)
     except ConfigurationError as error:
-        sentence = str(error).rstrip(".")
-        # To programmers it is a parameter, here it is an option.
-        fail(f"--{sentence}." if sentence.startswith("bootstrap") else f"{sentence}.", MISUSED)
+        fail(_sentence_of_option(error), MISUSED)
     except ConnectionFailedError as error:
         fail(_unreachable(error, target), UNREACHABLE)
     except CoterieError as error:
@@ -91,6 +97,12 @@ def administer(
             fail(_no_such("topic", topic, _known(target, _topic_names)), FAILED)
         is_silent = isinstance(error, CoterieClientError) and error.retriable
         fail(sentence_of(error), UNREACHABLE if is_silent else FAILED)
+
+
+def _sentence_of_option(error: ConfigurationError) -> str:
+    sentence = str(error).rstrip(".")
+    # To programmers it is a parameter, here it is an option.
+    return f"--{sentence}." if sentence.startswith("bootstrap") else f"{sentence}."
 
 
 async def group_must_exist(admin: Admin, group: str) -> None:
@@ -135,21 +147,6 @@ def _unreachable(error: ConnectionFailedError, target: Target) -> str:
     return f"{sentence} Another address is given by --bootstrap."
 
 
-def _security(target: Target) -> Security:
-    from coterie_client.errors import ConfigurationError
-    from coterie_client.wire import PLAINTEXT, Sasl, Security, Tls
-
-    if not (target.tls or target.user or target.ca_file):
-        return PLAINTEXT
-    tls = Tls(cafile=target.ca_file) if target.tls or target.ca_file else None
-    if target.user is None:
-        return Security(tls=tls)
-    password = os.environ.get(PASSWORD)
-    if password is None:
-        raise ConfigurationError(f"Put {target.user}'s password into {PASSWORD}.")
-    return Security(tls=tls, sasl=Sasl(target.mechanism, target.user, password))
-
-
 def http_address(target: Target, group: str) -> str:
     """Where the node that coordinates a group answers HTTP: as given, or as it says itself."""
     if target.http is not None:
@@ -164,6 +161,19 @@ def http_address(target: Target, group: str) -> str:
     return found
 
 
+def http_addresses(target: Target) -> list[str]:
+    """Where nodes answer HTTP, as far as that can be found out; a given one stands for all."""
+    from coterie_protocol.exceptions import CoterieError
+
+    if target.http is not None:
+        return [target.http]
+    try:
+        found = run_admin(target, lambda admin: admin.groups.http_addresses())
+    except CoterieError:
+        return []
+    return [address for address in found if address is not None]
+
+
 def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, Any]]:
     """All groups, or those in some states, as the HTTP pages show them, by name.
 
@@ -176,7 +186,7 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
     try:
         if None not in addresses:
             # Each node lists the groups of all.
-            rows = _first_list([address or "" for address in addresses], target.timeout_s, states)
+            rows = _first_list([address or "" for address in addresses], target, states)
             return sorted(rows, key=itemgetter("group"))
     except (NoAnswerError, RefusedError) as error:
         if target.http is not None:
@@ -186,12 +196,23 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
 
 
 def _first_list(
-    addresses: Sequence[str], timeout_s: float, states: Iterable[str]
+    addresses: Sequence[str], target: Target, states: Iterable[str]
 ) -> list[dict[str, Any]]:
     for address in addresses[:-1]:
         with suppress(NoAnswerError, RefusedError):
-            return list_groups(address, timeout_s, states)
-    return list_groups(addresses[-1], timeout_s, states)
+            return list_groups(address, target.timeout_s, states, access_to(target, address))
+    last = addresses[-1]
+    return list_groups(last, target.timeout_s, states, access_to(target, last))
+
+
+def access_to(target: Target, address: str) -> Access:
+    """What to show a node over HTTP; what can't be used ends the command with a sentence."""
+    from coterie_client.errors import ConfigurationError
+
+    try:
+        return http_access(target, address)
+    except ConfigurationError as error:
+        fail(_sentence_of_option(error), MISUSED)
 
 
 def _listed(group: GroupListing) -> dict[str, Any]:
@@ -205,9 +226,10 @@ def _listed(group: GroupListing) -> dict[str, Any]:
     }
 
 
-def _group_names_at(address: str, timeout_s: float) -> list[str]:
+def _group_names_at(address: str, target: Target) -> list[str]:
+    access = access_to(target, address)
     try:
-        return [row["group"] for row in list_groups(address, timeout_s)]
+        return [row["group"] for row in list_groups(address, target.timeout_s, access=access)]
     except (NoAnswerError, RefusedError):  # then there is just no name to suggest
         return []
 
@@ -221,11 +243,13 @@ def ask_about_group(
         fail("A group without a name has no members, and no page over HTTP.", FAILED)
     address = http_address(target, group)
     try:
-        found = ask(address, path_of_group(group, *rest), timeout_s=target.timeout_s, post=post)
+        path = path_of_group(group, *rest)
+        access = access_to(target, address)
+        found = ask(address, path, timeout_s=target.timeout_s, post=post, access=access)
         return cast(Mapping[str, Any], found)
     except RefusedError as error:
         if error.name == "group_not_found":
-            fail(_no_such("group", group, _group_names_at(address, target.timeout_s)), FAILED)
+            fail(_no_such("group", group, _group_names_at(address, target)), FAILED)
         fail(str(error), FAILED)
     except NoAnswerError as error:
         hint = " Say where the node answers HTTP with --http." if target.http is None else ""

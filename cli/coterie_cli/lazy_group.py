@@ -22,6 +22,8 @@ _COMMANDS: Final = {
     "groups": "Look at groups, and say why they rebalance.",
     "members": "List and remove members of a group.",
     "offsets": "Show, reset and delete offsets of a group.",
+    "acls": "Say who may do what.",
+    "users": "List, add and remove users, and set their passwords.",
     "journal": "Read what a node wrote down.",
     "profile": "Keep where to connect under a name, for --profile.",
     "pipeline": "Make tables and answers of what coordinators wrote down.",

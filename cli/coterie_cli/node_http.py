@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from coterie_cli.daemon_threads import DaemonThreads
 
-__all__ = ["NoAnswerError", "RefusedError", "ask", "list_groups", "path_of_group"]
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = [
+    "Access",
+    "NoAnswerError",
+    "RefusedError",
+    "ask",
+    "is_https",
+    "list_groups",
+    "path_of_group",
+]
+
+_HTTPS: Final = "https://"
 
 #: What is in each line of a list of groups, and in the page of one: by this a node is known.
 _OF_ROW: Final = frozenset({"group", "state", "type", "protocol", "generation", "members"})
@@ -30,6 +44,29 @@ class RefusedError(Exception):
         self.name = name
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a node is shown over HTTP."""
+
+    token: str | None = field(default=None, repr=False)
+    #: Whether there is a token that is not for this node.
+    is_withheld: bool = False
+    #: For an address that begins with https://.
+    tls: ssl.SSLContext | None = None
+
+
+_NO_ACCESS: Final = Access()
+
+
+def is_https(address: str) -> bool:
+    """Whether HTTP is to be spoken with TLS there."""
+    return address.startswith(_HTTPS)
+
+
+def _url(address: str) -> str:
+    return address if is_https(address) else f"http://{address}"
+
+
 def path_of_group(group: str, *rest: str) -> str:
     """The path of a group's page, or of one below it."""
     from urllib.parse import quote
@@ -37,11 +74,18 @@ def path_of_group(group: str, *rest: str) -> str:
     return "/".join(("/v1/groups", quote(group, safe=""), *rest))
 
 
-def ask(address: str, path: str, *, timeout_s: float, post: bool = False) -> Any:  # noqa: ANN401  # any JSON
+def ask(  # any JSON
+    address: str,
+    path: str,
+    *,
+    timeout_s: float,
+    post: bool = False,
+    access: Access = _NO_ACCESS,
+) -> Any:  # noqa: ANN401  # any JSON
     """Return what a node tells of a group, or raise `NoAnswerError` or `RefusedError`."""
     import json
 
-    body = _answer_of(address, path, timeout_s=timeout_s, post=post)
+    body = _answer_of(address, path, timeout_s=timeout_s, post=post, access=access)
     needed = _OF_GROUP if post else {**_OF_GROUP, **_OF_HISTORY}
     try:
         found = json.loads(body)
@@ -52,13 +96,16 @@ def ask(address: str, path: str, *, timeout_s: float, post: bool = False) -> Any
     raise NoAnswerError(_not_coterie(address))
 
 
-def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> list[dict[str, Any]]:
+def list_groups(
+    address: str, timeout_s: float, states: Iterable[str] = (), access: Access = _NO_ACCESS
+) -> list[dict[str, Any]]:
     """A node's groups as the HTTP pages show them, in any order; raises as `ask` does."""
     import json
     from urllib.parse import urlencode
 
     query = urlencode([("format", "jsonl"), *(("state", state) for state in states)])
-    body = _answer_of(address, f"/v1/groups?{query}", timeout_s=timeout_s, has_lines=True)
+    path = f"/v1/groups?{query}"
+    body = _answer_of(address, path, timeout_s=timeout_s, has_lines=True, access=access)
     try:
         # One document is read faster than many.
         found = json.loads(b"[%s]" % b",".join(body.splitlines()))
@@ -70,7 +117,13 @@ def list_groups(address: str, timeout_s: float, states: Iterable[str] = ()) -> l
 
 
 def _answer_of(
-    address: str, path: str, *, timeout_s: float, post: bool = False, has_lines: bool = False
+    address: str,
+    path: str,
+    *,
+    timeout_s: float,
+    post: bool = False,
+    has_lines: bool = False,
+    access: Access,
 ) -> bytes:
     """The body of an answer, which has JSON, or lines of it."""
     import http.client
@@ -78,21 +131,47 @@ def _answer_of(
     # A socket's timeout bounds each wait, of which a server that answers in drops has many, and
     # finding out where a host is has none.
     method = "POST" if post else "GET"
-    asked = DaemonThreads().submit(_exchange, address, method, path, timeout_s)
+    asked = DaemonThreads().submit(_exchange, address, method, path, timeout_s, access)
     try:
         status, kind, body = asked.result(timeout_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NoAnswerError(_why_silent(address, timeout_s, error)) from None
     if status == http.client.OK and (kind == _LINES) == has_lines:
         return body
+    if status == http.client.UNAUTHORIZED:
+        raise _unauthorized(address, access)
     raise _refusal(body) or NoAnswerError(_not_coterie(address))
 
 
-def _exchange(address: str, method: str, path: str, timeout_s: float) -> tuple[int, str, bytes]:
+def _unauthorized(address: str, access: Access) -> RefusedError:
+    """What to do about it, which the node can't know."""
+    if access.is_withheld:
+        return RefusedError(
+            "unauthorized",
+            f"{_url(address)} wants a token, and did not get it, as it has no TLS: name the address"
+            " with --http if the token may go there.",
+        )
+    return RefusedError(
+        "unauthorized",
+        f"{_url(address)} wants {'another' if access.token else 'a'} token: put it into"
+        " COTERIE_HTTP_TOKEN, or name a file with --http-token-file.",
+    )
+
+
+def _exchange(
+    address: str, method: str, path: str, timeout_s: float, access: Access
+) -> tuple[int, str, bytes]:
     import http.client
 
-    with closing(http.client.HTTPConnection(address, timeout=timeout_s)) as connection:
-        connection.request(method, path)
+    opened: http.client.HTTPConnection
+    if is_https(address):
+        host = address.removeprefix(_HTTPS)
+        opened = http.client.HTTPSConnection(host, timeout=timeout_s, context=access.tls)
+    else:
+        opened = http.client.HTTPConnection(address, timeout=timeout_s)
+    headers = {} if access.token is None else {"Authorization": f"Bearer {access.token}"}
+    with closing(opened) as connection:
+        connection.request(method, path, headers=headers)
         response = connection.getresponse()
         return response.status, response.headers.get_content_type(), response.read()
 
@@ -102,18 +181,29 @@ def _why_silent(address: str, timeout_s: float, error: Exception) -> str:
 
     match error:
         case TimeoutError():
-            return f"No answer from http://{address} within {timeout_s:g} s."
+            return f"No answer from {_url(address)} within {timeout_s:g} s."
         case http.client.RemoteDisconnected():
             return f"{address} closed the connection without an answer: it may not speak HTTP."
         case http.client.IncompleteRead():
-            return f"The answer of http://{address} broke off."
+            return f"The answer of {_url(address)} broke off."
         case OSError():
-            reason = error.strerror or str(error) or "the connection was closed"
-            return f"No answer from http://{address}: {reason}."
+            reason = _why_no_tls(error) or error.strerror or str(error)
+            reason = reason or "the connection was closed"
+            return f"No answer from {_url(address)}: {reason}."
         case http.client.InvalidURL():
             return f"{address} is no address; expected HOST:PORT."
         case _:
             return f"{address} does not answer HTTP."
+
+
+def _why_no_tls(error: OSError) -> str | None:
+    import ssl
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS could be agreed on ({(error.reason or 'unknown').lower()})"
+    return None
 
 
 def _refusal(body: bytes) -> RefusedError | None:
@@ -130,4 +220,4 @@ def _refusal(body: bytes) -> RefusedError | None:
 
 
 def _not_coterie(address: str) -> str:
-    return f"http://{address} answers, but is no node of Coterie."
+    return f"{_url(address)} answers, but is no node of Coterie."

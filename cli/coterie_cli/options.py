@@ -115,6 +115,38 @@ def _make_target(ctx: typer.Context, **given: Any) -> Target:  # noqa: ANN401  #
         fail(sentence[:1].upper() + sentence[1:], MISUSED)
 
 
+def _file(variable: Variable, help_text: str, *names: str) -> Any:  # noqa: ANN401  # as typer has it
+    return typer.Option(*names, envvar=variable, help=help_text)
+
+
+_ConfigFile = Annotated[
+    Path | None,
+    _file(
+        Variable.CONFIG_FILE,
+        "Kafka's client.properties, which say how to connect.",
+        "--config-file",
+        "--command-config",
+    ),
+]
+_CaFile = Annotated[
+    Path | None,
+    _file(Variable.CA_FILE, "Authorities to trust, as PEM, instead of those of the system."),
+]
+_CertFile = Annotated[
+    Path | None, _file(Variable.CERT_FILE, "Your certificate, as PEM, perhaps with its key.")
+]
+_KeyFile = Annotated[
+    Path | None,
+    _file(Variable.KEY_FILE, f"Its key, as PEM; the key's password is in {Variable.KEY_PASSWORD}."),
+]
+_TokenFile = Annotated[
+    Path | None, _file(Variable.TOKEN_FILE, "A file with the token for OAUTHBEARER.")
+]
+_HttpTokenFile = Annotated[
+    Path | None, _file(Variable.HTTP_TOKEN_FILE, "A file with the token to show over HTTP.")
+]
+
+
 def _target_options(  # noqa: PLR0913  # one for each option
     ctx: typer.Context,
     *,
@@ -134,20 +166,24 @@ def _target_options(  # noqa: PLR0913  # one for each option
             help="Where the node answers HTTP, unless it says so itself.",
         ),
     ] = None,
+    config_file: _ConfigFile = None,
     tls: Annotated[
-        bool | None, typer.Option("--tls/--no-tls", help="Connect with TLS.", show_default=False)
+        bool | None,
+        typer.Option("--tls/--no-tls", envvar=Variable.TLS, help="Connect with TLS."),
     ] = None,
-    ca_file: Annotated[
-        Path | None,
-        typer.Option(help="Authorities to trust, as PEM, instead of those of the system."),
-    ] = None,
+    ca_file: _CaFile = None,
+    cert_file: _CertFile = None,
+    key_file: _KeyFile = None,
     user: Annotated[
         str | None,
-        typer.Option(help=f"Authenticate as this user, with the password in {PASSWORD}."),
+        typer.Option(envvar=Variable.USER, help=f"Your name; the password is in {PASSWORD}."),
     ] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}; the first by default.")
+        str | None,
+        typer.Option(envvar=Variable.MECHANISM, help=f"One of {', '.join(MECHANISMS)}."),
     ] = None,
+    token_file: _TokenFile = None,
+    http_token_file: _HttpTokenFile = None,
     timeout: Annotated[
         float | None,
         typer.Option(

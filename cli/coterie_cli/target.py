@@ -10,7 +10,7 @@ from typing import Any, Final
 import typer
 
 from coterie_cli.profiles import NoHomeError, Profiles, file_path
-from coterie_cli.target_values import KEYS, expected, without_scheme
+from coterie_cli.target_values import FILES, KEYS, expected, without_scheme
 from coterie_cli.variables import BOOTSTRAP
 
 __all__ = ["TIMEOUT_S", "Target", "TargetError", "check_options", "target_of"]
@@ -30,11 +30,23 @@ class Target:
     bootstrap: str = BOOTSTRAP
     #: Where the node answers HTTP; None if that has to be found out.
     http: str | None = None
-    tls: bool = False
+    #: Kafka's `client.properties`, which what follows overrules.
+    config_file: Path | None = None
+    tls: bool | None = None
     ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
     user: str | None = None
-    mechanism: str = "PLAIN"
+    mechanism: str | None = None
+    token_file: Path | None = None
+    http_token_file: Path | None = None
     timeout_s: float = TIMEOUT_S
+
+    @property
+    def says_how(self) -> bool:
+        """Whether anything is said of how to connect, so that it is not PLAINTEXT."""
+        files = (self.config_file, self.ca_file, self.cert_file, self.key_file, self.token_file)
+        return bool(self.tls or self.user or self.mechanism or any(files))
 
 
 def target_of(context: typer.Context, given: Mapping[str, Any]) -> Target:
@@ -46,16 +58,48 @@ def target_of(context: typer.Context, given: Mapping[str, Any]) -> Target:
     """
     is_named = _by_option(context, "profile")
     values = check_options(given)
-    if is_named or ("bootstrap" in values and _by_option(context, "bootstrap")):
-        values = {key: value for key, value in values.items() if _by_option(context, key)}
+    is_of_file = _take_bootstrap_of_file(context, values)
+    if is_named or is_of_file or ("bootstrap" in values and _by_option(context, "bootstrap")):
+        kept = {"bootstrap"} if is_of_file else set()
+        values = {k: v for k, v in values.items() if k in kept or _by_option(context, k)}
     if is_named or "bootstrap" not in values:
         values = {**_profile(given.get("profile")), **values}
+    if "bootstrap" not in values:
+        values |= _bootstrap_of_file(values)
     values["timeout_s"] = values.pop("timeout", TIMEOUT_S)
     if "http" in values:
         values["http"] = without_scheme(values["http"])
-    if "ca_file" in values:
-        values["ca_file"] = _expanded(values["ca_file"])
+    for key in values.keys() & set(FILES):
+        values[key] = _expanded(values[key])
     return Target(**values)
+
+
+def _take_bootstrap_of_file(context: typer.Context, values: dict[str, Any]) -> bool:
+    """Take the cluster that a file of properties names, unless an option or variable names one.
+
+    True if an option names that file: what is weaker may be about another cluster then.
+    """
+    is_option = _by_option(context, "config_file")
+    if "config_file" not in values or _by_option(context, "bootstrap"):
+        return False
+    if "bootstrap" in values and not is_option:
+        return False
+    found = _bootstrap_of_file(values)
+    values |= found
+    return is_option and bool(found)
+
+
+def _bootstrap_of_file(values: Mapping[str, Any]) -> dict[str, str]:
+    if "config_file" not in values:
+        return {}
+    from coterie_client.errors import ConfigurationError
+    from coterie_client.wire.client_properties import read_properties
+
+    try:
+        found = read_properties(_expanded(values["config_file"])).get("bootstrap.servers")
+    except ConfigurationError as error:
+        raise TargetError(f"{error}.") from None
+    return {"bootstrap": found} if found else {}
 
 
 def check_options(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coterie_client.admin import GroupDescription, TopicListing
+    from coterie_client.admin import Acl, GroupDescription, TopicListing, UserDescription
     from coterie_client.wire.addresses import TopicPartition
 
-__all__ = ["group_view", "host_text", "member_views", "topic_view"]
+__all__ = ["acl_view", "group_view", "host_text", "member_views", "topic_view", "user_view"]
 
 
 def host_text(host: str) -> str:
@@ -52,6 +52,24 @@ def topic_view(topic: TopicListing) -> dict[str, Any]:
         "partitions": topic.partitions,
         "internal": topic.internal,
     }
+
+
+def acl_view(acl: Acl) -> dict[str, Any]:
+    """An ACL, in Kafka's words."""
+    return {
+        "principal": acl.principal,
+        "host": acl.host,
+        "permission": str(acl.permission),
+        "operation": str(acl.operation),
+        "resource": str(acl.resource),
+        "name": acl.name,
+        "pattern": str(acl.pattern),
+    }
+
+
+def user_view(user: UserDescription) -> dict[str, Any]:
+    """A user, without anything that is secret."""
+    return {"user": user.name, "mechanisms": {str(m): n for m, n in user.iterations.items()}}
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

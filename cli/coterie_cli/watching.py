@@ -1,18 +1,20 @@
 """`coterie groups watch`: a group as it is now, for as long as a person looks at it.
 
-The node may go down meanwhile, and that is when people look.  So a look that fails ends nothing:
-it is said since when there is no answer, and the watch goes on when there is one again.
+Nodes may go down meanwhile, and that is when people look.  So a look that fails ends nothing:
+it is said since when there is no answer, and the watch goes on when there is one again, by
+whichever node.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_cli.interrupts import raising_interrupts
-from coterie_cli.node_http import NoAnswerError, RefusedError, ask, path_of_group
+from coterie_cli.node_http import Access, NoAnswerError, RefusedError, ask, path_of_group
 from coterie_cli.output import count_of, printable, reader_is_gone, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.live import Live
 
-__all__ = ["Lines", "Silence", "picture", "watch"]
+__all__ = ["AnyNode", "Lines", "Silence", "picture", "watch"]
 
 #: A look that takes longer counts as failed, so that the screen soon says so.
 _LOOK_S: Final = 3.0
@@ -38,7 +40,7 @@ class _View(Protocol):
         """Show that a look failed."""
 
 
-def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s: float) -> None:
+def watch(look: Callable[[], Record], first: Record, *, every_s: float) -> None:
     """Show a group, of which `first` was told, until Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
@@ -47,27 +49,72 @@ def watch(address: str, group: str, first: Record, *, every_s: float, timeout_s:
     try:
         if not console.is_terminal:
             with raising_interrupts():
-                _look_on(_Printed(), address, group, first, every_s, timeout_s)
+                _look_on(_Printed(), look, first, every_s)
             return
         with raising_interrupts(), Live(console=console, auto_refresh=False) as live:
-            _look_on(_Screen(live), address, group, first, every_s, timeout_s)
+            _look_on(_Screen(live), look, first, every_s)
     except KeyboardInterrupt:
         return
 
 
-def _look_on(  # what `watch` was given
-    view: _View, address: str, group: str, first: Record, every_s: float, timeout_s: float
-) -> None:
+def _look_on(view: _View, look: Callable[[], Record], first: Record, every_s: float) -> None:
     view.answered(first, _now_ms())
-    path = path_of_group(group)
     while not reader_is_gone(sys.stdout):
         time.sleep(every_s)
         try:
-            found = ask(address, path, timeout_s=min(timeout_s, _LOOK_S))
+            found = look()
         except (NoAnswerError, RefusedError) as error:
             view.failed(str(error), _now_ms())
         else:
             view.answered(found, _now_ms())
+
+
+class AnyNode:
+    """Asks about a group the node that answered last, and other nodes if it does not."""
+
+    def __init__(
+        self,
+        group: str,
+        address: str,
+        find_nodes: Callable[[], Sequence[str]],
+        timeout_s: float,
+        access_to: Callable[[str], Access] = lambda _: Access(),
+    ) -> None:
+        self._path = path_of_group(group)
+        self._address = address
+        self._find_nodes = find_nodes
+        #: Known from when all was well: the nodes that are left may not be those given.
+        self._nodes = find_nodes()
+        self._timeout_s = min(timeout_s, _LOOK_S)
+        self._access_to = access_to
+
+    def look(self) -> Record:
+        """Return what a node tells; raise what came of asking the first if none does."""
+        try:
+            return self._ask(self._address)
+        except (NoAnswerError, RefusedError) as error:
+            if isinstance(error, RefusedError) and error.name == "group_not_found":
+                raise  # others know no more
+            found = self._ask_others()
+            if found is None:
+                self._nodes = self._find_nodes() or self._nodes
+                raise
+            return found
+
+    def _ask_others(self) -> Record | None:
+        former = self._address
+        for address in self._nodes:
+            if address != former:
+                with suppress(NoAnswerError, RefusedError):
+                    found = self._ask(address)
+                    self._address = address
+                    return found
+        return None
+
+    def _ask(self, address: str) -> Record:
+        access = self._access_to(address)
+        found: Record = ask(address, self._path, timeout_s=self._timeout_s, access=access)
+        return found
 
 
 def _now_ms() -> int:

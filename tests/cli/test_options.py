@@ -16,7 +16,13 @@ from coterie_server.config.settings import SETTINGS, Settings, SettingsError
 REFERENCE: Final = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
 #: Variables that no option does the same as.
-WITHOUT_OPTION: Final = (Variable.PASSWORD, Variable.PROFILES)
+WITHOUT_OPTION: Final = (
+    Variable.HTTP_TOKEN,
+    Variable.KEY_PASSWORD,
+    Variable.PASSWORD,
+    Variable.PROFILES,
+    Variable.TOKEN,
+)
 
 
 def variables_of_options() -> dict[str, str]:

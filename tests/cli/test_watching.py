@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
-from coterie_cli.watching import Lines, Silence, picture
+from coterie_cli import watching
+from coterie_cli.node_http import Access, NoAnswerError, RefusedError
+from coterie_cli.watching import AnyNode, Lines, Silence, picture
 
 NOW_MS = 1_800_000_000_000
 
@@ -66,6 +69,94 @@ def drawn(group: dict[str, Any], silence: str = "", width: int = 80) -> list[str
     console.print(picture(group, NOW_MS, silence))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
+
+
+# -- which node is asked ---------------------------------------------------------------------------
+
+
+class Nodes:
+    """Nodes by their addresses, each with what it answers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+        self.answers: dict[str, Exception | None] = dict.fromkeys(addresses)
+        self.known = list(addresses)
+        self.asked: list[str] = []
+        monkeypatch.setattr(watching, "ask", self._ask)
+
+    def _ask(self, address: str, path: str, *, timeout_s: float, access: Access) -> dict[str, Any]:
+        assert (path, timeout_s) == ("/v1/groups/billing", 3.0)
+        assert access.token == f"token for {address}"
+        self.asked.append(address)
+        error = self.answers[address]
+        if error is not None:
+            raise error
+        return {"from": address}
+
+    def looker(self) -> AnyNode:
+        """What asks them, the first one at first."""
+        return AnyNode(
+            "billing",
+            self.known[0],
+            lambda: self.known,
+            10.0,
+            lambda address: Access(f"token for {address}"),
+        )
+
+
+DEAD = NoAnswerError("Connection refused.")
+
+
+def test_node_that_answers_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Nodes(monkeypatch, "one", "two")
+    looker = nodes.looker()
+    assert [looker.look(), looker.look()] == [{"from": "one"}] * 2
+    assert nodes.asked == ["one", "one"]
+
+
+def test_another_node_is_asked_when_one_dies_and_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = Nodes(monkeypatch, "one", "two", "three")
+    looker = nodes.looker()
+    nodes.answers |= {"one": DEAD, "two": RefusedError("not_ready", "It is starting.")}
+    assert looker.look() == {"from": "three"}
+    assert looker.look() == {"from": "three"}
+    assert nodes.asked == ["one", "two", "three", "three"]
+
+
+def test_look_that_no_node_answers_tells_what_the_last_one_was_like(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = Nodes(monkeypatch, "one", "two")
+    looker = nodes.looker()
+    nodes.answers = {"one": DEAD, "two": NoAnswerError("No route."), "new": None}
+    with pytest.raises(NoAnswerError, match=r"Connection refused\."):
+        looker.look()
+    nodes.known = ["new"]
+    with pytest.raises(NoAnswerError):
+        looker.look()
+    assert looker.look() == {"from": "new"}
+
+
+def test_nodes_known_from_before_are_kept_when_none_can_be_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = Nodes(monkeypatch, "one", "two")
+    looker = nodes.looker()
+    nodes.answers, nodes.known = {"one": DEAD, "two": DEAD}, []
+    with pytest.raises(NoAnswerError):
+        looker.look()
+    nodes.answers["two"] = None
+    assert looker.look() == {"from": "two"}
+
+
+def test_group_that_is_gone_is_asked_of_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Nodes(monkeypatch, "one", "two")
+    looker = nodes.looker()
+    nodes.answers["one"] = RefusedError("group_not_found", "There is no group 'billing'.")
+    with pytest.raises(RefusedError):
+        looker.look()
+    assert nodes.asked == ["one"]
 
 
 # -- in a pipe -------------------------------------------------------------------------------------

@@ -17,14 +17,15 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from typer.testing import CliRunner
 
+from coterie_cli.main import app
 from coterie_client.admin import Acl, AclFilter, Admin, UserDescription
 from coterie_client.errors import ConnectionFailedError, TlsFailedError
 from coterie_client.wire import Network, Sasl, SaslMechanism, Security, Tls
 from coterie_protocol.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
-    InvalidRequestError,
     ResourceNotFoundError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
@@ -361,17 +362,6 @@ async def test_acls_come_and_go(broker: KafkaBroker) -> None:
 
 
 @pytest.mark.asyncio
-async def test_acls_are_refused_one_by_one(broker: KafkaBroker) -> None:
-    good = Acl("User:dora", "Read", "Group", "one-by-one")
-    bad = Acl("User:dora", "Write", "Group", "one-by-one")
-    async with Admin(broker.bootstrap) as admin:
-        results = await admin.acls.create_many([good, bad])
-        assert results[good].ok
-        assert isinstance(results[bad].error, InvalidRequestError)
-        await admin.acls.delete(good)
-
-
-@pytest.mark.asyncio
 async def test_what_acls_forbid_is_an_error_of_its_own(broker: KafkaBroker) -> None:
     acls = [
         Acl(f"User:{USER}", "Describe", "Group", "forbidden", "Deny"),
@@ -393,3 +383,54 @@ async def test_what_acls_forbid_is_an_error_of_its_own(broker: KafkaBroker) -> N
         finally:
             for acl in acls:
                 await root.acls.delete(acl)
+
+
+# Commands
+
+
+def command(*words: str, code: int = 0, stdin: str | None = None, **environ: str) -> str:
+    """What a command prints."""
+    result = CliRunner().invoke(app, words, input=stdin, env={"COLUMNS": "200", **environ})
+    assert result.exit_code == code, result.output
+    assert PASSWORD not in result.output
+    return result.stderr if code else result.stdout
+
+
+def test_commands_say_who_may_do_what(broker: KafkaBroker, tls: Tls, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    where = f"bootstrap.servers={broker.address_of('SASLTLS')}\n"
+    path.write_text(where + properties_of("PLAIN", tls), encoding="ascii")
+    by_file = ("--config-file", str(path))
+    about = ("--topic", "erin-", "--resource-pattern-type", "prefixed")
+    added = command(
+        "acls", "add", "--allow-principal", "User:erin", "--operation", "Read", *about, *by_file
+    )
+    assert added == "User:erin may Read prefixed Topic erin-.\n"
+    by_name = ("--topic", "erin-1", "--resource-pattern-type", "match", *by_file)
+    (found,) = json.loads(command("acls", "list", "--json", *by_name))
+    assert (found["principal"], found["pattern"]) == ("User:erin", "Prefixed")
+    assert "Removed 1 ACL." in command("acls", "remove", *about, *by_file)
+    assert "no such ACLs" in command("acls", "remove", *about, *by_file, code=1)
+
+
+def test_commands_add_a_user_who_can_log_in_then(broker: KafkaBroker) -> None:
+    at_root = ("--bootstrap", broker.bootstrap)
+    as_frank = ("--bootstrap", broker.address_of("SASLPLAIN"), "--user", "frank")
+    assert command("users", "add", "frank", "--password-stdin", *at_root, stdin=PASSWORD)
+    assert "frank  SCRAM-SHA-256, SCRAM-SHA-512" in command("users", "list", *at_root)
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        by = ("--mechanism", mechanism)
+        command("topics", "list", *as_frank, *by, COTERIE_PASSWORD=PASSWORD)
+        said = command("topics", "list", *as_frank, *by, code=1, COTERIE_PASSWORD=USER)
+        assert "SASL_AUTHENTICATION_FAILED" in said
+    command("users", "remove", "frank", *at_root)
+    assert "no user 'frank'" in command("users", "remove", "frank", *at_root, code=1)
+
+
+def test_command_takes_its_token_from_a_file(broker: KafkaBroker, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(unsigned_token() + "\n", encoding="ascii")
+    command(
+        *("topics", "list", "--bootstrap", broker.address_of("SASLPLAIN")),
+        *("--token-file", str(path)),
+    )

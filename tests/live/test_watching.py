@@ -67,3 +67,40 @@ def test_watch_says_since_when_a_killed_daemon_is_silent_and_picks_up(
             watch.kill()
             watch.wait()
             os.close(reading)
+
+
+def test_watch_goes_on_with_another_node_when_one_dies(tmp_path: Path) -> None:
+    seen = bytearray()
+
+    def shows(text: str) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            seen.extend(os.read(reading, 65_536))
+        return text.encode() in seen
+
+    def node(number: int) -> Daemon:
+        settings = {"node.id": number, "group.initial.rebalance.delay.ms": 0}
+        arguments = ("--store", f"sqlite:{tmp_path / 'shared.db'}")
+        return Daemon(
+            tmp_path / str(number), topics={"orders": 3}, settings=settings, arguments=arguments
+        )
+
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with (
+        node(1) as first,
+        CommandRunner(first.address, first.http_port).static_member(),
+        node(2),
+    ):
+        command = [coterie(), "groups", "watch", "static", "--bootstrap", first.address]
+        watch = subprocess.Popen(
+            [*command, "--every", "0.1"], stdout=writing, stderr=writing, env=environment()
+        )
+        try:
+            eventually(lambda: shows("Stable"), "the group")
+            first.kill()
+            eventually(lambda: shows("answers again, after "), "the other node")
+        finally:
+            watch.kill()
+            watch.wait()
+            os.close(writing)
+            os.close(reading)

@@ -97,6 +97,7 @@ def test_file_that_has_grown_is_read_as_a_whole(place: Place) -> None:
     assert place.lines() == numbers(1, 5)
 
 
+@pytest.mark.slow
 def test_deleted_file_stays(place: Place) -> None:
     # A node deletes old files; what they said is not forgotten.
     old = place.write(1, 3)
@@ -115,6 +116,7 @@ def test_single_file_can_be_read(place: Place) -> None:
     assert place.lines() == numbers(1, 2)
 
 
+@pytest.mark.slow
 def test_files_of_other_names_are_ignored(place: Place) -> None:
     place.write(1, 1)
     (place.journal / "notes.txt").write_text("hello\n")

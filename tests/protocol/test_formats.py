@@ -20,6 +20,7 @@ from coterie_protocol._compile import codec_of, format_of
 from coterie_protocol._format import Malformed
 from coterie_protocol.messages import HeartbeatRequest
 from coterie_protocol.schema import Array, Primitive, WireType, declaration_of
+from tests.support.cases import for_each
 from tests.support.every_message import by_class, by_class_and_version, versioned
 from tests.support.hostile import mutated
 from tests.support.oracle_examples import examples_of
@@ -32,9 +33,7 @@ from tests.support.samples import (
 )
 from tests.support.strategies import MESSAGES, versions_of
 
-every_class = pytest.mark.parametrize(
-    "cls", list(dict.fromkeys(cls for cls, _ in MESSAGES)), ids=lambda cls: cls.__name__
-)
+every_class = for_each("cls", dict.fromkeys(cls for cls, _ in MESSAGES))
 
 INTEGER_BITS = {Primitive.INT8: 8, Primitive.INT16: 16, Primitive.INT32: 32, Primitive.INT64: 64}
 TEXT_BYTES_MAX = 32767

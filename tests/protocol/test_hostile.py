@@ -27,6 +27,7 @@ from coterie_protocol import (
 )
 from coterie_protocol.schema import declaration_of
 from tests.support.alone import run_alone
+from tests.support.cases import for_each
 from tests.support.hostile import TARGETS, Target, crowds, liars, mutated, tag_floods
 from tests.support.profiles import examples
 
@@ -242,16 +243,16 @@ def test_false_lengths_reserve_no_memory(choice: Choice) -> None:
     assert run_alone(memory_out_of_line, choice, liars) == []
 
 
-@every_class
+@for_each("targets", by_class.values())
 def test_large_arrays_take_time_in_proportion_to_their_bytes(targets: list[Target]) -> None:
     assert_time_in_line(targets, crowds_of_all_sorts)
 
 
-@every_class
+@for_each("targets", by_class.values())
 def test_false_lengths_start_no_long_loops(targets: list[Target]) -> None:
     assert_time_in_line(targets, liars)
 
 
-@every_class
+@for_each("targets", by_class.values())
 def test_many_tagged_fields_take_time_in_proportion(targets: list[Target]) -> None:
     assert_time_in_line(targets, tag_floods)

@@ -10,8 +10,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from coterie_protocol.messages import MetadataResponse
 from coterie_protocol.schema import (
     NIL_UUID,
@@ -23,6 +21,7 @@ from coterie_protocol.schema import (
     declaration_of,
 )
 from tests.support import kafka_python_oracle as oracle
+from tests.support.cases import for_each
 from tests.support.every_message import by_class
 from tests.support.strategies import MESSAGES, versions_of
 
@@ -37,14 +36,14 @@ def test_fields_are_those_of_kafkas_definition(cls: type[Any], versions: list[in
         assert list(_our_fields(cls, version)) == list(_their_fields(theirs, version))
 
 
-@pytest.mark.parametrize("cls", _CLASSES, ids=[cls.__name__ for cls in _CLASSES])
+@for_each("cls", _CLASSES)
 def test_defaults_are_those_of_kafkas_definition(cls: type[Any]) -> None:
     theirs = oracle.their_class(cls)._struct  # noqa: SLF001  # no other way
     pairs = list(_fields_with_defaults(cls, theirs, list(versions_of(cls)), cls.__name__))
     assert [ours for ours, _ in pairs] == [kafkas for _, kafkas in pairs]
 
 
-@pytest.mark.parametrize("cls", _MESSAGES, ids=[cls.__name__ for cls in _MESSAGES])
+@for_each("cls", _MESSAGES)
 def test_messages_go_by_kafkas_names(cls: type[Any]) -> None:
     name = oracle.their_class(cls).name
     for direction in ("Request", "Response"):

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie_cli.connection import administer, ask_about_group, find_groups, http_address
+from coterie_cli.connection import (
+    access_to,
+    administer,
+    ask_about_group,
+    find_groups,
+    http_address,
+    http_addresses,
+)
 from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import GroupName, Json, Target, check_number, with_target
 from coterie_cli.output import (
@@ -187,10 +194,18 @@ def watch_group(
     ] = 1.0,
 ) -> None:
     """Watch a group live, until Ctrl-C; outside of a terminal, print a line for each change."""
-    from coterie_cli.watching import watch
+    from coterie_cli.watching import AnyNode, watch
 
     first = ask_about_group(target, group)
-    watch(http_address(target, group), group, first, every_s=every, timeout_s=target.timeout_s)
+    address = http_address(target, group)
+    nodes = AnyNode(
+        group,
+        address,
+        lambda: http_addresses(target),
+        target.timeout_s,
+        lambda other: access_to(target, other),
+    )
+    watch(nodes.look, first, every_s=every)
 
 
 # -- rebalance -------------------------------------------------------------------------------------

@@ -75,7 +75,9 @@ def _address(values: dict[str, Any]) -> str:
 
 def _how(values: dict[str, Any]) -> str:
     tls = "TLS" if values.get("tls") or "ca_file" in values else ""
-    return ", ".join(filter(None, (tls, values.get("user"))))
+    token = "a token" if "token_file" in values else ""
+    file = str(values.get("config_file", ""))
+    return ", ".join(filter(None, (file, tls, values.get("user"), token)))
 
 
 @app.command()
@@ -96,8 +98,11 @@ def use(name: Name) -> None:
     say(f"Commands use {name} now.")
 
 
+_File = Path | None
+
+
 @app.command("set")
-def set_profile(  # one for each option
+def set_profile(  # noqa: PLR0913  # one for each option
     name: Name,
     *,
     bootstrap: Annotated[
@@ -106,10 +111,17 @@ def set_profile(  # one for each option
     http: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where the node answers HTTP.")
     ] = None,
+    config_file: Annotated[
+        _File, typer.Option("--config-file", "--command-config", help="Kafka's client.properties.")
+    ] = None,
     tls: Annotated[bool | None, typer.Option("--tls/--no-tls", show_default=False)] = None,
-    ca_file: Annotated[Path | None, typer.Option(help="Authorities to trust, as PEM.")] = None,
+    ca_file: Annotated[_File, typer.Option(help="Authorities to trust, as PEM.")] = None,
+    cert_file: Annotated[_File, typer.Option(help="Your certificate, as PEM.")] = None,
+    key_file: Annotated[_File, typer.Option(help="Its key, as PEM.")] = None,
     user: Annotated[str | None, typer.Option(help="Authenticate as this user.")] = None,
     mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}.")] = None,
+    token_file: Annotated[_File, typer.Option(help="The token for OAUTHBEARER.")] = None,
+    http_token_file: Annotated[_File, typer.Option(help="The token to show over HTTP.")] = None,
     timeout: Annotated[
         float | None,
         typer.Option(
@@ -126,9 +138,16 @@ def set_profile(  # one for each option
         "mechanism": mechanism,
         "timeout": timeout,
     }
+    files = {
+        "config_file": config_file,
+        "ca_file": ca_file,
+        "cert_file": cert_file,
+        "key_file": key_file,
+        "token_file": token_file,
+        "http_token_file": http_token_file,
+    }
     with _profiles(to_write=True) as profiles:
-        if ca_file is not None:
-            given["ca_file"] = _absolute(ca_file)
+        given |= {key: _absolute(path) for key, path in files.items() if path is not None}
         _check_name(name)
         values = check_options(given)
         _check_addresses(bootstrap)

@@ -71,7 +71,7 @@ class Users:
         """List all users by name."""
 
         async def call(deadline_s: float) -> tuple[UserDescription, ...]:
-            answer = await self._ask(None, deadline_s)
+            answer = await self._ask((), deadline_s)
             found = (_described(each).get() for each in answer.results)
             return tuple(sorted(found, key=lambda user: user.name))
 
@@ -144,9 +144,10 @@ class Users:
             await self._alter(name, request, done_if=_NO_CREDENTIAL)
 
     async def _ask(
-        self, names: Iterable[str] | None, deadline_s: float
+        self, names: Iterable[str], deadline_s: float
     ) -> DescribeUserScramCredentialsResponse:
-        asked = None if names is None else tuple(UserName(name=name) for name in names)
+        # No names ask for all users. So does None, but if that is forbidden, Kafka never answers.
+        asked = tuple(UserName(name=name) for name in names)
         request = DescribeUserScramCredentialsRequest(users=asked)
         answer: DescribeUserScramCredentialsResponse = await self._caller.to_controller(
             request, deadline_s

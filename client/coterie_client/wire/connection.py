@@ -57,8 +57,10 @@ _log = Log(__name__)
 _VERSIONS_ASKED_FIRST: Final = 3
 _ERROR_CODE_BYTES: Final = slice(4, 6)
 _NONCE_BYTES: Final = 24
-#: The share of a SASL session's lifetime after which another connection takes over.
+#: The share of a SASL session's lifetime after which another connection takes over, and that after
+#: which the session must not be relied on: the server began to count a little earlier.
 _LIFETIME_USED: Final = 0.85
+_LIFETIME_SAFE: Final = 0.95
 
 _HANDSHAKE_ENDED: Final = "the server ended the TLS handshake, as one does that expects no TLS"
 
@@ -75,11 +77,13 @@ class Connection:
         versions: Versions,
         client_id: str | None,
         counters: Counters,
+        ages_at_s: float | None,
         expires_at_s: float | None,
     ) -> None:
         self._channel = channel
         self._client_id = client_id
         self._counters = counters
+        self._ages_at_s = ages_at_s
         self._expires_at_s = expires_at_s
         #: The API versions that the server supports.
         self.versions = versions
@@ -111,12 +115,13 @@ class Connection:
             raise
         counters.connections_opened += 1
         opening.channel.in_use = True
-        expires_at_s = None
+        ages_at_s = expires_at_s = None
         if lifetime_ms > 0:
             now_s = asyncio.get_running_loop().time()
-            expires_at_s = now_s + lifetime_ms / 1000 * _LIFETIME_USED
+            ages_at_s = now_s + lifetime_ms / 1000 * _LIFETIME_USED
+            expires_at_s = now_s + lifetime_ms / 1000 * _LIFETIME_SAFE
         _log.debug("connected", node=str(address), security=security.protocol)
-        return cls(opening.channel, versions, client_id, counters, expires_at_s)
+        return cls(opening.channel, versions, client_id, counters, ages_at_s, expires_at_s)
 
     @property
     def address(self) -> NodeAddress:
@@ -133,8 +138,12 @@ class Connection:
         """The number of pending requests."""
         return self._channel.in_flight
 
-    def expired(self, now_s: float) -> bool:
+    def aged(self, now_s: float) -> bool:
         """Whether the authentication ends soon, so that a new connection should take over."""
+        return self._ages_at_s is not None and now_s >= self._ages_at_s
+
+    def expired(self, now_s: float) -> bool:
+        """Whether the authentication may have ended, so that no more requests should be sent."""
         return self._expires_at_s is not None and now_s >= self._expires_at_s
 
     def version_for(self, request: type[Any]) -> int:

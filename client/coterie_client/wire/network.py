@@ -214,13 +214,13 @@ class Network:
         slot = node.slots[lane]
         connection = slot.connection
         if connection is not None and connection.expired(loop.time()):
-            self._replace(slot, connection)
+            self._retire(slot)
         elif connection is not None and not connection.closed:
+            if connection.aged(loop.time()):
+                # It serves on until the other is ready, which may take more than one attempt.
+                self._begin_attempt(node, slot)
             return connection
-        if slot.attempt is None:
-            slot.attempt = loop.create_task(self._attempt(node, slot))
-            slot.attempt.add_done_callback(_retrieve_exception)
-        attempt = slot.attempt
+        attempt = self._begin_attempt(node, slot)
         await wait_for_task(attempt, max(0.0, deadline_s - loop.time()))
         self._refuse_if_closed()
         if not attempt.done():
@@ -228,6 +228,13 @@ class Network:
                 f"Not connected to {node.address} in time for {title}. Try again."
             )
         return attempt.result()
+
+    def _begin_attempt(self, node: _Node, slot: _Slot) -> asyncio.Task[Connection]:
+        """The attempt to connect that is under way, or a new one."""
+        if slot.attempt is None:
+            slot.attempt = asyncio.get_running_loop().create_task(self._attempt(node, slot))
+            slot.attempt.add_done_callback(_retrieve_exception)
+        return slot.attempt
 
     async def _attempt(self, node: _Node, slot: _Slot) -> Connection:
         loop = asyncio.get_running_loop()
@@ -249,6 +256,7 @@ class Network:
         finally:
             slot.attempt = None
         node.failed_attempts = 0
+        self._retire(slot)
         slot.connection = connection
         slot.reached = True
         return connection
@@ -263,10 +271,12 @@ class Network:
         log = _log.info if is_power_of_ten(node.failed_attempts) else _log.debug
         log("connection failed", node=str(node.address), error=str(error))
 
-    def _replace(self, slot: _Slot, connection: Connection) -> None:
-        slot.connection = None
-        self._replaced = {c for c in self._replaced if not c.closed} | {connection}
-        connection.finish()
+    def _retire(self, slot: _Slot) -> None:
+        """Close a connection after its last pending answer."""
+        connection, slot.connection = slot.connection, None
+        if connection is not None and not connection.closed:
+            self._replaced = {c for c in self._replaced if not c.closed} | {connection}
+            connection.finish()
 
     def _node(self, address: NodeAddress) -> _Node:
         if address not in self._nodes:

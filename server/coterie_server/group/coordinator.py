@@ -15,6 +15,7 @@ from coterie_server.group import commit as offset_commit
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import Step
 from coterie_server.group.table import Config, GroupTable, IdSource
+from coterie_server.group.topic_changes import rebalance_for_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -180,15 +181,9 @@ class GroupCoordinator:
                 offsets.forget_topics(step, group, deleted, until_ms)
             topics = group.topics()
             if is_cause and topics and not topics.isdisjoint(changes):
-                topic = next(each for each in changes if each in topics)
-                _rebalance(step, group, f"{topic} {changes[topic]}")
+                own = {topic: change for topic, change in changes.items() if topic in topics}
+                rebalance_for_topics(step, group, own)
         return step.finish()
-
-
-def _rebalance(step: Step, group: Group, topic_changed: str) -> None:
-    if group.state in (GroupState.STABLE, GroupState.COMPLETING):
-        step.group(group.id)  # so that its row is stored
-        rebalance.prepare(step, group, "topic_changed", topic_changed)
 
 
 def _fire_one(step: Step, deadline: Deadline) -> None:

@@ -115,6 +115,8 @@ class Group:
         self.rebalance: OngoingRebalance | None = None
         self.offsets: dict[tuple[str, int], OffsetRow] = {}
         self.ledger = Ledger()
+        #: What became of topics, as told between the two phases of a rebalance.
+        self.late_topics: dict[str, str] = {}
         self._supporters: Counter[str] = Counter()
         self._topics: frozenset[str] | None = None
 
@@ -328,6 +330,28 @@ class Group:
             TopicSize(name=name, partitions=partitions.get(name, 0)) for name in self._sorted()
         )
         self.row = replace(self.row, topics=tuple(sizes))
+        self.late_topics = {}
+
+    def raise_sizes(self) -> None:
+        """Remember sizes by which the leader has gone, where it knows topics as larger."""
+        known = self.row.topics or ()
+        assigned = tuple(
+            TopicSize(name=topic.name, partitions=self._assigned_from(topic)) for topic in known
+        )
+        if assigned != known:
+            self.row = replace(self.row, topics=assigned)
+
+    def _assigned_from(self, topic: TopicSize) -> int:
+        """The number after the last partition that has an owner, counted from the known size."""
+        partitions = topic.partitions
+        while (topic.name, partitions) in self.ledger.holdings:
+            partitions += 1
+        return partitions
+
+    def has_assigned(self, topic: str, partitions: Mapping[str, int]) -> bool:
+        """Whether its members have all of a topic, as far as the last partition tells."""
+        last = partitions.get(topic, 0) - 1
+        return self.state is GroupState.STABLE and (topic, last) in self.ledger.holdings
 
     def changed_topic(self, partitions: Mapping[str, int]) -> tuple[str, str] | None:
         """A topic that is not what it was when the generation formed, and what became of it."""

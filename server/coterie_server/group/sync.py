@@ -13,6 +13,7 @@ from coterie_server.group.ledger import Review, by_topic
 from coterie_server.group.rebalance import save_members
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import check_generation
+from coterie_server.group.topic_changes import settle_topics
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import SyncGroupRequest
@@ -95,6 +96,7 @@ def _complete(step: Step, group: Group, message: SyncGroupRequest) -> None:
     for member in group.members.values():
         _answer(step, group, member)
     _note_completed(step, group, review)
+    settle_topics(step, group)
 
 
 def _review(step: Step, group: Group, assignments: dict[str, bytes]) -> Review:

@@ -31,6 +31,8 @@ def refusal(message: Any, version: int, trouble: ErrorCode) -> Any | None:
     if kind not in _SHAPES:
         return None
     # Topics have no coordinator to look for elsewhere, or to wait for.
+    if kind is m.ListOffsetsRequest:
+        return failure(message, version, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     error = ErrorCode.COORDINATOR_NOT_AVAILABLE if kind in _ABOUT_TOPICS else trouble
     return failure(message, version, error)
 
@@ -169,6 +171,24 @@ def _describe_users(_message: Any, _version: int, error: ErrorCode) -> Any:
     return m.DescribeUserScramCredentialsResponse(error_code=error, error_message=None, results=())
 
 
+def _list_offsets(message: m.ListOffsetsRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    return m.ListOffsetsResponse(
+        topics=tuple(
+            m.ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    m.ListOffsetsPartitionResponse(
+                        partition_index=p.partition_index, error_code=error
+                    )
+                    for p in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
 _ABOUT_TOPICS: Final = frozenset(
     {
         m.AlterUserScramCredentialsRequest,
@@ -196,6 +216,7 @@ _SHAPES: Final[dict[type[Any], Callable[[Any, int, ErrorCode], Any]]] = {
     m.HeartbeatRequest: _heartbeat,
     m.JoinGroupRequest: lambda q, v, e: replies.join_error(v, e, q.member_id),
     m.LeaveGroupRequest: _leave,
+    m.ListOffsetsRequest: _list_offsets,
     m.ListGroupsRequest: lambda _q, _v, e: m.ListGroupsResponse(error_code=e, groups=()),
     m.OffsetCommitRequest: _commit,
     m.OffsetDeleteRequest: lambda _q, _v, e: m.OffsetDeleteResponse(error_code=e, topics=()),

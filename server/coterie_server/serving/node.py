@@ -139,9 +139,7 @@ class Node:
                 await shard.load()
         if self._options.accept_loss:
             await self._accept_loss()
-        for name, partitions in (topics or {}).items():
-            await service.ensure(name, partitions)
-        await service.ensure_users(users or {})
+        await service.begin_with(topics or {}, users or {})
         self._clock.start()
 
     async def _accept_loss(self) -> None:
@@ -337,6 +335,14 @@ class Node:
         if shard.is_owned:
             return shard.has_recovered
         return self.cluster.groups_know(shard.shard, version)
+
+    def are_unread(self) -> bool:
+        """Whether groups are on their way from one node to another, and known to none."""
+        return any(
+            not shard.is_served and not shard.failure
+            for shard in self.shards
+            if shard.is_owned or shard.shard not in self.cluster.owners
+        )
 
     # -- what there is, to be shown and not to be changed --------------------------------------
 

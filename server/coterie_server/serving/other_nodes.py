@@ -90,12 +90,18 @@ class OtherNodes:
         answers = await asyncio.gather(
             *(self._ask(node, ApiKey.LIST_OFFSETS, asked, _LIST_OFFSETS_VERSION) for node in nodes)
         )
-        return (
-            (topic.name, each.partition_index, each.offset)
+        told = [
+            (topic.name, each)
             for answer in answers
             for topic in answer.topics
             for each in topic.partitions
-            if not each.error_code
+        ]
+        if any(each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER for _, each in told):
+            raise PeerError("another node has just taken groups over, and is reading them")
+        return (
+            (topic, each.partition_index, each.offset)
+            for topic, each in told
+            if not each.error_code  # it may not have heard of the topic yet
         )
 
 

@@ -34,6 +34,9 @@ class Groups(Protocol):
     def groups_know(self, version: TopicsVersion) -> bool:
         """Whether the groups of all nodes know the topics at this version, durably."""
 
+    def are_unread(self) -> bool:
+        """Whether groups are on their way from one node to another, and known to none."""
+
 
 class TopicCopy:
     """A copy of the topics, read from the store again and again."""

@@ -204,8 +204,10 @@ class TopicService:
             else:
                 return
 
-    async def ensure_users(self, users: Credentials) -> None:
-        """Have users stored, where this node has the catalogue; the node that has it does so."""
+    async def begin_with(self, topics: Mapping[str, int], users: Credentials) -> None:
+        """Have topics, or raise `TopicRefusal`, and users; who has the catalogue stores users."""
+        for name, partitions in topics.items():
+            await self.ensure(name, partitions)
         if users and self.catalogue.is_owned:
             await self.catalogue.ensure_users(users)
 
@@ -259,13 +261,19 @@ class TopicService:
 
     def handle(self, exchange: Exchange) -> None:
         """Take a request; it is answered now or later, exactly once."""
-        if self._cluster.others and self._asks_for_ends(exchange.message):
-            self._begin_answer(exchange, self._tell_ends(exchange))
-        elif self.catalogue.is_served or self.copy.topics is None:
+        message = exchange.message
+        if self._cluster.others and _asks_for_ends(message):
+            if self._groups.are_unread():
+                self._refuse(exchange)
+                return
+            if not message.by_itself:
+                self._begin_answer(exchange, self._tell_ends(exchange))
+                return
+        if self.catalogue.is_served or self.copy.topics is None:
             self.catalogue.handle(exchange)
-        elif isinstance(exchange.message, CHANGES):
+        elif isinstance(message, CHANGES):
             self._begin_answer(exchange, self._pass_on(exchange))
-        elif _names_topics(exchange.message) or isinstance(exchange.message, ABOUT_RIGHTS):
+        elif _names_topics(message) or isinstance(message, ABOUT_RIGHTS):
             self._begin_answer(exchange, self._tell_topics(exchange))
         else:
             self._answer_from_copy(exchange)
@@ -292,9 +300,14 @@ class TopicService:
             self._refuse(exchange)
 
     def _refuse(self, exchange: Exchange, *, in_doubt: bool = False) -> None:
-        if isinstance(exchange.message, CHANGES):
+        message = exchange.message
+        if isinstance(message, CHANGES):
             error = ErrorCode.REQUEST_TIMED_OUT if in_doubt else ErrorCode.NOT_CONTROLLER
-            exchange.reply(failure(exchange.message, exchange.version, error))
+            exchange.reply(failure(message, exchange.version, error))
+        elif isinstance(message, m.ListOffsetsRequest):
+            # Every client takes this for a reason to ask again.
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            exchange.reply(failure(message, exchange.version, error))
         else:
             exchange.close("topics can't be told just now")
 
@@ -346,15 +359,6 @@ class TopicService:
         except PeerError as error:
             _log.warning("topics can't be made just now", error=str(error))
 
-    def _asks_for_ends(self, message: Any) -> bool:  # noqa: ANN401  # any request
-        return (
-            isinstance(message, m.ListOffsetsRequest)
-            and not message.by_itself
-            and any(
-                each.timestamp == LATEST for topic in message.topics for each in topic.partitions
-            )
-        )
-
     async def _tell_ends(self, exchange: Exchange) -> None:
         """Ask all nodes how far their groups have committed."""
         for topic, partition, offset in await self._others.ends(exchange.message):
@@ -368,3 +372,9 @@ class TopicService:
 def _names_topics(message: Any) -> bool:  # noqa: ANN401  # any request
     """Whether it asks for more than the nodes."""
     return isinstance(message, m.MetadataRequest) and message.topics != ()
+
+
+def _asks_for_ends(message: Any) -> bool:  # noqa: ANN401  # any request
+    return isinstance(message, m.ListOffsetsRequest) and any(
+        each.timestamp == LATEST for topic in message.topics for each in topic.partitions
+    )

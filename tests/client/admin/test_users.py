@@ -65,7 +65,7 @@ async def test_users_are_listed_by_name() -> None:
             UserDescription("ann", {SHA_256: 8192, SHA_512: 4096}),
             UserDescription("bob", {SHA_512: 8192}),
         )
-    assert server.asked[0].users is None
+    assert server.asked[0].users == ()
 
 
 async def test_user_that_does_not_exist_is_told() -> None:

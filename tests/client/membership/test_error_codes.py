@@ -20,6 +20,7 @@ from coterie_protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from tests.support.cases import for_each
 from tests.support.scripted_membership import NODE, Script
 
 E = ErrorCode
@@ -246,7 +247,7 @@ def test_unknown_code_counts_as_a_server_error() -> None:
     assert reaction_to(31_000) is reaction_to(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-@pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
+@for_each("code", ErrorCode)
 def test_retriable_error_never_ends_the_membership(code: ErrorCode) -> None:
     reaction = reaction_to(code)
     assert reaction is not Reaction.FAIL or not error_for(code).retriable

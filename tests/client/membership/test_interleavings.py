@@ -7,10 +7,8 @@ twice, take away what is not there, settle a commit twice, or wait for what can'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import product
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -27,11 +25,9 @@ from coterie_protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from tests.support.cases import for_each
 from tests.support.profiles import by_profile
 from tests.support.scripted_membership import Script
-
-#: Which of the pairs of events are tried.
-_STRIDE: Final = by_profile(quick=3, long=1)
 
 T0, T1, U0, U1 = ("t", 0), ("t", 1), ("u", 0), ("u", 1)
 
@@ -240,16 +236,6 @@ def named(value: Any) -> str | None:
     return value.__name__ if callable(value) else None
 
 
-@contextmanager
-def told(case: str) -> Iterator[None]:
-    """Name the case in what fails: a test each would take longer than all of them."""
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(f"The case: {case}.")
-        raise
-
-
 def assert_recovers(script: Script) -> None:
     """In the end it is at work, or it has stopped with all its promises kept."""
     script.survive(T0, U1)
@@ -277,37 +263,36 @@ def says_who_we_are(script: Script, kind: type[Any], code: ErrorCode) -> bool | 
 
 
 @pytest.mark.parametrize(("moment", "kind"), under_way(), ids=named)
-def test_error(moment: Callable[[], Script], kind: type[Any]) -> None:
-    for code in CODES:
-        with told(code.name):
-            script = moment()
-            before, means_us = set(script.working), says_who_we_are(script, kind, code)
-            script.refuse(kind, code)
-            if code in HARMLESS or kind is OffsetFetchRequest or means_us is False:
-                assert before <= script.working.keys()
-            elif means_us:
-                assert script.working == {}
-            assert_recovers(script)
+@for_each("code", CODES)
+def test_error(moment: Callable[[], Script], kind: type[Any], code: ErrorCode) -> None:
+    script = moment()
+    before, means_us = set(script.working), says_who_we_are(script, kind, code)
+    script.refuse(kind, code)
+    if code in HARMLESS or kind is OffsetFetchRequest or means_us is False:
+        assert before <= script.working.keys()
+    elif means_us:
+        assert script.working == {}
+    assert_recovers(script)
 
 
 @pytest.mark.parametrize(("moment", "kind"), under_way(), ids=named)
-def test_no_answer(moment: Callable[[], Script], kind: type[Any]) -> None:
-    for failure in FailureKind:
-        with told(failure.name):
-            script = moment()
-            script.fail(kind, failure)
-            assert_recovers(script)
+@for_each("failure", FailureKind)
+def test_no_answer(moment: Callable[[], Script], kind: type[Any], failure: FailureKind) -> None:
+    script = moment()
+    script.fail(kind, failure)
+    assert_recovers(script)
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
-def test_one_error_on_all_requests_has_its_effect_once(moment: Callable[[], Script]) -> None:
-    for code in CODES:
-        with told(code.name):
-            script = moment()
-            for send in script.awaited():
-                if send.ticket in script.outbox and send in script.awaited():
-                    script.refuse(type(send.message), code)
-            assert_recovers(script)
+@for_each("first", CODES)
+def test_one_error_on_all_requests_has_its_effect_once(
+    moment: Callable[[], Script], first: ErrorCode
+) -> None:
+    script = moment()
+    for send in script.awaited():
+        if send.ticket in script.outbox and send in script.awaited():
+            script.refuse(type(send.message), first)
+    assert_recovers(script)
 
 
 def subscribes(script: Script) -> None:
@@ -409,22 +394,23 @@ EVENTS: tuple[Callable[[Script], None], ...] = (
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
-def test_event(moment: Callable[[], Script]) -> None:
-    for happens in EVENTS:
-        with told(happens.__name__):
-            script = moment()
-            happens(script)
-            assert_recovers(script)
+@for_each("happens", EVENTS)
+def test_event(moment: Callable[[], Script], happens: Callable[[Script], None]) -> None:
+    script = moment()
+    happens(script)
+    assert_recovers(script)
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=named)
-def test_two_events(moment: Callable[[], Script]) -> None:
-    # The quick run takes every third pair, and three moments together take all of them.
-    pairs = list(product(EVENTS, EVENTS))
-    for first, second in pairs[MOMENTS.index(moment) % _STRIDE :: _STRIDE]:
-        with told(f"{first.__name__}, then {second.__name__}"):
-            script = moment()
-            for happens in (first, second):
-                if script.stopped is None:
-                    happens(script)
-            assert_recovers(script)
+@for_each("first", EVENTS[:: by_profile(quick=3, long=1)])
+@for_each("second", EVENTS)
+def test_two_events(
+    moment: Callable[[], Script],
+    first: Callable[[Script], None],
+    second: Callable[[Script], None],
+) -> None:
+    script = moment()
+    for happens in (first, second):
+        if script.stopped is None:
+            happens(script)
+    assert_recovers(script)

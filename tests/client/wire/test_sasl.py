@@ -27,6 +27,7 @@ from coterie_client.wire import (
     SaslMechanism,
     Security,
 )
+from coterie_client.wire import connection as connection_module
 from coterie_protocol import API_VERSIONS, ApiKey, Request
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import (
@@ -374,3 +375,35 @@ async def test_source_that_gives_no_token_is_a_mistake(token: Any) -> None:
             await Connection.open(server.address, security=bearer(lambda: token))
         await server.emptied()
     assert TOKEN not in str(caught.value)
+
+
+async def test_session_goes_on_while_there_is_no_new_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection_module, "_LIFETIME_USED", 0)
+    given, works = [], True
+
+    def source() -> str:
+        given.append(TOKEN)
+        if not works:
+            raise LookupError("the authorization server restarts")
+        return TOKEN
+
+    sasl_server = FakeSaslServer(SaslMechanism.OAUTHBEARER, knows=TOKEN, lifetime_ms=3_600_000)
+    pace = RetryOptions(base_ms=1, max_ms=1)
+    async with (
+        FakeServer(sasl_server.answer) as server,
+        Network(server.address, security=bearer(source), reconnect=pace) as net,
+    ):
+        await net.request(heartbeat(), timeout_s=5)
+        works = False
+        while len(given) < 4:
+            await net.request(heartbeat(), timeout_s=5)
+            await asyncio.sleep(0)
+        assert sasl_server.authenticated == 1
+        works = True
+        async with asyncio.timeout(PATIENCE_S):
+            while sasl_server.authenticated == 1:
+                await net.request(heartbeat(), timeout_s=5)
+                await asyncio.sleep(0)
+        assert (net.counters.errors, net.counters.connections_lost) == (0, 0)

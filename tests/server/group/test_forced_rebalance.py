@@ -7,7 +7,7 @@ import pytest
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import RebalanceStarted
 from coterie_server.group import GroupState, Refusal
-from tests.support.group_harness import Client, World
+from tests.support.group_harness import Client, World, assigned
 
 REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -207,13 +207,59 @@ def test_members_join_again_at_once_when_a_subscribed_topic_changes(
     assert (started.cause, started.detail) == ("topic_changed", f"{topic} {change}")
 
 
-def test_a_topic_that_changes_in_the_second_phase_starts_another_rebalance() -> None:
+def in_the_second_phase() -> tuple[World, Client]:
+    """A group of one, whose leader works out what it is to have."""
     world = World()
-    client = world.member("a")
-    client.join()
+    leader = world.member("a")
+    leader.join()
     world.sleep(3_000)
+    return world, leader
+
+
+def test_a_topic_that_grows_in_the_second_phase_starts_another_rebalance() -> None:
+    """As soon as it shows that the leader had not heard of it."""
+    world, leader = in_the_second_phase()
     world.change_topic("t", "grown", 8)
-    assert client.sync({}).error is REBALANCING
+    assert leader.sync({leader: assigned("t", 0, 1, 2, 3)}).error is ErrorCode.NONE
+    assert leader.heartbeat() is REBALANCING
+    started = world.seen(RebalanceStarted)[-1]
+    assert (started.cause, started.detail) == ("topic_changed", "t grown")
+
+
+def test_a_topic_that_goes_in_the_second_phase_starts_another_rebalance() -> None:
+    world, leader = in_the_second_phase()
+    world.change_topic("t", "deleted")
+    assert leader.sync({}).error is REBALANCING
+
+
+def test_growth_that_the_leader_knew_first_starts_nothing() -> None:
+    """It may ask a node that hears of topics before its coordinator does."""
+    world, leader = in_the_second_phase()
+    world.change_topic("t", "grown", 8)
+    assert leader.sync({leader: assigned("t", *range(8))}).error is ErrorCode.NONE
+    assert leader.heartbeat() is ErrorCode.NONE
+    world, leader = in_the_second_phase()
+    assert leader.sync({leader: assigned("t", *range(8))}).error is ErrorCode.NONE
+    world.change_topic("t", "grown", 8)
+    assert leader.heartbeat() is ErrorCode.NONE
+    assert world.causes == ["member_joined"]
+
+
+def test_growth_that_the_leader_knew_only_in_part_starts_a_rebalance() -> None:
+    world, leader = in_the_second_phase()
+    assert leader.sync({leader: assigned("t", *range(8))}).error is ErrorCode.NONE
+    world.change_topic("t", "grown", 9)
+    assert leader.heartbeat() is REBALANCING
+
+
+def test_growth_that_one_rebalance_has_taken_in_starts_no_second_one() -> None:
+    world, leader = in_the_second_phase()
+    world.change_topic("t", "grown", 8)
+    other = world.member("b")
+    other.join()
+    leader.join()
+    world.share(leader, other)
+    assert world.causes == ["member_joined", "member_joined"]
 
 
 def test_a_topic_that_changes_in_the_first_phase_starts_nothing() -> None:

@@ -89,6 +89,22 @@ def test_topic_that_comes_to_be_is_announced_after_a_restart() -> None:
     assert world.seen(RebalanceStarted)[-1].detail == "t created"
 
 
+def test_topic_that_only_the_leader_knew_is_no_news_to_the_next_coordinator() -> None:
+    """Leaders ask any node for topics, and this one had not heard of it."""
+    world = World()
+    del world.topics["t"]
+    leader = world.member("a")
+    leader.join()
+    world.sleep(3_000)
+    assert leader.sync({leader: assigned("t", 0, 1, 2, 3)}).error is OK
+    world.topics["t"] = 4
+    world.crash()
+    assert len(world.seen(RebalanceStarted)) == 1
+    world.topics["t"] = 5
+    world.crash()
+    assert world.seen(RebalanceStarted)[-1].detail == "t grown"
+
+
 def test_announced_topic_change_costs_no_second_rebalance() -> None:
     """The generation that followed took it into account."""
     world = World()

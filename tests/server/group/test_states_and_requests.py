@@ -22,6 +22,7 @@ from coterie_protocol.messages import (
 )
 from coterie_server.group import GroupState
 from coterie_server.group.coordinator import _RULES
+from tests.support.cases import for_each
 from tests.support.group_harness import Answer, Client, World
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
@@ -268,8 +269,8 @@ def outcome_of(answer: Answer | E) -> E | str:
     return PARKED if answer.is_parked else answer.error
 
 
-@pytest.mark.parametrize("state", GroupState, ids=lambda state: state.value)
 @pytest.mark.parametrize("row", ROWS)
+@for_each("state", GroupState)
 def test_request_in_state(row: str, state: GroupState) -> None:
     request, outcomes = ROWS[row]
     made = scene(state)

@@ -204,6 +204,10 @@ class Groups:
         del version
         return True
 
+    def are_unread(self) -> bool:
+        """They are not."""
+        return False
+
 
 def _copy(store: MemoryStore, groups: Groups, counts: TopicCounts) -> TopicCopy:
     context = NodeContext(store, Clock())

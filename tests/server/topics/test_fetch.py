@@ -21,6 +21,7 @@ from coterie_server.group.records import OffsetRow
 from coterie_server.topics import outdated
 from coterie_server.topics.fetch import WAIT_MAX_MS
 from tests.server.topics.harness import CatalogueHarness
+from tests.support.cases import for_each
 
 ALL = range(19)
 LAST = ALL[-1]
@@ -78,7 +79,7 @@ def partitions(reply: Any) -> list[tuple[str, int, int]]:
     ]
 
 
-@pytest.mark.parametrize("version", ALL)
+@for_each("version", ALL)
 @pytest.mark.parametrize("offset", [0, 1, 7_000_000_000, 2**63 - 1])
 def test_the_end_is_where_the_client_is(version: int, offset: int) -> None:
     """A client has read everything at whatever offset it asks from, and is never out of range."""
@@ -95,7 +96,7 @@ def test_a_negative_offset_is_not_out_of_range() -> None:
     assert (found.error_code, found.high_watermark) == (0, 0)
 
 
-@pytest.mark.parametrize("version", ALL)
+@for_each("version", ALL)
 def test_records_are_empty_and_never_null(version: int) -> None:
     """Clients fail on records of length -1, so even errors have records, of length 0."""
     reply = ask(CatalogueHarness().with_topics(t=1), wanted(t=[at(0, 3), at(9, 3)]), version)
@@ -110,7 +111,7 @@ def test_empty_records_on_the_wire() -> None:
     assert encode(answer.message, 12).endswith(b"\xff\xff\xff\xff" + b"\x01" + b"\0\0\0")
 
 
-@pytest.mark.parametrize("version", ALL)
+@for_each("version", ALL)
 def test_every_partition_is_answered(version: int) -> None:
     """Clients drop a reply that lacks a partition: all are there, in order, known or not."""
     harness = CatalogueHarness().with_topics(a=2, b=1)
@@ -137,7 +138,7 @@ def test_a_recreated_topic_has_another_id(version: int) -> None:
     assert (told.topic_id, [p.error_code for p in told.partitions]) == (former, [UNKNOWN_ID])
 
 
-@pytest.mark.parametrize("version", ALL)
+@for_each("version", ALL)
 def test_the_end_is_where_the_client_is_even_below_a_commit(version: int) -> None:
     """A higher end would say that records are missing from the answer."""
     harness = CatalogueHarness().with_topics(t=1)
@@ -159,7 +160,7 @@ def test_fetching_creates_no_topics() -> None:
     assert harness.counts == {}
 
 
-@pytest.mark.parametrize("version", ALL)
+@for_each("version", ALL)
 def test_no_other_replica_is_preferred(version: int) -> None:
     reply = ask(CatalogueHarness().with_topics(t=1), wanted(t=[at(0, 0)]), version)
     ((found,),) = (topic.partitions for topic in reply.responses)
@@ -181,7 +182,7 @@ def test_no_aborted_transactions(
 # -- waiting -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ALL)
+@for_each("version", ALL)
 @pytest.mark.parametrize("max_wait_ms", [0, 1, 500, WAIT_MAX_MS])
 def test_reply_waits_as_long_as_the_client_lets_it(version: int, max_wait_ms: int) -> None:
     """A reply that comes at once makes clients ask at once."""
@@ -200,7 +201,7 @@ def test_a_negative_wait_is_none() -> None:
     assert CatalogueHarness().with_topics(t=1).send(wanted(-1, t=[at(0, 0)]), 12).wait_ms == 0
 
 
-@pytest.mark.parametrize("version", ALL)
+@for_each("version", ALL)
 @pytest.mark.parametrize(
     "topics",
     [{}, {"nope": [at(0, 0)]}, {"t": [at(1, 0), at(-1, 0)]}, {"t": []}],

@@ -1,0 +1,132 @@
+"""Where partitions end is asked of all nodes, of which one may be dead or reading its groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+import pytest_asyncio
+
+from coterie_protocol import ApiKey
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
+from coterie_server.net import Exchange
+from coterie_server.serving.cluster import NodeNote
+from coterie_server.serving.node import Node
+from coterie_server.serving.peers import PeerError
+from coterie_server.storage import MemoryStore
+from tests.server.serving.test_companions import node_on, until
+from tests.support.requests import Pending
+
+pytestmark = pytest.mark.asyncio
+
+LATEST, EARLIEST = -1, -2
+RETRY = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def at(timestamp: int, *, by_itself: bool = False) -> m.ListOffsetsRequest:
+    """A question for the offset of a partition."""
+    partition = m.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topic = m.ListOffsetsTopic(name="t", partitions=(partition,))
+    return m.ListOffsetsRequest(replica_id=-1, by_itself=by_itself, topics=(topic,))
+
+
+async def asked(node: Node, message: m.ListOffsetsRequest) -> tuple[int, int]:
+    """The error and the offset that a node answers."""
+    request = Pending(message, 8)
+    node.handle(cast(Exchange, request))
+    async with asyncio.timeout(5):
+        answer = await request.answer
+    ((partition,),) = (topic.partitions for topic in answer.topics)
+    return partition.error_code, partition.offset
+
+
+class Peer:
+    """The other node, as the one that asks it sees it."""
+
+    def __init__(self) -> None:
+        self.error, self.offset = ErrorCode.NONE, 7
+        self.is_dead = False
+
+    async def __call__(self, node: NodeNote, api: ApiKey, message: Any, _version: int) -> Any:
+        """Answer."""
+        if self.is_dead or api is not ApiKey.LIST_OFFSETS:
+            raise PeerError(f"node {node.node_id} does not answer")
+        assert message.by_itself
+        found = m.ListOffsetsPartitionResponse(
+            partition_index=0, error_code=self.error, offset=self.offset
+        )
+        topic = m.ListOffsetsTopicResponse(name="t", partitions=(found,))
+        return m.ListOffsetsResponse(topics=(topic,))
+
+
+@dataclass
+class World:
+    """A node that has the topics, and how another one answers it."""
+
+    node: Node
+    peer: Peer
+
+
+@pytest_asyncio.fixture
+async def world() -> AsyncIterator[World]:
+    """Two nodes that share the shards."""
+    async with MemoryStore() as store, store.twin() as twin:
+        world = World(node_on(store, 1), Peer())
+        world.node.ask = world.peer
+        await world.node.start({"t": 1})
+        other = node_on(twin, 2)
+        await other.start()
+        await until(lambda: world.node.cluster.others != [] and not world.node.are_unread())
+        yield world
+        await world.node.stop()
+        await other.stop()
+
+
+async def test_end_is_the_highest_that_any_node_knows(world: World) -> None:
+    assert await asked(world.node, at(LATEST)) == (ErrorCode.NONE, 7)
+
+
+async def test_end_is_not_told_while_a_node_is_dead(world: World) -> None:
+    """Clients ask again, on the same connection."""
+    world.peer.is_dead = True
+    assert await asked(world.node, at(LATEST)) == (RETRY, -1)
+    assert await asked(world.node, at(EARLIEST)) == (ErrorCode.NONE, 0)
+    world.peer.is_dead = False
+    assert await asked(world.node, at(LATEST)) == (ErrorCode.NONE, 7)
+
+
+async def test_end_is_not_told_while_another_node_reads_its_groups(world: World) -> None:
+    world.peer.error = RETRY
+    assert await asked(world.node, at(LATEST)) == (RETRY, -1)
+
+
+async def test_topic_that_another_node_has_not_heard_of_ends_where_this_one_says(
+    world: World,
+) -> None:
+    world.peer.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await asked(world.node, at(LATEST)) == (ErrorCode.NONE, 0)
+
+
+@pytest.mark.parametrize("by_itself", [False, True])
+async def test_end_is_not_told_while_groups_are_being_read(
+    world: World, *, by_itself: bool
+) -> None:
+    """What they have committed is not known yet."""
+    shard = next(each for each in world.node.shards if each.is_owned)
+    core, shard.core = shard.core, None
+    assert await asked(world.node, at(LATEST, by_itself=by_itself)) == (RETRY, -1)
+    shard.core = core
+    assert (await asked(world.node, at(LATEST, by_itself=by_itself)))[0] == ErrorCode.NONE
+
+
+async def test_groups_that_can_not_be_read_hold_up_no_question_for_ends(world: World) -> None:
+    """They may stay so until an operator has seen to it."""
+    shard = next(each for each in world.node.shards if each.is_owned)
+    core, shard.core = shard.core, None
+    shard.failure = "the row is damaged"
+    assert await asked(world.node, at(LATEST)) == (ErrorCode.NONE, 7)
+    shard.core, shard.failure = core, ""
