@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coterie_protocol import API_VERSIONS, ApiKey, encode_response, request_class
 from coterie_protocol import messages as m
@@ -65,10 +68,14 @@ class Desk:
     def __init__(self, *rights: tuple[ResourceType, str, Operation]) -> None:
         self.authorizer = Authorizer(AccessConfig())
         for kind, name, operation in rights:
-            acl = Acl(kind, name, PatternType.LITERAL, str(ANN), "*", operation, Permission.ALLOW)
-            self.authorizer.add(acl)
+            self.grant(kind, name, operation)
         self.topics = Topics()
         self.refusals: list[Refusal] = []
+
+    def grant(self, kind: ResourceType, name: str, operation: Operation) -> None:
+        """Allow Ann something more."""
+        acl = Acl(kind, name, PatternType.LITERAL, str(ANN), "*", operation, Permission.ALLOW)
+        self.authorizer.add(acl)
 
     def screen(self, message: Any, version: int, *, is_certain: bool = True) -> Any:
         """The verdict."""
@@ -579,3 +586,56 @@ def test_rights_are_the_clusters(api: ApiKey, operation: Operation) -> None:
     assert error_of(Desk().refused(message)) == NO_CLUSTER
     allowed = Desk((CLUSTER, CLUSTER_NAME, operation))
     assert allowed.screen(message, version) is PASS
+
+
+# -- all of them -------------------------------------------------------------------------------
+
+
+def _topics_of(message: Any) -> list[str]:
+    return [topic.name for topic in message.topics]
+
+
+#: Requests about named things, the right that each of them needs, and the names in the request and
+#: in a refusal.
+NAMED: Final[dict[str, tuple[Callable[..., Any], Operation, Callable[[Any], list[str]]]]] = {
+    "commit": (offsets, Operation.READ, _topics_of),
+    "create": (creation, Operation.CREATE, _topics_of),
+    "describe": (
+        lambda *names: m.DescribeGroupsRequest(groups=names),
+        Operation.DESCRIBE,
+        lambda message: [getattr(each, "group_id", each) for each in message.groups],
+    ),
+    "find": (
+        lambda *names: m.FindCoordinatorRequest(coordinator_keys=names),
+        Operation.DESCRIBE,
+        lambda message: [
+            getattr(each, "key", each)
+            for each in getattr(message, "coordinator_keys", ())
+            or getattr(message, "coordinators", ())
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+@given(
+    names=st.lists(st.sampled_from("abcdef"), min_size=1, unique=True),
+    allowed=st.sets(st.sampled_from("abcdef")),
+)
+def test_what_is_asked_is_what_is_allowed(kind: str, names: list[str], allowed: set[str]) -> None:
+    make, operation, names_in = NAMED[kind]
+    desk = Desk((GROUP, "g", Operation.READ))
+    for name in allowed:
+        for about in (GROUP, TOPIC):
+            for right in (operation, Operation.ALTER_CONFIGS):
+                desk.grant(about, name, right)
+    message = make(*names)
+    verdict = desk.screen(message, _newest(message))
+    passed = [name for name in names if name in allowed]
+    if verdict is PASS:
+        assert passed == names
+    elif isinstance(verdict, Refused):
+        assert not passed
+        assert sorted(names_in(verdict.answer)) == sorted(names)
+    else:
+        assert names_in(verdict.message) == passed

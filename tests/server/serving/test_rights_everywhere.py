@@ -26,7 +26,7 @@ from coterie_server.config.settings import Settings
 from coterie_server.net import Exchange
 from coterie_server.net.addresses import Peer
 from coterie_server.net.fast_path import Sender
-from coterie_server.security import Principal, ScramMechanism
+from coterie_server.security import Principal, ScramCredential, ScramMechanism
 from coterie_server.security.acls import Operation, PatternType, Permission, ResourceType
 from coterie_server.security.principal import NODE_KIND
 from coterie_server.serving.access import Access
@@ -48,6 +48,8 @@ SETTINGS: Final = Settings(
     authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     super_users="User:admin; User:root",
 )
+#: Users who are there from the beginning.
+FIRST: Final = {("root", ScramMechanism.SCRAM_SHA_256): ScramCredential(b"s", b"k", b"v", 4096)}
 #: How soon a change is known everywhere.
 KNOWN_WITHIN_S: Final = 1.0
 
@@ -125,7 +127,7 @@ class Machine:
             observe=lambda _ts, _event: None,
         )
         node.ask = self._ask
-        await node.start({"orders": 1})
+        await node.start({"orders": 1}, FIRST)
         self.node = node
 
     async def _ask(self, peer: NodeNote, api: ApiKey, message: Any, version: int) -> Any:
@@ -260,6 +262,12 @@ def test_a_password_is_known_everywhere_within_a_second(world: World) -> None:
         return None not in found
 
     world.until(is_known, KNOWN_WITHIN_S)
+
+
+def test_the_first_users_are_known_to_all_nodes(world: World) -> None:
+    mechanism = ScramMechanism.SCRAM_SHA_256
+    found = {each.access.credential("root", mechanism) for each in world.machines}
+    assert found == set(FIRST.values())
 
 
 def test_rights_are_told_by_each_node_as_soon_as_they_are_acknowledged(world: World) -> None:

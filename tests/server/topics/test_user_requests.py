@@ -9,7 +9,7 @@ import pytest
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.security import ScramMechanism
+from coterie_server.security import ScramCredential, ScramMechanism
 from coterie_server.security.records import CredentialRecord
 from tests.server.topics.harness import CatalogueHarness
 
@@ -144,3 +144,17 @@ def test_there_is_an_end_to_users() -> None:
     found = alter(harness, upsertion(), upsertion("bob"))
     assert (found["ann"][0], found["bob"][0]) == (0, ErrorCode.POLICY_VIOLATION)
     assert alter(harness, upsertion(iterations=8192)) == {"ann": (0, None)}
+
+
+def test_first_users_do_not_get_their_first_passwords_back() -> None:
+    harness = CatalogueHarness()
+    first = {
+        (user, mechanism): ScramCredential(b"s", b"k", b"v", 4096)
+        for user in ("ann", "root")
+        for mechanism in ScramMechanism
+    }
+    alter(harness, upsertion(iterations=8192))
+    outcome = harness.catalogue.ensure_users(first, 0)
+    assert describe(harness) == {"ann": [(1, 8192)], "root": [(1, 4096), (2, 4096)]}
+    assert len(outcome.records) == 2
+    assert not harness.catalogue.ensure_users(first, 0).records
