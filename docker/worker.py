@@ -1,6 +1,7 @@
 # noqa: INP001 - a script, not a package
-"""A worker for `compose.yaml` that counts, for ever, on each shard that it owns.
+"""A worker for the compose files that counts, for ever, on each shard that it owns.
 
+It is given where the coordinator is and, to speak TLS, the folder with its certificate.
 For workers that do something useful, see `examples`.
 """
 
@@ -9,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from pathlib import Path
 
-from coterie_client import Group, Partition
+from coterie_client import Group, Partition, Security, Tls
 
 _log = logging.getLogger("counting")
 
@@ -35,12 +37,22 @@ async def _count(shard: Partition) -> None:
         _log.info("%s ends at %d", shard, done)
 
 
-async def main(bootstrap: str) -> None:
+def _security(folder: Path) -> Security:
+    return Security(tls=Tls(cafile=folder / "ca.pem", certfile=folder / "both.pem"))
+
+
+async def main(bootstrap: str, certificates: str = "") -> None:
     """Work until asked to stop."""
-    async with Group(bootstrap, "counting", topics=["shards"], stop_on_signals=True) as group:
+    async with Group(
+        bootstrap,
+        "counting",
+        topics=["shards"],
+        security=_security(Path(certificates)) if certificates else Security(),
+        stop_on_signals=True,
+    ) as group:
         await group.run(_count)
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -82,13 +83,15 @@ class _Waiting(asyncio.Protocol):
         raise AssertionError(f"{len(data)} bytes arrived on an idle connection")
 
 
-async def connect(port: int, count: int) -> list[asyncio.Transport]:
+async def connect(
+    port: int, count: int, tls: ssl.SSLContext | None = None
+) -> list[asyncio.Transport]:
     """Open connections."""
     loop = asyncio.get_running_loop()
     transports: list[asyncio.Transport] = []
     while len(transports) < count:
         several = min(_AT_A_TIME, count - len(transports))
-        opening = (loop.create_connection(_Waiting, _HOST, port) for _ in range(several))
+        opening = (loop.create_connection(_Waiting, _HOST, port, ssl=tls) for _ in range(several))
         opened = await asyncio.gather(*opening)
         transports += (transport for transport, _ in opened)
     return transports

@@ -7,7 +7,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -91,11 +91,22 @@ class EchoServer:
 class CoterieServer:
     """The daemon as users run it, with SQLite on disk, journal and HTTP, but no initial delay."""
 
-    def __init__(self, folder: Path, topics: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        topics: Mapping[str, int] | None = None,
+        *,
+        settings: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+    ) -> None:
         # If it is set in the environment, every start compiles all modules again.
         compiled = {"PYTHONDONTWRITEBYTECODE": ""}
         self._daemon = Daemon(
-            folder, settings=_NO_DELAY | _ANY_SESSION, topics=topics, environ=compiled
+            folder,
+            settings={**_NO_DELAY, **_ANY_SESSION, **(settings or {})},
+            topics=topics,
+            environ=compiled,
+            arguments=arguments,
         )
 
     @property

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from coterie_protocol.extras import needs_extra
+from coterie_server.address import is_loopback
 from coterie_server.config.assembly import connection_limits
 from coterie_server.config.setting import SettingsError
 from coterie_server.config.users import FirstUser, first_users, jaas_users
+from coterie_server.log.logger import get_logger
 from coterie_server.net.check_queue import CheckQueue, CheckThreads
 from coterie_server.net.guard import Authenticator, Logins
-from coterie_server.security import ScramCredential, ScramMechanism
+from coterie_server.security import ScramCredential, ScramMechanism, SecurityProtocol
 from coterie_server.security.authentication import MakeConversation, SaslTerms
 from coterie_server.security.sasl import (
     NODE_MECHANISM,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from coterie_server.storage import Store
 
 __all__ = ["Authenticators", "first_credentials"]
+
+_log = get_logger(__name__)
 
 _NONCE_BYTES: Final = 24
 _SALT_BYTES: Final = 24
@@ -100,6 +104,8 @@ class Authenticators:
         settings = self._settings.for_listener(listener.name)
         mechanisms = [each.strip() for each in settings.sasl_enabled_mechanisms.split(",")]
         has_sasl = listener.protocol.has_sasl
+        if listener.protocol is SecurityProtocol.SASL_PLAINTEXT:
+            _warn_of_readable(listener, mechanisms)
         credentials = Credentials(
             users=_Current(lambda: self._users),
             decoys=Decoys(hmac.digest(self.secret, b"decoys", "sha256")),
@@ -143,6 +149,16 @@ class _Current:
 
     def credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential | None:
         return self._get().credential(name, mechanism)
+
+
+def _warn_of_readable(listener: ListenerOptions, mechanisms: list[str]) -> None:
+    readable = [each for each in mechanisms if not each.startswith("SCRAM")]
+    if readable and not is_loopback(listener.bind.host):
+        _log.warning(
+            "passwords or tokens are sent readable for all on the way: use SASL_SSL, or SCRAM",
+            listener=listener.name,
+            mechanisms=readable,
+        )
 
 
 def _conversation(mechanism: str, credentials: Credentials, settings: Settings) -> MakeConversation:

@@ -27,7 +27,6 @@ from coterie_server.topics import TopicRefusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from coterie_server.address import Address
 
 __all__ = [
     "REFUSALS",
@@ -175,18 +174,16 @@ def _ready_line(server: Server) -> str:
     options = server.options
     return ready_line(
         [str(NamedAddress(at, name)) for name, at in server.addresses.items()],
-        server.http_address,
+        "" if server.http_address is None else options.http_url(server.http_address),
         without_password(options.store or str(options.data_dir or "memory")),
         groups=len(server.node.groups()),
         topics=len(server.node.topics),
     )
 
 
-def ready_line(
-    listening: Sequence[str], http: Address | None, where: str, *, groups: int, topics: int
-) -> str:
+def ready_line(listening: Sequence[str], http: str, where: str, *, groups: int, topics: int) -> str:
     """What is said when clients are served."""
-    answers = f", HTTP on http://{http}" if http else ""
+    answers = f", HTTP on {http}" if http else ""
     counted = f"{groups} group{'s' * (groups != 1)}, {topics} topic{'s' * (topics != 1)}"
     ready = f"coterie {VERSION} is ready on {' and '.join(listening)}"
     return f"{ready}{answers} ({where}: {counted})"

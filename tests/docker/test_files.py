@@ -77,7 +77,8 @@ def test_image_runs_the_command_as_first_process(dockerfile: str) -> None:
 
 def test_variables_of_the_image_are_read(environ: dict[str, str]) -> None:
     """The daemon would refuse any other."""
-    assert {name for name in environ if name.startswith("COTERIE_")} <= set(Variable)
+    known = {*Variable, *(setting.variable for setting in SETTINGS)}
+    assert {name for name in environ if name.startswith("COTERIE_")} <= known
 
 
 def test_ports_are_the_defaults_of_the_daemon(dockerfile: str, environ: dict[str, str]) -> None:

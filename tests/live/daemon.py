@@ -27,7 +27,7 @@ _POLL_S: Final = 0.02
 
 #: "coterie 0.1.0 is ready on 127.0.0.1:9092, HTTP on http://127.0.0.1:9080 (./data: 0 groups, ..."
 _READY: Final = re.compile(
-    r"^coterie \S+ is ready on \S+:(?P<port>\d+)(?: and \S+)*, HTTP on http://\S+:(?P<http>\d+) ",
+    r"^coterie \S+ is ready on \S+:(?P<port>\d+)(?: and \S+)*, HTTP on https?://\S+:(?P<http>\d+) ",
     re.MULTILINE,
 )
 

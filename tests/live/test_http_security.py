@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,7 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.live.daemon import HOST, Daemon
+from coterie_client.admin import Admin
+from tests.live.daemon import HOST, Daemon, coterie, environment
 from tests.live.test_tls import refusal
 from tests.support.certificates import Authority
 
@@ -26,6 +29,7 @@ class Guarded:
 
     def __init__(self, daemon: Daemon, authority: Authority) -> None:
         self.daemon = daemon
+        self.ca_file = str(authority.file)
         self._context = authority.client_context()
 
     def ask(self, path: str, token: str = "", *, method: str = "GET") -> tuple[int, bytes]:
@@ -84,6 +88,30 @@ def test_nodes_answer_each_other(guarded: Guarded) -> None:
         assert all(each["ready"] for each in found), found
     pages = [guarded.ask("/v1/groups", READING)[0] for _ in range(8)]
     assert pages == [200] * 8
+
+
+def test_commands_send_the_token_of_their_environment(guarded: Guarded) -> None:
+    at = f"https://{HOST}:{guarded.daemon.http_port}"
+    command = [coterie(), "groups", "list", "--json", "--http", at, "--ca-file", guarded.ca_file]
+    for environ, code, said in (
+        ({"COTERIE_HTTP_TOKEN": READING}, 0, "[]"),
+        ({}, 1, "wants a token: put it into COTERIE_HTTP_TOKEN"),
+    ):
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment(**environ), check=False
+        )
+        assert done.returncode == code
+        assert said in done.stdout + done.stderr
+
+
+def test_clients_are_told_that_http_is_answered_over_tls(guarded: Guarded) -> None:
+    async def ask() -> tuple[str | None, ...]:
+        async with Admin(guarded.daemon.address) as admin:
+            return await admin.groups.http_addresses()
+
+    for told in asyncio.run(ask()):
+        assert told is not None
+        assert told.startswith(f"https://{HOST}:")
 
 
 def test_no_token_is_in_what_the_daemon_wrote(guarded: Guarded) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from coterie_client import checks, group
+from coterie_client.membership import leaving
 from coterie_client.membership import offsets as commits
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupRecovered
@@ -27,6 +28,7 @@ from coterie_server.security.authorizer import Acls, Authorizer
 from coterie_server.security.screening import Asking
 from coterie_server.serving import (
     catalogue_shard,
+    claims,
     clock,
     lease_trust,
     parked_fetches,
@@ -121,6 +123,11 @@ def leases_trusted_for_ever(*_: Any) -> bool:
 def leases_counted_from_the_answer(extend: Any, trust: Any, _asked_s: float, ttl_ms: int) -> None:
     """A lease counts from when the store answered."""
     extend(trust, trust.now_s(), ttl_ms)
+
+
+@_bug(claims.Claims, "give_back", "tests/server/serving/test_leases.py")
+async def unanswered_claims_kept(*_: Any) -> None:
+    """What a node got without being told so is served by no node until the lease expires."""
 
 
 @_bug(sqlite.SqliteStore, "reserve", "tests/server/storage/test_contract.py")
@@ -294,6 +301,12 @@ def options_unchecked(*_: Any) -> None:
 @_bug(group, "require_async", "tests/client/group")
 def sync_work_tried_for_ever(*_: Any) -> None:
     """Work that can't be awaited is begun, and fails, again and again."""
+
+
+@_bug(leaving.Leaving, "_plans_another_attempt", "tests/client/membership/test_closing.py")
+def leave_said_once(*_: Any) -> bool:
+    """A member does not care whether its coordinator has heard that it leaves."""
+    return False
 
 
 @_bug(commits.Commits, "_requeue", "tests/client/membership/test_commits.py")

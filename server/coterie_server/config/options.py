@@ -46,6 +46,10 @@ class ServerOptions:
     #: None if this is the only process.
     worker: WorkerOptions | None = None
 
+    def http_url(self, address: Address) -> str:
+        """Where HTTP is answered, as clients write it."""
+        return f"http{'s' if self.settings.http_ssl_keystore_location else ''}://{address}"
+
     @property
     def reads_files(self) -> bool:
         """Whether there are files that it can be told to read again: certificates, and tokens."""

@@ -214,6 +214,8 @@ class Guard:
 
     def _act(self, exchange: Exchange, outcome: Outcome) -> None:
         if isinstance(outcome, Reply):
+            if outcome.refusal is not None:
+                self._log(outcome.refusal)
             self._reply(exchange, outcome.message)
         elif isinstance(outcome, Check):
             authenticator = self._authenticator
@@ -253,13 +255,8 @@ class Guard:
             path.log("connection closed", level="info", reason=str(CloseReason.SESSION_OVER))
             path.end(CloseReason.SESSION_OVER)
             return
-        path.log(
-            "authentication failed",
-            listener=self._authenticator.name,
-            why=failure.why,
-            user=_shortened(failure.user),
-            mechanism=_shortened(failure.mechanism),
-        )
+        if not failure.is_logged:
+            self._log(failure)
         # Counted from when the token came, so that the time tells nothing of how it was checked.
         due_s = self._arrived_s + logins.failure_delay_ms / 1000
         wait_s = due_s - self._authenticator.now() if failure.is_delayed else 0.0
@@ -267,6 +264,15 @@ class Guard:
             logins.call_later(wait_s, lambda: self._end(exchange, failure.message))
         else:
             self._end(exchange, failure.message)
+
+    def _log(self, failure: Failure) -> None:
+        self._path.log(
+            "authentication failed",
+            listener=self._authenticator.name,
+            why=failure.why,
+            user=_shortened(failure.user),
+            mechanism=_shortened(failure.mechanism),
+        )
 
     def _end(self, exchange: Exchange, message: Any) -> None:  # noqa: ANN401  # a response, or None
         if message is not None:

@@ -113,6 +113,8 @@ class Reply:
     """An answer: a response, or a bare token."""
 
     message: Any
+    #: What is to be logged of a login that is lost already, though the client has a last word.
+    refusal: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ class Failure:
     mechanism: str | None = None
     #: Whether it was nothing but a session that is over.
     is_expired: bool = False
+    is_logged: bool = False
 
 
 Outcome = Admitted | Reply | Check | Failure
@@ -207,17 +210,15 @@ class Authentication:
     # -- before tokens -------------------------------------------------------------------------
 
     def _receive_first(self, payload: bytes) -> Outcome:
-        was_initial = self.state is State.INITIAL
         try:
             header = decode_request_header(payload)
             api = ApiKey(header.api_key)
         except (ProtocolError, ValueError):
-            # To Kafka, such a first frame is one of Kerberos, and that is refused like a mechanism.
-            return self._fail("no request", is_delayed=was_initial)
+            return self._fail("no request", is_delayed=False)
         if api is ApiKey.API_VERSIONS:
             return self._ask_versions(header, payload)
         if api is not ApiKey.SASL_HANDSHAKE:
-            return self._fail(f"unexpected {api.title} request during SASL handshake")
+            return self._fail(f"unexpected {api.title} request", is_delayed=False)
         try:
             self.request = request = decode_request(payload)
         except ProtocolError as error:
@@ -246,6 +247,8 @@ class Authentication:
         self._has_headers = request.api_version >= 1
         offered = tuple(terms.mechanisms)
         make = terms.find(mechanism)
+        if make is None and self._former is not None:
+            return self._fail("mechanism is not enabled", is_delayed=False)
         if make is None:
             error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             told = SaslHandshakeResponse(error_code=error, mechanisms=offered)
@@ -278,8 +281,14 @@ class Authentication:
             self._enter(State.CHECKING)
             return step
         if isinstance(step, Challenge):
-            return self._reply(step.token)
+            return self._challenge(step)
         return self._accept(step, now_ms)
+
+    def _challenge(self, challenge: Challenge) -> Reply:
+        reply, error = self._reply(challenge.token), challenge.refusal
+        if error is None:
+            return reply
+        return Reply(reply.message, Failure(str(error), user=error.user, mechanism=self._mechanism))
 
     def _accept(self, accepted: Accepted, now_ms: int) -> Reply | Failure:
         if self._former is not None and accepted.principal != self._former[0]:
@@ -301,7 +310,7 @@ class Authentication:
         if not self._has_headers:
             return Reply(token)
         answer = SaslAuthenticateResponse(
-            error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms
+            error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms
         )
         return Reply(answer)
 
@@ -316,7 +325,12 @@ class Authentication:
         message = SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told, auth_bytes=b""
         )
-        return self._fail(str(error), message if self._has_headers else None, user=error.user)
+        return self._fail(
+            str(error),
+            message if self._has_headers else None,
+            user=error.user,
+            is_logged=error.is_logged,
+        )
 
     # -- afterwards ----------------------------------------------------------------------------
 
@@ -345,6 +359,7 @@ class Authentication:
         is_delayed: bool = True,
         user: str | None = None,
         is_expired: bool = False,
+        is_logged: bool = False,
     ) -> Failure:
         self._enter(State.FAILED)
         return Failure(
@@ -354,6 +369,7 @@ class Authentication:
             user=user,
             mechanism=self._mechanism,
             is_expired=is_expired,
+            is_logged=is_logged,
         )
 
     def _enter(self, state: State) -> None:

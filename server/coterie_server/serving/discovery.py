@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from coterie_protocol.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from coterie_server.address import is_loopback
 from coterie_server.security.client_software import is_well_named
 
 if TYPE_CHECKING:
@@ -84,16 +84,9 @@ class HttpAddresses:
         host, port = self.bound
         if host in ANY_HOST:
             return f":{port}"
-        if _is_loopback(host) and not _is_loopback(client_host.lstrip("/")):
+        if is_loopback(host) and not is_loopback(client_host.lstrip("/")):
             return ""
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower().rstrip(".") == "localhost"
 
 
 def find_coordinator(

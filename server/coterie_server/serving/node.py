@@ -125,8 +125,8 @@ class Node:
         await self._agree_on_shards()
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
-        http, look_now = self._options.http_addresses, self._keeper.look_now
-        self._router = Router(self.shards, service, self._directory, http, look_now)
+        http, look_soon = self._options.http_addresses, self._keeper.look_soon
+        self._router = Router(self.shards, service, self._directory, http, look_soon)
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:

@@ -33,14 +33,14 @@ class Router:
         topics: TopicService,
         directory: Directory,
         http: HttpAddresses,
-        look_now: Callable[[], None],
+        look_soon: Callable[[], None],
     ) -> None:
         self._shards = shards
         self._access_control = access_control = topics.make_access_control()
         self.topics = topics
         self._directory = directory
         self._http = http
-        self._look_now = look_now
+        self._look_soon = look_soon
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
             m.AlterUserScramCredentialsRequest: topics.handle,
             m.ApiVersionsRequest: self._tell_versions,
@@ -116,7 +116,7 @@ class Router:
 
     def _tell_versions(self, exchange: Exchange) -> None:
         if exchange.message.shards_are_free:
-            self._look_now()
+            self._look_soon()
         http = self._http.told_to(exchange.host, exchange.advertised)
         exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
 

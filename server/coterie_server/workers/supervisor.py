@@ -305,7 +305,7 @@ def _ready_line(workers: Sequence[ServerOptions], ready: Sequence[Ready]) -> str
     where = without_password(options.store or str(options.data_dir))
     return daemon.ready_line(
         listening,
-        options.http,
+        "" if options.http is None else options.http_url(options.http),
         f"{len(workers)} workers on {', '.join(own)}; {where}",
         groups=sum(told.groups for told in ready),
         topics=max(told.topics for told in ready),

@@ -201,7 +201,7 @@ class SimulatedCoordinator:
         self.node = None
 
     def stop(self) -> None:
-        """Have it give its shards up and end, as SIGTERM does."""
+        """Have it hand its shards over and end, as SIGTERM does."""
         process, node = self.process, self.node
         if process is not None and node is not None and process.is_alive and not self._stopping:
             self._stopping = True
@@ -209,6 +209,7 @@ class SimulatedCoordinator:
 
     async def _stop(self, process: Process, node: Node) -> None:
         try:
+            await node.leave()
             await node.stop()
         except StoreError:
             pass  # its leases run out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -383,6 +384,29 @@ async def test_close_does_not_wait_for_handshakes(serve: Serve) -> None:
         await listener.close(60)
     assert await client.ended()
     client.leave()
+
+
+@pytest.mark.asyncio
+async def test_garbage_before_and_within_handshakes_leaves_others_served(
+    serve: Serve, authority: Authority
+) -> None:
+    listener = await serve()
+    chance = random.Random(17)
+    hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+    garbage = [
+        chance.choice((b"", hello)) + chance.randbytes(chance.randrange(1, 2_000))
+        for _ in range(60)
+    ]
+    clients = []
+    for each in garbage:
+        client = await connect(listener)
+        client.send(each)
+        client.writer.write_eof()
+        clients.append(client)
+    good = await talk(listener, authority.client_context())
+    await refused(listener, RefuseReason.HANDSHAKE, len(garbage))
+    for client in (good, *clients):
+        client.leave()
 
 
 # Another certificate

@@ -42,6 +42,9 @@ class Script:
         self.heard.append(token)
         if token == b"more":
             return Challenge(b"challenge")
+        if token == b"lost":
+            error = LoginRefusedError("forged", is_logged=True)
+            return Challenge(b"no", error)
         if token == b"slow":
             return Check(lambda: Accepted(ANN))
         if token == b"told":
@@ -153,10 +156,9 @@ KAFKA: list[tuple[State, bytes, str, int | None, State]] = [
         for each in (START, AGAIN, ASKED)
     ),
     *((each, UNREADABLE, NOW, None, State.FAILED) for each in (START, AGAIN, ASKED)),
-    *((each, metadata(), LATER, None, State.FAILED) for each in (START, AGAIN, ASKED)),
-    *((each, token(b"ann"), LATER, None, State.FAILED) for each in (START, AGAIN, ASKED)),
-    # A first frame that is no request may be one of Kerberos, and that is not offered.
-    *((START, each, LATER, None, State.FAILED) for each in (GARBAGE, UNKNOWN_API, b"")),
+    *((each, metadata(), NOW, None, State.FAILED) for each in (START, AGAIN, ASKED)),
+    *((each, token(b"ann"), NOW, None, State.FAILED) for each in (START, AGAIN, ASKED)),
+    *((START, each, NOW, None, State.FAILED) for each in (GARBAGE, UNKNOWN_API, b"")),
     *((AGAIN, each, NOW, None, State.FAILED) for each in (GARBAGE, UNKNOWN_API, b"")),
     *((ASKED, each, NOW, None, State.FAILED) for each in (GARBAGE, UNKNOWN_API, b"")),
     *((TOKENS, token(b"ann", each), SAID, NONE, KNOWN) for each in (0, 1, 2)),
@@ -173,7 +175,7 @@ KAFKA: list[tuple[State, bytes, str, int | None, State]] = [
     ),
     (KNOWN, handshake(), SAID, NONE, TOKENS),
     (KNOWN, handshake("SCRAM-SHA-256"), SAID, NONE, OTHER),
-    (KNOWN, handshake("GSSAPI"), LATER, UNSUPPORTED, State.FAILED),
+    (KNOWN, handshake("GSSAPI"), NOW, None, State.FAILED),
 ]
 
 
@@ -263,6 +265,14 @@ def test_check_that_fails_is_a_refusal() -> None:
     outcome = authentication.resume(LoginRefusedError("wrong password", told="No."), NOW_MS)
     assert isinstance(outcome, Failure)
     assert outcome.message.error_message == "No."
+
+
+def test_login_that_is_lost_is_known_before_the_clients_last_word() -> None:
+    """It may never say it."""
+    reply = brought_to(State.TOKENS).receive(token(b"lost"), NOW_MS)
+    assert isinstance(reply, Reply)
+    assert reply.refusal is not None
+    assert (reply.refusal.why, reply.refusal.mechanism) == ("forged", "PLAIN")
 
 
 # -- sessions --------------------------------------------------------------------------------------

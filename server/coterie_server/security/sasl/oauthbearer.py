@@ -53,8 +53,8 @@ class OAuthBearerConversation:
         try:
             found = self._verify(shown)
         except TokenRefusedError as error:
-            self._refused = LoginRefusedError(str(error), told=_REFUSED)
-            return Challenge(_REFUSED.encode())
+            self._refused = LoginRefusedError(str(error), told=_REFUSED, is_logged=True)
+            return Challenge(_REFUSED.encode(), self._refused)
         if identity not in (None, found.name):
             told = (
                 f"Authentication failed: Client requested an authorization id ({identity}) that is"

@@ -19,9 +19,18 @@ class LoginRefusedError(CoterieError):
     credentials are invalid.
     """
 
-    def __init__(self, why: str, *, told: str | None = None, user: str | None = None) -> None:
+    def __init__(
+        self,
+        why: str,
+        *,
+        told: str | None = None,
+        user: str | None = None,
+        is_logged: bool = False,
+    ) -> None:
         super().__init__(why)
         self.told = told
+        #: Whether it was logged when the client was told for the first time.
+        self.is_logged = is_logged
         #: The name that the client claimed, as far as it came to that.
         self.user = user
 
@@ -31,6 +40,9 @@ class Challenge:
     """The client has to say more."""
 
     token: bytes = field(repr=False)
+    #: Why it can't be accepted any more, where the client is told so by the mechanism.  It may
+    #: never say more, so this is to be logged at once.
+    refusal: LoginRefusedError | None = None
 
 
 @dataclass(frozen=True, slots=True)
