@@ -24,11 +24,13 @@ from coterie_server.security import ScramCredential, ScramMechanism, SecurityPro
 from coterie_server.security.authentication import MakeConversation, SaslTerms
 from coterie_server.security.sasl import (
     NODE_MECHANISM,
+    SALT_BYTES,
     Credentials,
     Decoys,
     KnownUsers,
     OAuthBearerConversation,
     PlainConversation,
+    RightPasswords,
     ScramConversation,
     Users,
     VerifyToken,
@@ -47,7 +49,7 @@ __all__ = ["Authenticators", "first_credentials"]
 _log = get_logger(__name__)
 
 _NONCE_BYTES: Final = 24
-_SALT_BYTES: Final = 24
+_KEY_BYTES: Final = 32
 
 Stored = dict[tuple[str, ScramMechanism], ScramCredential]
 
@@ -62,6 +64,8 @@ class Authenticators:
         self._limits = limits
         self.secret = secret
         self._plain_users = plain
+        self._right = RightPasswords(secrets.token_bytes(_KEY_BYTES))
+        self._decoys = Decoys(hmac.digest(secret, b"decoys", "sha256"))
         self._users: Users = KnownUsers()
         self._loop = asyncio.get_running_loop()
         self._threads = CheckThreads()
@@ -108,11 +112,11 @@ class Authenticators:
             _warn_of_readable(listener, mechanisms)
         credentials = Credentials(
             users=_Current(lambda: self._users),
-            decoys=Decoys(hmac.digest(self.secret, b"decoys", "sha256")),
+            decoys=self._decoys,
             plain_users=KnownUsers(self._plain_users.get(listener.name, {})),
         )
         terms = SaslTerms(
-            {each: _conversation(each, credentials, settings) for each in mechanisms}
+            {each: self._conversation(each, credentials, settings) for each in mechanisms}
             if has_sasl
             else {},
             {NODE_MECHANISM: lambda: node_conversation(self.secret, _nonce(), bindings())},
@@ -127,6 +131,17 @@ class Authenticators:
             limits=self._limits,
             now=self._loop.time,
         )
+
+    def _conversation(
+        self, mechanism: str, credentials: Credentials, settings: Settings
+    ) -> MakeConversation:
+        if mechanism == "PLAIN":
+            return lambda: PlainConversation(credentials, self._right)
+        if mechanism == "OAUTHBEARER":
+            verify = _token_verifier(settings)
+            return lambda: OAuthBearerConversation(verify)
+        scram = ScramMechanism[mechanism.replace("-", "_")]
+        return lambda: ScramConversation(lambda name: credentials.for_scram(name, scram), _nonce())
 
     def open(self, users: Users) -> None:
         """Begin, now that the users are known."""
@@ -161,16 +176,6 @@ def _warn_of_readable(listener: ListenerOptions, mechanisms: list[str]) -> None:
         )
 
 
-def _conversation(mechanism: str, credentials: Credentials, settings: Settings) -> MakeConversation:
-    if mechanism == "PLAIN":
-        return lambda: PlainConversation(credentials)
-    if mechanism == "OAUTHBEARER":
-        verify = _token_verifier(settings)
-        return lambda: OAuthBearerConversation(verify)
-    scram = ScramMechanism[mechanism.replace("-", "_")]
-    return lambda: ScramConversation(lambda name: credentials.for_scram(name, scram), _nonce())
-
-
 def _nonce() -> str:
     return base64.b64encode(secrets.token_bytes(_NONCE_BYTES)).decode()
 
@@ -201,7 +206,7 @@ async def _stored(users: list[FirstUser]) -> Stored:
 
 
 def _salt() -> bytes:
-    return secrets.token_bytes(_SALT_BYTES)
+    return secrets.token_bytes(SALT_BYTES)
 
 
 async def first_credentials(settings: Settings) -> Stored:

@@ -95,8 +95,11 @@ def by_coterie(bootstrap: str, mechanism: str, user: str, secret: str, seconds: 
     from coterie import Admin, Sasl, Security
 
     async def ask() -> int:
-        security = Security(sasl=Sasl(mechanism, user, secret))
-        async with Admin(bootstrap, security=security) as admin:
+        if mechanism == "OAUTHBEARER":
+            sasl = Sasl(mechanism, token=lambda: secret)
+        else:
+            sasl = Sasl(mechanism, user, secret)
+        async with Admin(bootstrap, security=Security(sasl=sasl)) as admin:
             return await _repeated_async(admin.topics.list, seconds)
 
     return asyncio.run(ask())

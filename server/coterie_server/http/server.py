@@ -79,6 +79,7 @@ class HttpServer:
             max_line_size=MAX_LINE_BYTES,
         )
         self._listening: list[asyncio.AbstractServer | Acceptor] = []
+        self._handshakes: list[_Handshakes] = []
         self._port = 0
 
     async def start(self, host: str, port: int) -> None:
@@ -109,6 +110,7 @@ class HttpServer:
                 self._listening.append(await loop.create_server(factory, sock=each))
             else:
                 handshakes = _Handshakes(factory, self._tls)
+                self._handshakes.append(handshakes)
                 self._listening.append(Acceptor(each, handshakes.receive))
 
     async def _protocol_factory(self) -> Callable[[], asyncio.Protocol]:
@@ -128,6 +130,8 @@ class HttpServer:
         """Stop listening and close all connections."""
         for each in self._listening:
             each.close()
+        for handshakes in self._handshakes:
+            await handshakes.close()
         await self._runner.cleanup()
 
 
@@ -148,6 +152,15 @@ class _Handshakes:
         task = asyncio.get_running_loop().create_task(self._shake_hands(own, peer))
         self._running[task] = own
         task.add_done_callback(self._end)
+
+    async def close(self) -> None:
+        """Drop all of them, and return when their sockets are closed."""
+        running = list(self._running)
+        for each in running:
+            each.cancel()
+        if running:
+            await asyncio.wait(running, timeout=_SHUTDOWN_S)
+            await asyncio.sleep(0)  # Event loops close sockets in their next turn.
 
     def _end(self, task: asyncio.Task[None]) -> None:
         for each in self._running.pop(task):

@@ -39,6 +39,7 @@ class Arrivals:
         #: In the order in which they came.
         self._open: dict[_Arrival, None] = {}
         self._by_address: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -74,6 +75,11 @@ class Arrivals:
         oldest.refuse(RefuseReason.MAX_HANDSHAKES, limit=most, found=len(self._open))
         oldest.abort()
 
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Have `close` wait for a task."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     def forget(self, arrival: _Arrival) -> None:
         """Count one out; whether it is served then is another matter."""
         if arrival not in self._open:
@@ -85,10 +91,13 @@ class Arrivals:
             del self._by_address[address]
         self.registry.admission.leave(address, arrival.endpoint)
 
-    def abort(self) -> None:
-        """Drop all of them."""
+    async def close(self, timeout_s: float) -> None:
+        """Drop all of them, and return when their sockets are closed."""
         for each in list(self._open):
             each.abort()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+            await asyncio.sleep(0)  # Event loops close sockets in their next turn.
 
 
 @final
@@ -110,6 +119,7 @@ class _Arrival(asyncio.Protocol):
         self._is_settled = False
         self._task = asyncio.get_running_loop().create_task(self._begin(wait_s))
         self._task.add_done_callback(self._end)
+        arrivals.keep(self._task)
 
     async def _begin(self, wait_s: float) -> None:
         if wait_s:

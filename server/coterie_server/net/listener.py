@@ -140,7 +140,7 @@ class Listener:
         Nothing more is read. A connection closes as soon as its requests are answered and sent.
         """
         self.stop_accepting()
-        self._arrivals.abort()
+        await self._arrivals.close(_ABORT_TIMEOUT_S)
         self._registry.stop()
         await self._until_empty(grace_s)
         self._timer.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import MutableMapping
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -21,7 +22,9 @@ from coterie_server.http.server import BoundedConnection, ConnectionLimit
 from coterie_server.metrics import NodeSnapshot
 from coterie_server.net import Listener
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
+from coterie_server.tls import ServerTls, TlsOptions
 from tests.server.net.doubles import until
+from tests.support.certificates import Authority
 from tests.support.watched_world import WatchedWorld
 
 pytestmark = pytest.mark.asyncio
@@ -43,6 +46,32 @@ async def test_address_in_use_is_an_error(view: NodeView, world: WatchedWorld) -
         server = HttpServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
         with pytest.raises(OSError, match="ddress already in use"):
             await server.start("127.0.0.1", taken.getsockname()[1])
+
+
+async def test_server_answers_over_tls_with_the_certificate_of_the_moment(
+    view: NodeView, world: WatchedWorld, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    files = authority.issue()
+    tls = ServerTls(TlsOptions(keystore_location=str(files.both)))
+    app = create_app(view, Backfill(world.history, None, 0), world.metrics)
+    server = HttpServer(app, tls=tls)
+    await server.start("127.0.0.1", 0)
+    context = authority.client_context()
+    seen = []
+    half_open = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(80)]
+    for _ in range(2):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+        seen.append(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        writer.transport.abort()
+        files.both.write_bytes(authority.issue().both.read_bytes())
+        tls.reload()
+    assert seen[0] != seen[1]
+    for _, writer in half_open:
+        writer.transport.abort()
+    await server.close()
 
 
 async def test_server_answers_by_its_own_names() -> None:

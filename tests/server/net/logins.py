@@ -23,6 +23,7 @@ from coterie_server.security.authentication import SaslTerms
 from coterie_server.security.sasl import (
     Credentials,
     PlainConversation,
+    RightPasswords,
     ScramConversation,
     node_conversation,
 )
@@ -57,9 +58,10 @@ class LoginListener(FakeListener):
             failure_delay_ms=DELAY_MS,
         )
         known = found or credentials({"ann": "pencil"})
+        right = RightPasswords(b"key")
         has_sasl = protocol.has_sasl
         mechanisms = {
-            "PLAIN": lambda: PlainConversation(known),
+            "PLAIN": lambda: PlainConversation(known, right),
             "SCRAM-SHA-256": lambda: ScramConversation(
                 lambda name: known.for_scram(name, SHA_256), "nonce"
             ),

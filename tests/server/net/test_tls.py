@@ -375,6 +375,29 @@ async def test_places_of_failed_handshakes_are_free_again(
     client.leave()
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="it counts open files by /proc")
+@pytest.mark.asyncio
+async def test_sockets_of_dropped_and_failed_handshakes_are_closed(
+    serve: Serve, authority: Authority
+) -> None:
+    listener = await serve(limits=Limits(max_handshakes=5))
+    before = open_files()
+    for _ in range(20):
+        client = await connect(listener)
+        client.send(b"garbage of some length")
+        silent = await connect(listener)
+        client.leave()
+        silent.leave()
+    client = await talk(listener, authority.client_context())
+    client.leave()
+    # The event loop may have opened a few of its own.
+    await until(lambda: open_files() < before + 10)
+
+
 @pytest.mark.asyncio
 async def test_close_does_not_wait_for_handshakes(serve: Serve) -> None:
     listener = await serve()

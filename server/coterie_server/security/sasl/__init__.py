@@ -17,7 +17,7 @@ from coterie_server.security.sasl.oauthbearer import (
     TokenRefusedError,
     VerifyToken,
 )
-from coterie_server.security.sasl.plain import PlainConversation
+from coterie_server.security.sasl.plain import PlainConversation, RightPasswords
 from coterie_server.security.sasl.scram import ScramConversation
 from coterie_server.security.sasl.steps import (
     Accepted,
@@ -28,6 +28,7 @@ from coterie_server.security.sasl.steps import (
     Step,
 )
 from coterie_server.security.sasl.users import (
+    SALT_BYTES,
     Credentials,
     Decoys,
     Found,
@@ -38,6 +39,7 @@ from coterie_server.security.sasl.users import (
 
 __all__ = [
     "NODE_MECHANISM",
+    "SALT_BYTES",
     "Accepted",
     "Challenge",
     "Check",
@@ -51,6 +53,7 @@ __all__ = [
     "NodeProof",
     "OAuthBearerConversation",
     "PlainConversation",
+    "RightPasswords",
     "ScramConversation",
     "ShownToken",
     "Step",

@@ -12,7 +12,7 @@ from coterie_server.security.sasl.users import made_of_password
 if TYPE_CHECKING:
     from coterie_server.security.sasl.users import Credentials, Found
 
-__all__ = ["PlainConversation"]
+__all__ = ["PlainConversation", "RightPasswords"]
 
 #: What Kafka says, so that clients which look for it find it.
 _INVALID: Final = "Authentication failed: Invalid username or password"
@@ -20,29 +20,70 @@ _OTHER_IDENTITY: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
 _PARTS: Final = 3
+#: Of how many users a password is remembered.
+_REMEMBERED_MAX: Final = 10_000
+
+
+class RightPasswords:
+    """Remembers which passwords were right, so that a thousand members can come back at once.
+
+    Of each user it keeps a hash of the last one, which is quickly made, but with a key that is
+    nowhere else than in this process.  It counts for as long as what is stored of the user stays.
+    """
+
+    def __init__(self, key: bytes, most: int = _REMEMBERED_MAX) -> None:
+        self._key = key
+        self._most = most
+        self._hashes: dict[str, bytes] = {}
+
+    def knows(self, name: str, password: bytes, found: Found) -> bool:
+        """Whether a user's password is known to be right."""
+        kept = self._hashes.get(name)
+        if kept is None or not found.is_real:
+            return False
+        return hmac.compare_digest(kept, self._hash(name, password, found))
+
+    def remember(self, name: str, password: bytes, found: Found) -> None:
+        """Take note of a right password."""
+        if name not in self._hashes and len(self._hashes) >= self._most:
+            self._hashes.clear()  # so many users don't come back at once
+        self._hashes[name] = self._hash(name, password, found)
+
+    def _hash(self, name: str, password: bytes, found: Found) -> bytes:
+        # None of the first two has a zero byte in it but the key, which has a fixed length.
+        said = b"\0".join((found.credential.stored_key, name.encode(), password))
+        return hmac.digest(self._key, said, "sha256")
 
 
 class PlainConversation:
     """Checks a password against what is kept of it for SCRAM."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, right: RightPasswords) -> None:
         self._credentials = credentials
+        self._right = right
 
-    def respond(self, token: bytes) -> Check:
+    def respond(self, token: bytes) -> Accepted | Check:
         """Take the only message: [authorization id] NUL name NUL password."""
-        authorization_id, name, password = _parts(token)
-        found = self._credentials.for_plain(name)
+        identity, name, password = _parts(token)
+        found, right = self._credentials.for_plain(name), self._right
 
         def run() -> Accepted:
-            if not _fits(password, found):
-                why = "wrong password" if found.is_real else "unknown user"
-                raise LoginRefusedError(why, told=_INVALID, user=name)
-            if authorization_id not in ("", name):
-                why = f"it asks to act for {authorization_id!r}"
-                raise LoginRefusedError(why, told=_OTHER_IDENTITY, user=name)
-            return Accepted(Principal(USER_KIND, name))
+            # It may have been found right while this waited for its turn.
+            if not right.knows(name, password, found):
+                if not _fits(password, found):
+                    why = "wrong password" if found.is_real else "unknown user"
+                    raise LoginRefusedError(why, told=_INVALID, user=name)
+                right.remember(name, password, found)
+            return _accepted(name, identity)
 
-        return Check(run)
+        return _accepted(name, identity) if right.knows(name, password, found) else Check(run)
+
+
+def _accepted(name: str, identity: str) -> Accepted:
+    if identity not in ("", name):
+        why = f"it asks to act for {identity!r}"
+        raise LoginRefusedError(why, told=_OTHER_IDENTITY, user=name)
+    return Accepted(Principal(USER_KIND, name))
 
 
 def _parts(token: bytes) -> tuple[str, str, bytes]:

@@ -7,14 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_server.security import Principal, ScramMechanism
-from coterie_server.security.sasl import Accepted, Credentials, LoginRefusedError, PlainConversation
+from coterie_server.security.sasl import (
+    Accepted,
+    Check,
+    Credentials,
+    LoginRefusedError,
+    PlainConversation,
+    RightPasswords,
+)
 from tests.server.security.sasl.logins import SHA_256, SHA_512, credentials
 
 INVALID = "Authentication failed: Invalid username or password"
 
 
 def log_in(found: Credentials, token: bytes) -> Accepted:
-    return PlainConversation(found).respond(token).run()
+    step = PlainConversation(found, RightPasswords(b"key")).respond(token)
+    assert isinstance(step, Check)
+    return step.run()
 
 
 @pytest.mark.parametrize("mechanisms", [(SHA_256,), (SHA_512,), (SHA_256, SHA_512)])
@@ -69,7 +78,8 @@ def test_client_may_not_ask_to_act_for_another() -> None:
 
 def test_a_password_is_in_no_text() -> None:
     found = credentials({"ann": "pencil"})
-    check = PlainConversation(found).respond(b"\0ann\0hunter2")
+    check = PlainConversation(found, RightPasswords(b"key")).respond(b"\0ann\0hunter2")
+    assert isinstance(check, Check)
     with pytest.raises(LoginRefusedError) as caught:
         check.run()
     assert "hunter2" not in f"{check!r} {caught.value!r} {caught.value} {caught.value.told}"
@@ -79,3 +89,60 @@ def test_a_password_is_in_no_text() -> None:
 def test_any_bytes_are_refused(token: bytes) -> None:
     with pytest.raises(LoginRefusedError):
         log_in(credentials(), token)
+
+
+# -- passwords that were right before --------------------------------------------------------------
+
+ANN = Accepted(Principal("User", "ann"))
+
+
+def checked(step: Accepted | Check) -> Accepted:
+    assert isinstance(step, Check)
+    return step.run()
+
+
+def test_password_that_was_right_is_accepted_at_once() -> None:
+    found, right = credentials({"ann": "pencil"}), RightPasswords(b"key")
+    assert checked(PlainConversation(found, right).respond(b"\0ann\0pencil")) == ANN
+    assert PlainConversation(found, right).respond(b"\0ann\0pencil") == ANN
+
+
+@pytest.mark.parametrize("token", [b"\0ann\0wrong", b"\0bob\0pencil", b"\0ann\0pencil2"])
+def test_other_passwords_are_checked_all_the_same(token: bytes) -> None:
+    found, right = credentials({"ann": "pencil"}), RightPasswords(b"key")
+    checked(PlainConversation(found, right).respond(b"\0ann\0pencil"))
+    with pytest.raises(LoginRefusedError):
+        checked(PlainConversation(found, right).respond(token))
+    assert PlainConversation(found, right).respond(b"\0ann\0pencil") == ANN
+
+
+def test_identity_is_checked_with_a_password_that_was_right() -> None:
+    found, right = credentials({"ann": "pencil"}), RightPasswords(b"key")
+    checked(PlainConversation(found, right).respond(b"\0ann\0pencil"))
+    with pytest.raises(LoginRefusedError, match="act for"):
+        PlainConversation(found, right).respond(b"root\0ann\0pencil")
+
+
+@pytest.mark.parametrize("now", [{"ann": "crayon"}, {}], ids=["changed", "deleted"])
+def test_password_that_was_right_is_so_only_until_it_is_changed(now: dict[str, str]) -> None:
+    right = RightPasswords(b"key")
+    checked(PlainConversation(credentials({"ann": "pencil"}), right).respond(b"\0ann\0pencil"))
+    with pytest.raises(LoginRefusedError):
+        checked(PlainConversation(credentials(now), right).respond(b"\0ann\0pencil"))
+
+
+def test_of_many_that_wait_only_the_first_is_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, right = credentials({"ann": "pencil"}), RightPasswords(b"key")
+    waiting = [PlainConversation(found, right).respond(b"\0ann\0pencil") for _ in range(3)]
+    assert checked(waiting[0]) == ANN
+    monkeypatch.setattr("hashlib.pbkdf2_hmac", None)
+    assert [checked(each) for each in waiting[1:]] == [ANN, ANN]
+
+
+def test_no_more_users_are_remembered_than_may_be() -> None:
+    found = credentials(dict.fromkeys("abcde", "pencil"), mechanisms=(SHA_256,))
+    right = RightPasswords(b"key", most=3)
+    for name in "abcde":
+        checked(PlainConversation(found, right).respond(f"\0{name}\0pencil".encode()))
+    known = [name for name in "abcde" if right.knows(name, b"pencil", found.for_plain(name))]
+    assert known == ["d", "e"]

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_server.security import Principal, ScramCredential, ScramMechanism
+from coterie_server.security import ITERATIONS_DEFAULT, Principal, ScramCredential, ScramMechanism
 from coterie_server.security.sasl import (
+    SALT_BYTES,
     Accepted,
     Challenge,
+    Credentials,
     Decoys,
     Found,
+    KnownUsers,
     LoginRefusedError,
     ScramConversation,
     made_of_password,
@@ -78,6 +81,38 @@ def test_challenge_of_an_unknown_user_is_always_the_same(mechanism: ScramMechani
     assert one.credential("bob", mechanism) == other.credential("bob", mechanism)
     salts = {one.credential(name, mechanism).salt for name in ("bob", "eve", "ann")}
     assert len(salts) == 3
+
+
+@MECHANISMS
+@pytest.mark.parametrize("salt", [b"x" * 24, bytes(24), b"1k2j3h4g5f6d7s8a9p0o", bytes(64)])
+@pytest.mark.parametrize("iterations", [4096, 8192, 10_000])
+def test_challenge_of_an_unknown_user_looks_like_those_of_users(
+    mechanism: ScramMechanism, salt: bytes, iterations: int
+) -> None:
+    """Tools that set passwords differ in salts and iterations."""
+    kept = made_of_password(mechanism, b"pencil", salt, iterations)
+    users = KnownUsers({("ann", mechanism): kept})
+    found = Credentials(users, Decoys(b"key"), KnownUsers())
+    assert found.for_scram("ann", mechanism).credential == kept
+    decoy = found.for_scram("bob", mechanism).credential
+    assert (decoy.iterations, len(decoy.salt)) == (iterations, len(salt))
+    assert decoy.salt.isalnum() == salt.isalnum()
+
+
+@MECHANISMS
+def test_unknown_users_look_like_users_of_each_tool(mechanism: ScramMechanism) -> None:
+    decoys = Decoys(b"key")
+    for iterations in (4096, 8192):
+        decoys.learn(made_of_password(mechanism, b"p", b"salt", iterations), mechanism)
+    names = [f"user-{number}" for number in range(100)]
+    first = [decoys.credential(name, mechanism) for name in names]
+    assert {each.iterations for each in first} == {4096, 8192}
+    assert [decoys.credential(name, mechanism) for name in names] == first
+
+
+def test_first_challenge_looks_like_those_of_users_who_are_stored_here() -> None:
+    decoy = Decoys(b"key").credential("bob", SHA_512)
+    assert (decoy.iterations, len(decoy.salt)) == (ITERATIONS_DEFAULT, SALT_BYTES)
 
 
 def test_user_of_the_other_mechanism_only_is_unknown_to_this_one() -> None:
