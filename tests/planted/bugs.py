@@ -23,6 +23,9 @@ from coterie_server.group import Group, heartbeat, recovery
 from coterie_server.http import AllowedHosts
 from coterie_server.journal import AcknowledgedState
 from coterie_server.net import connection, registry
+from coterie_server.security.acls import PatternType, Permission
+from coterie_server.security.authorizer import Acls, Authorizer
+from coterie_server.security.screening import Asking
 from coterie_server.serving import (
     catalogue_shard,
     claims,
@@ -30,6 +33,7 @@ from coterie_server.serving import (
     lease_trust,
     parked_fetches,
     shard,
+    topic_copy,
     topic_counts,
 )
 from coterie_server.storage import guard, schema, sqlite, transaction
@@ -215,6 +219,40 @@ def fetch_waits_in_vain(*_: Any) -> bool:
 def rebound_name_let_through(*_: Any) -> bool:
     """Whatever name a page was asked by is taken for the node's own."""
     return True
+
+
+# -- who may do what -------------------------------------------------------------------------------
+
+
+@_bug(topic_copy.TopicCopy, "_take_in", "tests/server/serving/test_rights_everywhere.py")
+def rows_are_known_that_nothing_went_by(take_in: Any, copy: Any, stored: Any) -> None:
+    """A node that had the catalogue goes on allowing what another has forbidden since."""
+    take_in(copy, stored)
+    copy._stored = stored
+
+
+@_bug(Asking, "sort", "tests/server/security/test_screening.py")
+def any_topic_is_committed_to(sort: Any, asking: Any, *arguments: Any) -> Any:
+    """Who may read a group may commit to all topics."""
+    allowed, refused = sort(asking, *arguments)
+    return [*allowed, *refused], []
+
+
+@_bug(Authorizer, "_decide", "tests/server/security/test_authorizer.py")
+def denials_of_prefixes_are_not_seen(
+    decide: Any, authorizer: Any, principal: str, host: str, operation: Any, kind: Any, name: str
+) -> bool:
+    """An ACL that denies a prefix is overlooked."""
+    every = list(authorizer.acls)
+    kept = [acl for acl in every if (acl.pattern, acl.permission) != _DENIED_PREFIX]
+    authorizer.acls = Acls(kept)
+    try:
+        return bool(decide(authorizer, principal, host, operation, kind, name))
+    finally:
+        authorizer.acls = Acls(every)
+
+
+_DENIED_PREFIX: Final = (PatternType.PREFIXED, Permission.DENY)
 
 
 # -- what clients are told -------------------------------------------------------------------------
