@@ -18,6 +18,7 @@ from coterie_server.address import Address
 from coterie_server.authenticators import Authenticators, first_credentials
 from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
+    access_config,
     catalogue_maker,
     connection_limits,
     group_config,
@@ -36,9 +37,9 @@ from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
 from coterie_server.security import SecurityProtocol
-from coterie_server.security.sasl import KnownUsers
 from coterie_server.server_error import ServerError, why_not
 from coterie_server.serving import Asker
+from coterie_server.serving.access import Access
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.loss import find_loss
@@ -81,6 +82,8 @@ class Server:
         # In this order: the others ask the history.
         self._observers = Observers(self.history, self.metrics, EventLog(self.history))
         self._handler = NodeHandler(gate)
+        #: Who may do what, and who is who, as the catalogue has it.
+        self.access = Access(access_config(self.options.settings))
         #: What has been started, to be stopped.
         self._parts = AsyncExitStack()
         self._node: Node | None = None
@@ -183,8 +186,8 @@ class Server:
         # Clients that look for a group's coordinator meanwhile still find it here.
         self._parts.push_async_callback(node.leave)
         self._parts.callback(view.close)
-        await node.start(dict(self.options.topics))
-        users = KnownUsers(await first_credentials(self.options.settings))
+        users = await first_credentials(self.options.settings)
+        await node.start(dict(self.options.topics), users)
         if store.is_shared and http.address is not None:
             http.trust_nodes(authenticators.secret.hex())
         await self._compare_with_journal(node, store)
@@ -193,7 +196,7 @@ class Server:
         if journal is not None and self.options.accept_data_loss:
             # Until this is on disk, the next start would hold the store against older lines.
             await asyncio.to_thread(journal.flush)
-        authenticators.open(users)
+        authenticators.open(self.access)
         self._handler.open(node)
         view.open(node)
 
@@ -270,10 +273,8 @@ class Server:
             try:
                 self._addresses[each.name] = await self._listen_on(listener, each, of_each)
             except OSError as error:
-                raise ServerError(
-                    f"can't listen on {each}: {why_not(error)}. Choose another address with"
-                    " --listen."
-                ) from error
+                why = f"can't listen on {each}: {why_not(error)}."
+                raise ServerError(f"{why} Choose another address with --listen.") from error
         return NodeOptions(
             node_id=settings.node_id,
             address=self.address,
@@ -287,8 +288,10 @@ class Server:
             peer_http=self._peer_http(http.own_address),
             http_tls=http.tls,
             companions=() if options.worker is None else options.worker.node_ids,
+            access=self.access,
             has_tls=terms[0].protocol.has_tls,
-            wants_proof=terms[0].protocol is not SecurityProtocol.PLAINTEXT,
+            wants_proof=self.access.authorizer is not None
+            or terms[0].protocol is not SecurityProtocol.PLAINTEXT,
         )
 
     async def _listen_on(self, listener: Listener, each: ListenerOptions, terms: Terms) -> Address:

@@ -24,7 +24,10 @@ from coterie_server.http import AllowedHosts
 from coterie_server.journal import AcknowledgedState
 from coterie_server.net import connection, guard, registry
 from coterie_server.security import authentication, tokens
+from coterie_server.security.acls import PatternType, Permission
+from coterie_server.security.authorizer import Acls, Authorizer
 from coterie_server.security.sasl import plain, scram
+from coterie_server.security.screening import Asking
 from coterie_server.serving import (
     catalogue_shard,
     claims,
@@ -32,6 +35,7 @@ from coterie_server.serving import (
     lease_trust,
     parked_fetches,
     shard,
+    topic_copy,
     topic_counts,
 )
 from coterie_server.storage import guard as store_guard
@@ -220,6 +224,40 @@ def rebound_name_let_through(*_: Any) -> bool:
     return True
 
 
+# -- who may do what -------------------------------------------------------------------------------
+
+
+@_bug(topic_copy.TopicCopy, "_take_in", "tests/server/serving/test_rights_everywhere.py")
+def rows_are_known_that_nothing_went_by(take_in: Any, copy: Any, stored: Any) -> None:
+    """A node that had the catalogue goes on allowing what another has forbidden since."""
+    take_in(copy, stored)
+    copy._stored = stored
+
+
+@_bug(Asking, "sort", "tests/server/security/test_screening.py")
+def any_topic_is_committed_to(sort: Any, asking: Any, *arguments: Any) -> Any:
+    """Who may read a group may commit to all topics."""
+    allowed, refused = sort(asking, *arguments)
+    return [*allowed, *refused], []
+
+
+@_bug(Authorizer, "_decide", "tests/server/security/test_authorizer.py")
+def denials_of_prefixes_are_not_seen(
+    decide: Any, authorizer: Any, principal: str, host: str, operation: Any, kind: Any, name: str
+) -> bool:
+    """An ACL that denies a prefix is overlooked."""
+    every = list(authorizer.acls)
+    kept = [acl for acl in every if (acl.pattern, acl.permission) != _DENIED_PREFIX]
+    authorizer.acls = Acls(kept)
+    try:
+        return bool(decide(authorizer, principal, host, operation, kind, name))
+    finally:
+        authorizer.acls = Acls(every)
+
+
+_DENIED_PREFIX: Final = (PatternType.PREFIXED, Permission.DENY)
+
+
 # -- what clients are told -------------------------------------------------------------------------
 
 
@@ -290,7 +328,7 @@ BUGS.append(
 )
 
 
-# Logins
+# -- logging in -----------------------------------------------------------------------------------
 
 
 @_bug(scram, "_proves", "tests/server/security/sasl/test_scram.py")

@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
         if self.incoming.fault is not None or self.guard is not None:
             return False
         try:
-            found = self._fast_path.answer(payload)
+            found = self._fast_path.answer(payload, self)
         except Exception:  # noqa: BLE001  # whatever it is, it must not take the loop with it
             self._close_for_bug()
             return True

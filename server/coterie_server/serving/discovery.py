@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from coterie_protocol import API_VERSIONS, ApiKey
+from coterie_protocol import API_VERSIONS
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     ApiVersion,
@@ -26,27 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY_HOST",
-    "NOT_SERVED",
     "HttpAddresses",
     "api_versions",
     "find_coordinator",
 ]
 
-#: APIs that the protocol has and nodes do not serve: clients are not told of them.
-NOT_SERVED: Final = frozenset(
-    {
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    }
-)
-
 _SPOKEN: Final = tuple(
     ApiVersion(api_key=api, min_version=versions.first, max_version=versions.last)
     for api, versions in API_VERSIONS.items()
-    if api not in NOT_SERVED
 )
 
 #: Addresses to listen on, not to connect to.

@@ -6,7 +6,6 @@ from typing import Final
 
 from coterie_protocol import API_VERSIONS, ApiKey
 from coterie_protocol import messages as m
-from coterie_server.serving.discovery import NOT_SERVED
 from tests.interop.differential.differences import GROUPS_ONLY, VERSIONS
 from tests.interop.differential.scenario import scenario
 from tests.interop.differential.script import Exchange, Script
@@ -43,8 +42,8 @@ async def versions_are_told(s: Script, version: int) -> None:
     s.note("error", answer.error_code)
     for api, ours in API_VERSIONS.items():
         spoken = s.note(api.title, told.pop(api, None))
-        if api in _KAFKAS:
-            coteries = None if api in NOT_SERVED else [ours.first, ours.last]
+        coteries = [ours.first, ours.last]
+        if _KAFKAS.get(api, coteries) != coteries:
             spoken.differs(VERSIONS, kafka=_KAFKAS[api], coterie=coteries)
     s.note("other APIs", sorted(told)).differs(VERSIONS, kafka=ANY, coterie=[])
     if version >= 3:
