@@ -22,9 +22,11 @@ from coterie_protocol.journal import GroupRecovered
 from coterie_server.group import Group, heartbeat, recovery
 from coterie_server.http import AllowedHosts
 from coterie_server.journal import AcknowledgedState
-from coterie_server.net import connection, registry
+from coterie_server.net import connection, guard, registry
+from coterie_server.security import authentication, tokens
 from coterie_server.security.acls import PatternType, Permission
 from coterie_server.security.authorizer import Acls, Authorizer
+from coterie_server.security.sasl import plain, scram
 from coterie_server.security.screening import Asking
 from coterie_server.serving import (
     catalogue_shard,
@@ -36,7 +38,8 @@ from coterie_server.serving import (
     topic_copy,
     topic_counts,
 )
-from coterie_server.storage import guard, schema, sqlite, transaction
+from coterie_server.storage import guard as store_guard
+from coterie_server.storage import schema, sqlite, transaction
 from coterie_server.topics import ends, fetch
 from tests.support.planting import planting
 
@@ -143,13 +146,13 @@ def mark_ignored(*_: Any) -> None:
     """A store that is behind its mark is opened."""
 
 
-@_bug(guard.Guard, "wrote", "tests/server/storage/test_damage.py")
+@_bug(store_guard.Guard, "wrote", "tests/server/storage/test_damage.py")
 def lost_file_written_to(_: Any, watching: Any) -> None:
     """A file that is gone goes on being written to."""
     watching._seen = watching._opened = watching._look()
 
 
-@_bug(guard.Guard, "_inspect", "tests/server/storage/test_damage.py")
+@_bug(store_guard.Guard, "_inspect", "tests/server/storage/test_damage.py")
 def foreign_writes_ignored(*_: Any) -> None:
     """What another program writes into a store is not looked at."""
 
@@ -323,3 +326,40 @@ BUGS.append(
         partial(patch.object, fetch, "WAIT_MAX_MS", 2**31),
     )
 )
+
+
+# -- logging in -----------------------------------------------------------------------------------
+
+
+@_bug(scram, "_proves", "tests/server/security/sasl/test_scram.py")
+def proof_not_checked(*_: Any) -> bool:
+    """Any proof of a user's password is taken for one."""
+    return True
+
+
+@_bug(scram.ScramConversation, "_bound", "tests/server/security/sasl/test_node.py")
+def proof_not_bound(_: Any, _self: Any, header: str, _binding: Any) -> set[bytes]:
+    """A node's proof can be passed on by a machine in between."""
+    return {header.encode()}
+
+
+@_bug(authentication.Authentication, "_receive_of_known", "tests/server/net/test_guard.py")
+def session_without_end(*_: Any) -> authentication.Admitted:
+    """A client that has logged in is served for ever."""
+    return authentication.Admitted()
+
+
+@_bug(plain.RightPasswords, "_hash", "tests/server/security/sasl/test_plain.py")
+def former_password_good(_: Any, _self: Any, _name: str, password: bytes, _found: Any) -> bytes:
+    """A password that was right once is right for ever."""
+    return password
+
+
+@_bug(guard.Guard, "_bound", "tests/server/net/test_guard.py")
+def strangers_trusted(*_: Any) -> None:
+    """A client that has not logged in may send as much as any, and for as long as it likes."""
+
+
+@_bug(tokens, "_check_scopes", "tests/server/security/test_tokens.py")
+def scopes_unchecked(*_: Any) -> None:
+    """A token's scopes may be anything."""
